@@ -13,16 +13,16 @@ import pytest
 
 from training_container.trainer.checkpoints import files
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+SCRIPTS = Path(__file__).resolve().parents[3] / "examples" / "scripts"
 
 
-@pytest.mark.parametrize("example", ["keras_fit", "custom_loop"])
+@pytest.mark.parametrize("number", [0, 1], ids=["keras_fit", "custom_loop"])
 def test_an_example_trains_on_two_ranks_and_continues(
-    host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path, example: str
+    host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path, number: int
 ) -> None:
-    line = json.loads((EXAMPLES / example / "manifest.jsonl").read_text())
+    line = json.loads((SCRIPTS / "manifest.jsonl").read_text().splitlines()[number])
     with tarfile.open(tmp_path / "source.tar.gz", "w:gz") as packed:
-        packed.add(EXAMPLES / example / line["entry_point"], line["entry_point"])
+        packed.add(SCRIPTS, ".")
     named = {
         "sagemaker_submit_directory": str(tmp_path / "source.tar.gz"),
         "sagemaker_program": line["entry_point"],
@@ -43,7 +43,7 @@ def test_an_example_trains_on_two_ranks_and_continues(
 def test_a_custom_loop_continues_with_more_ranks_from_the_same_position(
     host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
-    named = {"sagemaker_submit_directory": str(EXAMPLES / "custom_loop"), "sagemaker_program": "train.py"}
+    named = {"sagemaker_submit_directory": str(SCRIPTS), "sagemaker_program": "custom_loop.py"}
     base = host_folder(tmp_path / "ml", named | {"epochs": "1", "batch_size": "16"}, processes=1)
     trained(start(base), first=1, last=1)
     (saved,) = (base / "checkpoints").iterdir()
@@ -67,7 +67,7 @@ def test_a_custom_loop_continues_with_more_ranks_from_the_same_position(
 def test_a_custom_loop_writes_a_checkpoint_when_it_is_stopped(
     host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
-    named = {"sagemaker_submit_directory": str(EXAMPLES / "custom_loop"), "sagemaker_program": "train.py"}
+    named = {"sagemaker_submit_directory": str(SCRIPTS), "sagemaker_program": "custom_loop.py"}
     base = host_folder(tmp_path / "ml", named | {"epochs": "100000"})
     train = start(base)
     assert train.stdout is not None

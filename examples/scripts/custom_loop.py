@@ -1,22 +1,18 @@
 """A custom training loop on handwritten digits, for any number of ranks. Comments mark the distributed parts.
 
-    traingrid submit examples/custom_loop/manifest.jsonl
+    traingrid submit examples/scripts/manifest.jsonl
 
-In addition to ../keras_fit, it shows a checkpoint within an epoch when the job is stopped, from which any number of
+In addition to keras_fit.py, it shows a checkpoint within an epoch when the job is stopped, from which any number of
 ranks can continue, and a validation on all ranks.
 """
 
-import argparse
 import dataclasses
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
+from digits import digits_model, hyperparameters, parsed  # type: ignore[import-not-found]  # beside this script
 from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # part of the training image
 
-SCHEMA = {
-    "image/encoded": tf.io.FixedLenFeature([], tf.string),
-    "image/class/label": tf.io.FixedLenFeature([], tf.int64),
-}
 STEPS_BETWEEN_STOP_CHECKS = 10  # a check is a small allreduce
 
 
@@ -85,34 +81,6 @@ def share_of_hits(model: tf.keras.Model, validation: channels.Channel, epoch: in
         sums += tf.stack([hits, tf.cast(tf.size(labels), tf.float32)])
     hits, count = hvd.allreduce(sums, op=hvd.Sum).numpy()
     return float(hits / count)
-
-
-def hyperparameters() -> argparse.Namespace:
-    """Return the job's hyperparameters, which are passed as `--name value`; ignores unused ones of the grid."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch_size", type=int, default=16, help="per rank")
-    parser.add_argument("--learning_rate", type=float, default=0.05, help="per rank")
-    return parser.parse_known_args()[0]
-
-
-def parsed(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return a record's image, [8, 8, 1] in 0..1, and its digit."""
-    fields = tf.io.parse_single_example(record, SCHEMA)
-    image = tf.ensure_shape(tf.io.decode_png(fields["image/encoded"], channels=1), [8, 8, 1])
-    return tf.cast(image, tf.float32) / 255, fields["image/class/label"]
-
-
-def digits_model() -> tf.keras.Model:
-    """Return a small convolutional network."""
-    return tf.keras.Sequential(
-        [
-            tf.keras.Input([8, 8, 1]),
-            tf.keras.layers.Conv2D(16, 3, activation="relu"),
-            tf.keras.layers.Flatten(),
-            tf.keras.layers.Dense(10),
-        ]
-    )
 
 
 if __name__ == "__main__":
