@@ -149,7 +149,7 @@ def test_bytes_that_are_not_utf_8_reach_the_log_in_any_locale(train: Train, cont
 
 
 KEPT = f"import os, signal, sys, time; sys.path.insert(0, {str(REPOSITORY)!r});"
-KEPT += "from training_container import leftovers; leftovers.keep();"
+KEPT += "from training_container.ranks import leftovers; leftovers.keep();"
 
 
 def kept(code: str) -> "subprocess.Popen[str]":
