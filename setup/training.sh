@@ -94,5 +94,6 @@ echo "Horovod $built"
 
 if ! failure=$("$here/training_container/native/build.sh" "$environment" 2>&1); then
     rm -rf "$environment/lib/traingrid" # what an earlier source was built to
-    echo "The native FIFO reader did not build; Python reads Pipe mode instead, at about half the speed: $(echo "$failure" | head -n 1)" >&2
+    echo "The native FIFO reader and demultiplexer did not build: Python reads Pipe mode instead, at about half the speed," \
+        "and hosts of several ranks cannot read with streams: host. $(echo "$failure" | head -n 1)" >&2
 fi

@@ -1,10 +1,10 @@
 """Training image: SageMaker's `train` entry point, which starts Horovod ranks, and the trainer that they run.
 
 train, __main__     the program that SageMaker starts on every host
-contract            SageMaker's files, parsed into frozen dataclasses
-launch, gloo        the command that starts one rank per process slot, with mpirun or Horovod's Gloo launcher
-hosts               several hosts over ssh, as on SageMaker
-failure             the report of a failed rank, and the failure reason that SageMaker shows
-rank                the program that every rank runs
+contract/           SageMaker's files, parsed into frozen dataclasses; the agreement on stopping
+launcher/           starts one rank per process slot on all hosts, and explains why a rank failed
+ranks/              the programs of a process slot: the trainer, or a script
 trainer/            input, models and loop: only ranks import this, and so TensorFlow and Horovod
+script_path/        the package `trainer` of custom scripts
+native/             C++: the file system for FIFOs, and the demultiplexer
 """

@@ -20,12 +20,14 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from training_container import hosts, launch, leftovers, open_mpi, scripts
-from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
-from training_container.failure import FailureWatch
-from training_container.missing_gpus import refuse_missing_gpus
-from training_container.rank_environment import rank_environment
-from training_container.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
+from training_container.contract.missing_gpus import refuse_missing_gpus
+from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
+from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
+from training_container.launcher import hosts, open_mpi, scripts
+from training_container.launcher.command import gloo_command, mpirun_command, shown
+from training_container.launcher.failure import FailureWatch
+from training_container.launcher.rank_environment import rank_environment
+from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -93,7 +95,7 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     environment["TMPDIR"] = str(stop_file.parent)
     command = launch_command(job, environment)
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
-    print(launch.shown(command))
+    print(shown(command))
     watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
     leftovers.adopt_orphans()
     # A new session: a signal to our process group must not reach mpirun, which would kill the ranks immediately.
@@ -138,8 +140,8 @@ def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
     interface = job.network_interface if job.network_interface in names else None
     wanted = job.launch.use_mpi and environment.get("HOROVOD_CONTROLLER") != "gloo"
     if wanted and has_mpi():
-        return launch.mpirun_command(job, environment, interface, open_mpi.major_version())
-    return launch.gloo_command(job, environment, interface)
+        return mpirun_command(job, environment, interface, open_mpi.major_version())
+    return gloo_command(job, environment, interface)
 
 
 def has_mpi() -> bool:

@@ -18,7 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from training_container.trainer import block_reader, dealing, fifo
+from training_container.trainer.demux import record_reader
+from training_container.trainer.demux.demultiplexer import rank_fifo
 
 ROUNDS = 11
 JPEG_SIDE = 400
@@ -45,9 +46,9 @@ def ingest(rounds: int = ROUNDS) -> dict[str, Any]:
         write_records(large, [os.urandom(110_000)], 5000)
         write_records(small, [os.urandom(1000)], 300_000)
         write_records(images, jpegs(8), 1200)
-        fallback = _by_python if fifo.plugin_loaded() else None
+        fallback = _by_python if record_reader.plugin_loaded() else None
         return {
-            "plugin": fifo.plugin_loaded(),
+            "plugin": record_reader.plugin_loaded(),
             "raw_110_kb": against_file(large, _total, rounds),
             "raw_1_kb": against_file(small, _total, rounds),
             "jpeg_110_kb": against_file(images, _decoded_total, rounds),
@@ -59,16 +60,15 @@ def ingest(rounds: int = ROUNDS) -> dict[str, Any]:
 
 def demultiplexer(rounds: int = ROUNDS) -> dict[str, Any]:
     """Return the ratios of time, one FIFO per rank to one demultiplexed stream, for two rank processes."""
-    with tempfile.TemporaryDirectory(prefix="traingrid-dealing-", dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="traingrid-demux-", dir=_memory()) as folder:
         large, small, images = (Path(folder) / name for name in ("large", "small", "images"))
         write_records(large, [os.urandom(110_000)], 5000)
         write_records(small, [os.urandom(1000)], 300_000)
         write_records(images, jpegs(8), 1200)
         return {
-            "native": dealing.PROGRAM.exists(),
-            "raw_110_kb": dealt_against_own(large, "raw", rounds),
-            "raw_1_kb": dealt_against_own(small, "raw", rounds),
-            "jpeg_110_kb": dealt_against_own(images, "jpeg", rounds),
+            "raw_110_kb": shared_against_own(large, "raw", rounds),
+            "raw_1_kb": shared_against_own(small, "raw", rounds),
+            "jpeg_110_kb": shared_against_own(images, "jpeg", rounds),
         }
 
 
@@ -94,7 +94,7 @@ def against_file(
     reader: Callable[[str], tf.data.Dataset] | None = None,
 ) -> dict[str, Any]:
     """Return the ratio of reading through a FIFO to reading the file."""
-    read = reader or (lambda path: fifo.records(path, CHANNEL))
+    read = reader or (lambda path: record_reader.fifo_records(path, CHANNEL))
 
     def from_file() -> float:
         return _seconds(lambda: consume(tf.data.TFRecordDataset(str(file))))
@@ -136,7 +136,7 @@ def fed(file: Path, path: Path) -> Iterator[Path]:
             path.unlink()
 
 
-def dealt_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
+def shared_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
     """Compare two rank processes on one demultiplexed stream with two on a FIFO each with half of the records."""
     halves = [Path(f"{file}_half_{rank}") for rank in range(2)]
     for rank, half in enumerate(halves):
@@ -160,13 +160,13 @@ def dealt_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
         with fed(halves[0], Path(f"{file}_0_0")) as first, fed(halves[1], Path(f"{file}_1_0")) as second:
             return both([str(first), str(second)])
 
-    def one_dealt() -> float:
+    def shared() -> float:
         with fed(file, file.parent / f"{file.name}_0"):
-            paths = [dealing.dealt(file.parent, file.name, 0, rank, 2) for rank in range(2)]
+            paths = [rank_fifo(file.parent, file.name, 0, rank, 2) for rank in range(2)]
             return both(paths)
 
     try:
-        return alternating(own, one_dealt, file.stat().st_size, rounds)
+        return alternating(own, shared, file.stat().st_size, rounds)
     finally:
         for process in ranks:
             process.communicate()
@@ -178,7 +178,8 @@ def _memory() -> str | None:
 
 
 def _by_python(path: str) -> tf.data.Dataset:
-    return block_reader.fifo_records(path, CHANNEL, tolerate=0, timeout_seconds=fifo.TIMEOUT_SECONDS)
+    timeout = record_reader.TIMEOUT_SECONDS
+    return record_reader.fifo_records_in_python(path, CHANNEL, tolerate=0, timeout_seconds=timeout)
 
 
 def _seconds(work: Callable[[], None]) -> float:

@@ -6,8 +6,8 @@ python -m bench.training.ingest_rank raw|jpeg
 import sys
 
 from bench.training.ingest import CHANNEL, consumed
-from training_container.trainer import fifo
+from training_container.trainer.demux import record_reader
 
 for path in sys.stdin:
-    consumed(fifo.records(path.strip(), CHANNEL), sys.argv[1])
+    consumed(record_reader.fifo_records(path.strip(), CHANNEL), sys.argv[1])
     print("done", flush=True)

@@ -25,7 +25,7 @@ RANKS = 2
 ROUNDS = 4
 PATIENCE_SECONDS = 600.0
 LOOK_SECONDS = 0.02
-# Variables that `train` sets for its ranks if there is no GPU (training_container/launch.py).
+# Variables that `train` sets for its ranks if there is no GPU (training_container/launcher/rank_environment.py).
 YIELD = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 OURS = YIELD | {"OMP_NUM_THREADS": "1"}
 

@@ -9,7 +9,7 @@ from conformance.sources import model, page
 
 _FILES = "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html"
 _VARIABLES = "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-envvariables.html"
-_CONTRACT = "training_container/contract.py"
+_CONTRACT = "training_container/contract/training_job.py"
 
 
 @claim(page(_FILES), used_by=_CONTRACT, trainings=1)
@@ -31,7 +31,7 @@ def container_knows_its_instance_type(aws: Aws) -> None:
     assert resources["network_interface_name"]
 
 
-@claim(page(_FILES), used_by=f"{_CONTRACT} training_container/hosts.py", trainings=2)
+@claim(page(_FILES), used_by=f"{_CONTRACT} training_container/launcher/hosts.py", trainings=2)
 def hosts_are_called_algo(aws: Aws) -> None:
     """The hosts of a cluster are algo-1, algo-2, ..., and resourceconfig.json lists all of them and the current one."""
     training = Training.of(aws)
@@ -50,7 +50,7 @@ def channels_are_in_inputdataconfig(aws: Aws) -> None:
     assert report["inputs"]["file"]["S3DistributionType"] == "FullyReplicated"
 
 
-@claim(page(_FILES), used_by="training_container/trainer/channels.py", trainings=1)
+@claim(page(_FILES), used_by="training_container/trainer/data/channels.py", trainings=1)
 def file_mode_copies_the_data(aws: Aws) -> None:
     """In File mode, the objects under a prefix are files in /opt/ml/input/data/<channel>, without the prefix."""
     training = Training.of(aws)
@@ -60,7 +60,7 @@ def file_mode_copies_the_data(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html"),
-    used_by="training_container/trainer/channels.py",
+    used_by="training_container/trainer/data/channels.py",
     trainings=1,
 )
 def fast_file_mode_shows_files(aws: Aws) -> None:
@@ -70,7 +70,7 @@ def fast_file_mode_shows_files(aws: Aws) -> None:
     assert report["files"]["fast"] == ["a", "b/c"]
 
 
-@claim(page(_FILES), used_by="training_container/trainer/channels.py", trainings=1)
+@claim(page(_FILES), used_by="training_container/trainer/data/channels.py", trainings=1)
 def pipe_mode_is_a_fifo_for_each_epoch(aws: Aws) -> None:
     """In Pipe mode, /opt/ml/input/data/<channel>_0 is a FIFO that contains the objects of the first epoch."""
     training = Training.of(aws)
@@ -81,7 +81,7 @@ def pipe_mode_is_a_fifo_for_each_epoch(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "replicate a subset of data on each ML compute instance"),
-    used_by="training_container/trainer/channels.py",
+    used_by="training_container/trainer/data/channels.py",
     trainings=2,
 )
 def shards_are_by_object(aws: Aws) -> None:
@@ -134,7 +134,7 @@ def log_streams_are_named_after_job_and_host(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/cmn-info-instance-types.html"),
-    used_by="training_container/rank_environment.py",
+    used_by="training_container/launcher/rank_environment.py",
     not_modelled="instance types and their speed: every host has this machine's cores",
     trainings=1,
 )

@@ -11,7 +11,7 @@ GRACE_SECONDS = 120.0
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-signal-success-failure.html"),
-    used_by="training_container/failure.py traingrid/job/failures.py",
+    used_by="training_container/launcher/failure.py traingrid/job/failures.py",
     trainings=1,
 )
 def failure_file_is_the_reason(aws: Aws) -> None:
@@ -25,7 +25,7 @@ def failure_file_is_the_reason(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "SIGTERM signal, which delays job termination for 120 seconds"),
-    used_by="training_container/stopping.py",
+    used_by="training_container/contract/stopping.py",
     trainings=1,
 )
 def stopped_container_has_120_seconds(aws: Aws) -> None:

@@ -42,7 +42,7 @@ def model_is_at_a_known_key(aws: Aws) -> None:
     assert _archive(training, name, "model.tar.gz") == ["algo-1"]
 
 
-@claim(page(_ARTIFACTS), used_by="training_container/contract.py docs/training.md", trainings=1)
+@claim(page(_ARTIFACTS), used_by="training_container/contract/training_job.py docs/training.md", trainings=1)
 def other_output_is_beside_the_model(aws: Aws) -> None:
     """Files in /opt/ml/output/data are stored in output.tar.gz next to the model."""
     training = Training.of(aws)
@@ -51,7 +51,7 @@ def other_output_is_beside_the_model(aws: Aws) -> None:
     ]
 
 
-@claim(page(_ARTIFACTS), used_by="training_container/trainer/checkpoints.py", trainings=2)
+@claim(page(_ARTIFACTS), used_by="training_container/trainer/checkpoints/checkpoints.py", trainings=2)
 def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
     """model.tar.gz contains the files that all hosts wrote to /opt/ml/model."""
     training = Training.of(aws)

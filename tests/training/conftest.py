@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import tiny
 from tests.training.streams import feed
-from training_container.contract import Folders
+from training_container.contract.training_job import Folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # traingrid's default in grid.yaml. It is intended for GPUs, and must work on CPUs, too.

@@ -18,5 +18,5 @@ options="-std=c++17 -O3 -Wall -Wextra -pthread"
 "$compiler" $options -shared -fPIC -isystem "$tensorflow/include" -o "$building/libfifo_filesystem.so" \
     "$here/fifo_filesystem.cc" "$framework"
 # shellcheck disable=SC2086
-"$compiler" $options -o "$building/deal" "$here/deal.cc"
-mv "$building/libfifo_filesystem.so" "$building/deal" "$out/"
+"$compiler" $options -o "$building/demux" "$here/demux.cc"
+mv "$building/libfifo_filesystem.so" "$building/demux" "$out/"

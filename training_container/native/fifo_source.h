@@ -1,4 +1,4 @@
-// Reads bytes from a FIFO that may not exist yet. trainer/byte_blocks.py implements the same in Python.
+// Reads bytes from a FIFO that may not exist yet. trainer/demux/record_reader.py implements the same in Python.
 #ifndef TRAINGRID_NATIVE_FIFO_SOURCE_H_
 #define TRAINGRID_NATIVE_FIFO_SOURCE_H_
 

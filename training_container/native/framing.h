@@ -1,5 +1,5 @@
 // Follows a stream's TFRecord framing: finds the start of records, and detects every error.
-// trainer/framing.py implements the same in Python, with the same messages.
+// trainer/demux/framing.py implements the same in Python, with the same messages.
 #ifndef TRAINGRID_NATIVE_FRAMING_H_
 #define TRAINGRID_NATIVE_FRAMING_H_
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.trainer import augment
 from training_container.trainer.config import Config
+from training_container.trainer.data import augment
 
 
 def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[str, object]) -> None:

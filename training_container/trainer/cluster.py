@@ -15,10 +15,10 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.contract import Folders, TrainingJob, read_training_job
-from training_container.launch_options import ALLOW_CPU
-from training_container.missing_gpus import may_use_cpu
-from training_container.stopping import STOP_FILE
+from training_container.contract.launch_options import ALLOW_CPU
+from training_container.contract.missing_gpus import may_use_cpu
+from training_container.contract.stopping import STOP_FILE
+from training_container.contract.training_job import Folders, TrainingJob, read_training_job
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,39 @@
 """Config: the trainer's hyperparameters, validated and converted from SageMaker's text. Does not import TensorFlow."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Self
+import difflib
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from training_container.trainer import aliases
-from training_container.trainer.config_fields import HyperparameterError, choice, number, parsed, switch, text, unknown
+# The flag names of AWS's train_imagenet_resnet_hvd.py (deep-learning-models), whose users know them (docs/training.md).
+_ALIASES = {"num_epochs": "epochs", "b": "batch_size", "lr_decay_mode": "lr_schedule"}
+_ALIAS_VALUES = {("lr_schedule", "poly"): "polynomial"}
 
-__all__ = ["Config", "HyperparameterError"]
+
+class HyperparameterError(ValueError):
+    """Hyperparameters are unknown or out of range. The text has a line for each."""
+
+
+def _number(default: float, low: float, high: float, meaning: str) -> Any:
+    """Declare an int or float between `low` and `high`."""
+    return field(default=default, metadata={"low": low, "high": high, "meaning": meaning})
+
+
+def _choice(default: str, options: tuple[str, ...], meaning: str) -> Any:
+    """Declare a word that must be one of `options`."""
+    return field(default=default, metadata={"options": options, "meaning": meaning})
+
+
+def _switch(default: bool, meaning: str) -> Any:
+    """Declare a boolean."""
+    return field(default=default, metadata={"meaning": meaning})
+
+
+def _text(prefix: str, meaning: str) -> Any:
+    """Declare a text that must be empty or begin with `prefix`."""
+    return field(default="", metadata={"prefix": prefix, "meaning": meaning})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,81 +45,98 @@ class Config:
     """
 
     # The network
-    model: str = choice(
+    model: str = _choice(
         "resnet50",
         ("resnet50", "resnet32", "resnet20", "resnet8"),
         "the network: resnet50 is v1.5; resnet20 and resnet32 are for images of 32 x 32, resnet8 for smaller ones",
     )
-    classes: int = number(1000, 2, 1_000_000, "number of classes")
-    batch_norm_momentum: float = number(0.9, 0.0, 0.9999, "momentum of statistics; Keras' 0.99 requires long training")
+    classes: int = _number(1000, 2, 1_000_000, "number of classes")
+    batch_norm_momentum: float = _number(
+        0.9, 0.0, 0.9999, "momentum of the moving averages; Keras' 0.99 needs long training"
+    )
 
     # The data
-    first_label: int = number(1, 0, 1_000_000, "label of the first class; ImageNet's records count from 1")
-    image_size: int = number(224, 8, 1024, "height and width to which images are resized, in pixels")
-    augmentation: str = choice(
+    first_label: int = _number(1, 0, 1_000_000, "label of the first class; ImageNet's records count from 1")
+    image_size: int = _number(224, 8, 1024, "height and width to which images are resized, in pixels")
+    augmentation: str = _choice(
         "crop_and_flip",
         ("crop_and_flip", "affine", "none"),
         "crop_and_flip: ImageNet's; affine: small shifts, rotations and zooms, for images that must not be mirrored",
     )
-    data_dir: str = text("", "folder to read instead of the folder of the channel train")
-    cache: bool = switch(False, "keep decoded images in memory; for small data sets")
-    shard_by: str = choice("auto", ("auto", "file", "record"), "sharding unit: whole files, or every n-th record")
-    shuffle_files: bool = switch(True, "read a rank's files in a different order in every epoch")
-    shuffle_records: int = number(2048, 0, 10_000_000, "records in the shuffle buffer; 0: no shuffling")
-    parallel_reads: int = number(1, 1, 256, "files that a rank reads concurrently")
-    tolerate_corrupt_records: int = number(
+    data_dir: str = _text("", "folder to read in place of the channel train")
+    cache: bool = _switch(False, "keep decoded images in memory; for small data sets")
+    shard_by: str = _choice(
+        "auto", ("auto", "file", "record"), "unit distributed to ranks: whole files, or every n-th record"
+    )
+    shuffle_files: bool = _switch(True, "read a rank's files in a different order in every epoch")
+    shuffle_records: int = _number(
+        2048, 0, 10_000_000, "size of the shuffle buffer, in records; 0: no shuffling of records"
+    )
+    parallel_reads: int = _number(1, 1, 256, "number of files that a rank reads at once")
+    tolerate_corrupt_records: int = _number(
         0, 0, 10**9, "corrupt records, or records without a valid image, that each rank may leave out of an epoch"
     )
-    train_records: int = number(0, 0, 10**12, "minimum number of records in the channel train; 0: not checked")
-    validation_records: int = number(
+    train_records: int = _number(0, 0, 10**12, "minimum number of records in the channel train; 0: not checked")
+    validation_records: int = _number(
         0, 0, 10**12, "minimum number of records in the channel validation; 0: not checked"
     )
-    pipe_timeout_seconds: float = number(600.0, 1.0, 86_400.0, "timeout of waiting for a Pipe channel's next epoch")
+    pipe_timeout_seconds: float = _number(600.0, 1.0, 86_400.0, "time to wait for a Pipe channel's next epoch")
 
     # The recipe
-    epochs: int = number(90, 1, 100_000, "number of passes over the training images")
-    steps_per_epoch: int = number(0, 0, 10**9, "batches per rank in an epoch; 0: as many as the images allow")
-    batch_size: int = number(256, 1, 65536, "images per batch and rank")
-    accumulate_steps: int = number(1, 1, 1024, "batches whose gradients are accumulated for one update")
-    learning_rate: float = number(0.1, 1e-9, 100.0, "peak learning rate of ONE rank; 0.1 per 256 images")
-    lr_schedule: str = choice("polynomial", ("polynomial", "cosine"), "decay of the rate to zero after the warm-up")
-    lr_power: float = number(2.0, 0.1, 10.0, "power of the polynomial decay; 1 is a straight line")
-    warmup_epochs: float = number(10.0, 0.0, 100_000.0, "epochs of linear warm-up from one rank's rate to all ranks'")
-    momentum: float = number(0.9, 0.0, 0.9999, "Nesterov momentum of SGD")
-    weight_decay: float = number(1e-4, 0.0, 1.0, "L2 penalty on kernels, not on norms and biases")
-    label_smoothing: float = number(0.1, 0.0, 0.9, "share of a label that is distributed over all classes")
-    ema: float = number(0.0, 0.0, 0.999999, "decay of the weights' moving average, validated and exported; 0: off")
-    early_stop_epochs: int = number(0, 0, 100_000, "epochs without a better top-1 before training ends; 0: unlimited")
-    seed: int = number(0, 0, 2**31 - 1, "seed of initial weights, shuffling and augmentation")
+    epochs: int = _number(90, 1, 100_000, "number of passes over the training images")
+    steps_per_epoch: int = _number(0, 0, 10**9, "batches per rank in an epoch; 0: as many as the images allow")
+    batch_size: int = _number(256, 1, 65536, "images per rank and batch")
+    accumulate_steps: int = _number(1, 1, 1024, "batches whose gradients are accumulated for one update")
+    learning_rate: float = _number(
+        0.1, 1e-9, 100.0, "peak rate of one rank, which is multiplied by the number of ranks"
+    )
+    lr_schedule: str = _choice("polynomial", ("polynomial", "cosine"), "decay of the rate to zero after the warm-up")
+    lr_power: float = _number(2.0, 0.1, 10.0, "power of the polynomial decay; 1 is a straight line")
+    warmup_epochs: float = _number(
+        10.0,
+        0.0,
+        100_000.0,
+        "epochs of linear warm-up from one rank's rate to all ranks'; by default at most half of epochs",
+    )
+    momentum: float = _number(0.9, 0.0, 0.9999, "Nesterov momentum of SGD")
+    weight_decay: float = _number(1e-4, 0.0, 1.0, "L2 penalty on kernels, not on norms and biases")
+    label_smoothing: float = _number(0.1, 0.0, 0.9, "share of a label that is distributed over all classes")
+    ema: float = _number(0.0, 0.0, 0.999999, "decay of the weights' moving average, validated and exported; 0: off")
+    early_stop_epochs: int = _number(0, 0, 100_000, "epochs without a better top-1 before training ends; 0: unlimited")
+    seed: int = _number(0, 0, 2**31 - 1, "seed of initial weights, shuffling and augmentation")
 
     # Speed
-    precision: str = choice(
+    precision: str = _choice(
         "auto",
         ("auto", "float32", "mixed_float16", "mixed_bfloat16"),
         "auto: float16 with loss scaling on GPUs, bfloat16 on CPUs that support it, otherwise float32",
     )
-    xla: bool = switch(False, "compile the step with XLA: for GPUs; slower on CPUs")
-    gradient_compression: str = choice("none", ("none", "fp16"), "format of gradients that ranks exchange")
-    fusion_mb: int = number(0, 0, 4096, "Horovod's fusion buffer in MiB; 0: Horovod's default")
-    hierarchical_allreduce: bool = switch(False, "reduce within each host first; for several hosts with GPUs")
-    stall_seconds: float = number(300.0, 0.0, 86_400.0, "time that ranks wait for a stalled rank before they fail")
+    xla: bool = _switch(False, "compile the step with XLA: for GPUs; slower on CPUs")
+    gradient_compression: str = _choice("none", ("none", "fp16"), "fp16: ranks exchange gradients in half the bytes")
+    fusion_mb: int = _number(0, 0, 4096, "Horovod's fusion buffer in MiB; 0: Horovod's default")
+    hierarchical_allreduce: bool = _switch(False, "reduce within each host first; for several hosts with GPUs")
+    stall_seconds: float = _number(
+        300.0, 0.0, 86_400.0, "time that ranks wait for a stalled rank before they fail; 0: unlimited"
+    )
 
     # Checkpoints and output
-    validation_every: int = number(1, 1, 100_000, "epochs between validations")
-    checkpoint_every: int = number(1, 1, 100_000, "epochs between checkpoints")
-    checkpoint_every_steps: int = number(0, 0, 10**9, "steps between checkpoints; 0: only by epochs")
-    keep_checkpoints: int = number(3, 1, 10_000, "checkpoints to keep, in addition to the best")
-    progress_seconds: float = number(30.0, 0.0, 86_400.0, "time between progress lines; 0: no lines")
-    timeline: bool = switch(False, "write Horovod's timeline to output/data/timeline.json")
-    tensorboard_s3: str = text("s3://", "destination of TensorBoard's events; empty: the grid's destination")
-    clear_log: bool = switch(False, "remove TensorBoard's events of an earlier training, unless it is continued")
+    validation_every: int = _number(1, 1, 100_000, "epochs between validations")
+    checkpoint_every: int = _number(1, 1, 100_000, "epochs between checkpoints")
+    checkpoint_every_steps: int = _number(0, 0, 10**9, "steps between checkpoints; 0: only by epochs")
+    keep_checkpoints: int = _number(3, 1, 10_000, "number of checkpoints to keep, in addition to the best")
+    progress_seconds: float = _number(30.0, 0.0, 86_400.0, "time between progress lines; 0: no lines")
+    timeline: bool = _switch(False, "write Horovod's timeline, which is then in output.tar.gz")
+    tensorboard_s3: str = _text(
+        "s3://", "destination of TensorBoard's events; empty: tensorboard/ below the line's output"
+    )
+    clear_log: bool = _switch(False, "remove TensorBoard's events of an earlier training, unless this one continues it")
 
     @classmethod
     def from_hyperparameters(cls, texts: Mapping[str, str]) -> Self:
         """Return the validated configuration.
 
         Args:
-            texts: Each hyperparameter's value as text, by name or by an alias of aliases.py.
+            texts: Each hyperparameter's value as text, by name or by a flag name of _ALIASES.
 
         Raises:
             HyperparameterError: Hyperparameters are unknown, malformed or out of range; the text names all of them.
@@ -102,16 +144,16 @@ class Config:
         fields = {entry.name: entry for entry in dataclasses.fields(cls)}
         values: dict[str, object] = {}
         problems: list[str] = []
-        for name, given in aliases.resolved(texts).items():
+        for name, given in _without_aliases(texts).items():
             try:
                 if name not in fields:
-                    raise unknown(name, fields)
-                values[name] = parsed(fields[name], given)
+                    raise _unknown(name, fields)
+                values[name] = _parsed(fields[name], given)
             except ValueError as error:
                 problems.append(str(error))
         if problems:
             raise HyperparameterError("\n".join(problems))
-        config = cls(**values)  # type: ignore[arg-type]  # parsed() returns values of the fields' types
+        config = cls(**values)  # type: ignore[arg-type]  # _parsed() returns values of the fields' types
         if problems := _contradictions(config, values):
             raise HyperparameterError("\n".join(problems))
         if "warmup_epochs" not in values:  # so that a short training reaches its peak rate, too
@@ -134,3 +176,70 @@ def _contradictions(config: Config, given: Collection[str]) -> list[str]:
             "end the job first. Increase stall_seconds, or remove it."
         )
     return found
+
+
+def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return hyperparameters with aliases replaced by the trainer's own names and values.
+
+    Args:
+        texts: Each hyperparameter's value as text, by name or alias.
+
+    Raises:
+        HyperparameterError: A hyperparameter is given under two names with different values.
+    """
+    values: dict[str, str] = {}
+    given_as: dict[str, str] = {}
+    for given, text in texts.items():
+        name = _ALIASES.get(given, given)
+        value = _ALIAS_VALUES.get((name, text.strip()), text.strip())
+        if values.get(name, value) != value:
+            raise HyperparameterError(
+                f"Hyperparameter {name!r} is given twice: {given_as[name]} is {texts[given_as[name]]!r} and {given} is "
+                f"{text!r}. Remove one of them."
+            )
+        values[name], given_as[name] = value, given
+    return values
+
+
+def _parsed(entry: dataclasses.Field[Any], given: str) -> object:
+    """Return the value of a field.
+
+    Raises:
+        ValueError: The text is invalid for the field. The message describes valid values.
+    """
+    if entry.type is bool:
+        return _boolean(entry.name, given)
+    if entry.type is str:
+        return _word(entry, given)
+    low, high = entry.metadata["low"], entry.metadata["high"]
+    kind = "a whole number" if entry.type is int else "a number"
+    try:
+        value = int(given) if entry.type is int else float(given)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise ValueError(f"Hyperparameter {entry.name!r} is {given!r}; it must be {kind} from {low:g} to {high:g}.")
+    return value
+
+
+def _unknown(name: str, names: Iterable[str]) -> ValueError:
+    """Return the error for an unknown name, with the most similar known name."""
+    known = list(names)
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(known)}."
+    return ValueError(f"Hyperparameter {name!r} is unknown. {hint}")
+
+
+def _word(entry: dataclasses.Field[Any], given: str) -> str:
+    options, prefix = entry.metadata.get("options"), entry.metadata.get("prefix", "")
+    if options and given not in options:
+        raise ValueError(f"Hyperparameter {entry.name!r} is {given!r}; it must be one of: {', '.join(options)}.")
+    if given and not given.startswith(prefix):
+        raise ValueError(f"Hyperparameter {entry.name!r} is {given!r}; it must begin with {prefix!r} or be empty.")
+    return given
+
+
+def _boolean(name: str, given: str) -> bool:
+    if given.lower() not in ("true", "false"):
+        raise ValueError(f"Hyperparameter {name!r} is {given!r}; it must be true or false.")
+    return given.lower() == "true"

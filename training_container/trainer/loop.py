@@ -1,9 +1,9 @@
 """Loop: the training loop, to be read from top to bottom. `train` starts it in every rank. Manually, with two ranks:
 
-    SAGEMAKER_BASE_DIR=/tmp/ml mpirun -np 2 python -m training_container.rank
+    SAGEMAKER_BASE_DIR=/tmp/ml mpirun -np 2 python -m training_container.ranks.trainer_rank
 
-with SageMaker's files in /tmp/ml/input (see contract.py). Horovod requires six changes for distributed training; a
-comment marks each.
+with SageMaker's files in /tmp/ml/input (see contract/training_job.py). Horovod requires six changes for distributed
+training; a comment marks each.
 """
 
 import dataclasses
@@ -14,21 +14,21 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.contract import TrainingJob
-from training_container.stopping import StoppedError, StopRequestedError
+from training_container.contract.stopping import StoppedError, StopRequestedError
+from training_container.contract.training_job import TrainingJob
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
-from training_container.trainer.checkpoints import Checkpoints, resume
+from training_container.trainer.checkpoints.checkpoints import Checkpoints, resume
+from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
-from training_container.trainer.course import Course
-from training_container.trainer.input import training_data, validation_data
-from training_container.trainer.journal import Journal
-from training_container.trainer.left_out import left_out_by_all_ranks
+from training_container.trainer.data.corrupt_records import corrupt_records_of_all_ranks
+from training_container.trainer.data.input import training_data, validation_data
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
-from training_container.trainer.progress import Progress
+from training_container.trainer.reporting.reporter import Reporter
 from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
+from training_container.trainer.training_state import TrainingState
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
 
 # One of so many steps runs in separate parts, to distinguish computing from averaging (see timing.py).
@@ -78,7 +78,7 @@ class Training:
         # Horovod 3 and 4: the number of ranks scales the rate (schedule.py), and gradients are averaged (step.py).
         self.step = TrainStep(self.model, config)
         self.validate = Validation(self.model, config)
-        self.course = Course(config, ranks.size, lambda: self.data.steps_per_epoch)
+        self.state = TrainingState(config, ranks.size, lambda: self.data.steps_per_epoch)
         self.checkpoints = Checkpoints(
             job.folders.checkpoints,
             keep=config.keep_checkpoints,
@@ -89,81 +89,87 @@ class Training:
         self.metrics: dict[str, float] = {}
         self.saved: Progress | None = None
         self.exported_epoch: int | None = None
-        self.journal: Journal | None = None
+        self.reporter: Reporter | None = None
 
     def start(self) -> None:
         """Synchronize all ranks to the newest checkpoint, or to the initial state without one."""
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
         self.saved = saved = resume(self.checkpoints)
-        continuing = self.course.resume(saved) if saved else ""
+        continuing = self.state.resume(saved) if saved else ""
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
-            self.journal = Journal(self.folders, self.config, continues=saved is not None)
+            self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
             precision, ranks = policy(self.config), self.ranks.size
             print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {continuing}".rstrip())
 
     def run(self) -> None:
         """Train the remaining epochs, and export the network."""
         started = time.perf_counter()
-        while not self.course.is_over:
-            if not self.course.progress.awaits_validation:
+        while not self.state.is_over:
+            if not self.state.progress.awaits_validation:
                 self.train_epoch()
             self.finish_epoch()
-        if self.config.early_stop_epochs and not self.course.is_best:
-            self.go_back_to_best()
+        if self.config.early_stop_epochs and not self.state.is_best:
+            self.restore_best()
         if not self.metrics and self.validation_data:  # no epoch was left to train
-            self.metrics = self.validated()
+            self.metrics = self.validation_metrics()
         self.check_weights()
-        if self.journal:
-            self.journal.sync()
+        if self.reporter:
+            self.reporter.sync()
             with self.step.averaged():
                 export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
 
     def train_epoch(self) -> None:
         """Train the rest of the epoch."""
-        course, done, every = self.course, self.course.progress, self.config.checkpoint_every_steps
+        state, done, every = self.state, self.state.progress, self.config.checkpoint_every_steps
         batches = self.data.epoch(done.epoch, skip=done.step_in_epoch * self.config.accumulate_steps)
         started = time.perf_counter()
         for group in groups(batches, self.config.accumulate_steps, self.times):
             outcome = self.train_step(group)
             if not math.isfinite(outcome.loss):
-                raise course.diverged(f"The loss is {outcome.loss} in {course.place(1)}", self.saved)
-            course.step_done(outcome.loss, len(group))
+                raise state.diverged(f"The loss is {outcome.loss} in {state.place(1)}", self.saved)
+            state.step_done(outcome.loss, len(group))
+            if outcome.stop or (every and state.progress.step % every == 0):
+                self.checkpoint()
             if outcome.stop:
-                self.checkpoint()
-                raise StoppedError(f"Stopped after step {course.progress.step}; the checkpoint is written.")
-            if every and course.progress.step % every == 0:
-                self.checkpoint()
-            if self.journal:
-                self.journal.step(course.progress, course.steps_per_epoch, self.times)
-        speed = (course.progress.images - done.images) / (time.perf_counter() - started)
+                raise StoppedError(f"Stopped after step {state.progress.step}; the checkpoint is written.")
+            if self.reporter:
+                self.reporter.step(state.progress, state.steps_per_epoch, self.times)
+        speed = (state.progress.images - done.images) / (time.perf_counter() - started)
         self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
 
+    def train_step(self, batches: Sequence[Batch]) -> Outcome:
+        """Train on the batches of a step, together with all other ranks."""
+        if self.state.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
+            return self.step.in_parts(batches, self.state.rate, self.times, self.stop_requested())
+        return self.step(batches, self.state.rate, self.stop_requested())
+
     def finish_epoch(self) -> None:
-        """Validate, log and save, if they are due."""
-        config, done = self.config, self.course.progress
+        """Validate, report and save, if they are due."""
+        config, done = self.config, self.state.progress
         epoch = done.epoch + 1
+        is_last = epoch == config.epochs
+        saves = is_last or epoch % config.checkpoint_every == 0
+        validates = bool(self.validation_data) and (is_last or epoch % config.validation_every == 0)
         self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
         self.metrics |= {"learning_rate": float(self.step.optimizer.learning_rate)} | self.times.of_epoch()
         if config.tolerate_corrupt_records:
-            self.metrics["corrupt_records"] = left_out_by_all_ranks()
-        due = epoch % config.checkpoint_every == 0 or epoch == config.epochs
-        validates = bool(self.validation_data) and (epoch % config.validation_every == 0 or epoch == config.epochs)
-        path = self.judge(save=due) if validates else None
-        self.course.epoch_done(self.metrics.get("validation_top1"))
-        if self.journal:
-            self.journal.epoch(epoch, self.metrics)
-        best = self.course.is_best and validates
-        if validates and due:
-            self.saved = self.course.progress
+            self.metrics["corrupt_records"] = corrupt_records_of_all_ranks()
+        path = self.validate_epoch(save=saves) if validates else None
+        self.state.epoch_done(self.metrics.get("validation_top1"))
+        if self.reporter:
+            self.reporter.epoch(epoch, self.metrics)
+        best = validates and self.state.is_best
+        if validates and saves:  # validate_epoch has saved the variables
+            self.saved = self.state.progress
             if path:
                 self.checkpoints.amend(path, self.saved, best=best)
-        elif due or best or self.course.is_over:
+        elif saves or best or self.state.is_over:
             self.checkpoint(best=best)
-        if self.journal:
-            self.journal.sync()
+        if self.reporter:
+            self.reporter.sync()
 
-    def judge(self, *, save: bool) -> Path | None:
+    def validate_epoch(self, *, save: bool) -> Path | None:
         """Validate the network after an epoch. All ranks take part.
 
         Args:
@@ -173,23 +179,17 @@ class Training:
         Returns:
             The checkpoint, on rank 0; None without one.
         """
-        self.course.epoch_trained()
-        former, path = self.saved, self.checkpoint() if save else None
-        self.metrics |= self.validated()
+        self.state.epoch_trained()
+        previous, path = self.saved, self.checkpoint() if save else None
+        self.metrics |= self.validation_metrics()
         loss = self.metrics["validation_loss"]
         if not math.isfinite(loss):
             if path:
                 self.checkpoints.discard(path)  # otherwise the next start would continue from it
-            raise self.course.diverged(f"The validation loss is {loss} after {self.course.place()}", former)
+            raise self.state.diverged(f"The validation loss is {loss} after {self.state.place()}", previous)
         return path
 
-    def train_step(self, batches: Sequence[Batch]) -> Outcome:
-        """Train on the batches of a step, together with all other ranks."""
-        if self.course.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
-            return self.step.in_parts(batches, self.course.rate, self.times, self.stop_requested())
-        return self.step(batches, self.course.rate, self.stop_requested())
-
-    def validated(self) -> dict[str, float]:
+    def validation_metrics(self) -> dict[str, float]:
         """Return the metrics of the network in the state in which it would be exported. All ranks take part.
 
         Raises:
@@ -197,7 +197,7 @@ class Training:
         """
         assert self.validation_data is not None  # noqa: S101  # for the type checker
         average_batch_norm_statistics(self.step.statistics)
-        done = self.course.progress
+        done = self.state.progress
         try:
             with self.step.averaged():
                 return self.validate(self.validation_data.epoch(done.epoch, self.stop_requested))
@@ -210,22 +210,22 @@ class Training:
         """Save a checkpoint, and return it on rank 0. All ranks take part."""
         average_batch_norm_statistics(self.step.statistics)
         self.check_weights()
-        self.saved = done = self.course.progress
+        self.saved = done = self.state.progress
         return self.checkpoints.save(done, best=best) if self.ranks.is_main else None
 
     def check_weights(self) -> None:
         """Raise DivergedError if a weight is not finite: the last loss was computed before the last update."""
         if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
-            raise self.course.diverged(f"A weight is not finite after {self.course.place()}", self.saved)
+            raise self.state.diverged(f"A weight is not finite after {self.state.place()}", self.saved)
 
-    def go_back_to_best(self) -> None:
+    def restore_best(self) -> None:
         """Restore the network of the best epoch after early stopping. All ranks take part."""
         best = resume(self.checkpoints, best=True)
         if best:
-            self.metrics = self.metrics | self.validated()
+            self.metrics = self.metrics | self.validation_metrics()
             self.exported_epoch = best.epoch
         if self.ranks.is_main:
-            print(self.course.exports(best))
+            print(self.state.exports(best))
 
     def report(self, seconds: float) -> dict[str, object]:
         """Return the content of report.json: the hyperparameters and the results."""
@@ -237,9 +237,9 @@ class Training:
             "images_per_second": self.metrics.get("images_per_second"),
             "precision": policy(self.config),
             "ranks": self.ranks.size,
-            "epochs_trained": self.course.progress.epoch,
-            "exported_epoch": self.exported_epoch or self.course.progress.epoch,
-            "steps_trained": self.course.progress.step,
+            "epochs_trained": self.state.progress.epoch,
+            "exported_epoch": self.exported_epoch or self.state.progress.epoch,
+            "steps_trained": self.state.progress.step,
             "training_images": self.data.images,
             "training_images_per_epoch": self.data.images_per_epoch,
             "class_names": self.data.classes,

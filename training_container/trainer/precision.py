@@ -1,10 +1,14 @@
-"""Precision: selects the number format in which a network computes."""
+"""Precision: selects the number format in which a network computes, and scales the loss of float16 networks."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tensorflow as tf
 
 from training_container.trainer.config import Config
+
+# Source: Micikevicius et al. 2017 (arXiv:1710.03740), section 3.2, with the numbers of Keras' LossScaleOptimizer.
+INITIAL, GROWTH_STEPS = 2.0**15, 2000
 
 
 def policy(config: Config, processor: Path = Path("/proc/cpuinfo")) -> str:
@@ -23,3 +27,37 @@ def policy(config: Config, processor: Path = Path("/proc/cpuinfo")) -> str:
         return "mixed_float16"
     flags = processor.read_text(encoding="utf-8").split() if processor.exists() else []
     return "mixed_bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
+
+
+class LossScale(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
+    """A factor for the loss that halves when a gradient overflows, and doubles after 2,000 steps without overflow.
+
+    Keras' LossScaleOptimizer does the same, but does not expose its variables, which must be the same on all ranks at
+    the start. Here gradients are unscaled after they are averaged, so that all ranks see the same overflow and keep the
+    same factor.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = tf.Variable(INITIAL, trainable=False)
+        self.sound_steps = tf.Variable(0, dtype=tf.int64, trainable=False)
+
+    def unscaled(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Return the gradients of the loss without the factor."""
+        return [gradient / self.factor for gradient in gradients]
+
+    def update(self, gradients: Sequence[tf.Tensor], apply: Callable[[], None]) -> None:
+        """Call `apply` unless a gradient has overflowed, and adapt the factor. This is part of the training step."""
+        sound = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
+        tf.cond(sound, lambda: self._applied(apply), self._halved)
+
+    def _applied(self, apply: Callable[[], None]) -> tf.Tensor:
+        apply()
+        steps = self.sound_steps.assign_add(1)
+        grows = steps >= GROWTH_STEPS
+        self.sound_steps.assign(tf.where(grows, tf.zeros_like(steps), steps))
+        return self.factor.assign(tf.where(grows, self.factor * 2.0, self.factor)).read_value()
+
+    def _halved(self) -> tf.Tensor:
+        self.sound_steps.assign(0)
+        return self.factor.assign(tf.maximum(self.factor / 2.0, 1.0)).read_value()

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from training_container.trainer.averages import WeightAverages
 from training_container.trainer.config import Config
-from training_container.trainer.loss_scale import LossScale
+from training_container.trainer.precision import LossScale
 from training_container.trainer.timing import StepTimes
 
 Batch = tuple[tf.Tensor, tf.Tensor]

@@ -15,7 +15,7 @@ from tests.integration.localcloud.compute import wait_until
 TRAINING_PYTHON = Path(__file__).parents[3] / ".venv-training/bin/python"
 HOSTS = ["algo-1", "algo-2"]
 MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none")
-"""training_container/launch.py explains the parameter."""
+"""training_container/launcher/open_mpi.py explains the parameter."""
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
 
 

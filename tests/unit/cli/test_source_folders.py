@@ -178,14 +178,13 @@ def test_a_local_folder_in_an_s3_manifest_is_refused_with_the_fix(deployment: De
     assert (error.field, "traingrid submit" in error.next_step) == ("source", True)
 
 
-@pytest.mark.parametrize("example", ["keras_fit", "custom_loop"])
-def test_the_examples_manifests_are_accepted(deployment: Deployment, example: str) -> None:
+def test_the_manifest_of_the_example_scripts_is_accepted(deployment: Deployment) -> None:
     grid = load_grid(EXAMPLES / "digits" / "grid.yaml")
     digits = replace(deployment, grid=grid, account="123456789012")
-    found = packed(EXAMPLES / example / "manifest.jsonl", digits)
-    (job,) = iter_jobs(parse(found.content, digits), digits, "0" * 8)
-    assert (job.entry_point, job.ranks) == ("train.py", 2)
-    assert job.source == str(found.sources[0].uri)
+    found = packed(EXAMPLES / "scripts" / "manifest.jsonl", digits)
+    jobs = list(iter_jobs(parse(found.content, digits), digits, "0" * 8))
+    assert [(job.entry_point, job.ranks) for job in jobs] == [("keras_fit.py", 2), ("custom_loop.py", 2)]
+    assert {job.source for job in jobs} == {str(source.uri) for source in found.sources}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
 from traingrid.job.job import Channel, Job
 from traingrid.job.rank_manifests import TooFewObjectsError, shares_by_bytes, write_rank_manifests
-from training_container.trainer.shards import balanced
+from training_container.trainer.data.shards import balanced
 
 NAME = "traingrid-0123abcd-0-1"
 BUCKET = f"traingrid-output-{ACCOUNT}-us-east-1"

@@ -3,7 +3,7 @@
 import botocore.loaders
 
 from traingrid.manifest.accelerators import accelerators
-from training_container.missing_gpus import has_gpus
+from training_container.contract.missing_gpus import has_gpus
 
 # https://aws.amazon.com/ec2/instance-types/: general purpose, compute and memory optimized; Trainium.
 WITHOUT = ("ml.m", "ml.c", "ml.r", "ml.t3.", "ml.trn")

@@ -6,7 +6,7 @@ import pytest
 
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.manifest.values import metric_regex, metrics
-from training_container.trainer import metric_lines
+from training_container.trainer.reporting import metric_lines
 
 MOST_METRIC_DEFINITIONS = 40
 """Of a training job (AlgorithmSpecification.MetricDefinitions in SageMaker's API reference)."""

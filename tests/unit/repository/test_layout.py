@@ -53,6 +53,26 @@ PACKAGES = (
     "cli",
 )
 """The packages of traingrid: each may import those before it when it is loaded, but none after it."""
+TRAINING_PACKAGES = {
+    "contract": {"contract"},
+    "launcher": {"contract", "launcher", "safe_tarfile", "trainer.config"},
+    "ranks": {"contract", "launcher", "ranks", "trainer.config"},
+    "trainer.demux": {"trainer.demux"},
+    "trainer.checkpoints": {"trainer.checkpoints"},
+    "trainer.reporting": {"contract", "trainer.checkpoints", "trainer.config", "trainer.reporting", "trainer.timing"},
+    "trainer.data": {"contract", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
+}
+"""The modules and packages of training_container that each of its packages may import when it is loaded."""
+WITHOUT_TENSORFLOW = (
+    "__main__",
+    "contract",
+    "launcher",
+    "ranks",
+    "trainer.config",
+    "trainer.schedule",
+    "trainer.timing",
+)
+"""They run before a rank needs TensorFlow, whose import takes seconds."""
 EXCEPTIONS = {  # the commands that start them
     ("traingrid/cli/local.py", "localcloud"),
     ("traingrid/cli/rehearse.py", "rehearsal"),
@@ -108,6 +128,65 @@ def test_packages_import_only_those_below_them(package: str) -> None:
 def test_every_package_has_a_place_in_the_direction() -> None:
     folders = {path.parent.name for path in (ROOT / "traingrid").glob("*/__init__.py")}
     assert folders == set(PACKAGES)
+
+
+def training_imports() -> dict[str, set[str]]:
+    """Return the modules that each module of training_container imports when it is loaded."""
+    root = ROOT / "training_container"
+    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in root.rglob("*.py")}
+    found: dict[str, set[str]] = {module: set() for module in paths}
+    for module, path in paths.items():
+        for node in ast.parse(path.read_text()).body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                submodules = [f"{node.module}.{alias.name}" for alias in node.names]
+                names = [name if name in paths else node.module for name in submodules]
+            found[module] |= set(names)
+    return found
+
+
+def below(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"training_container.{package}.")
+
+
+@pytest.mark.parametrize("package", TRAINING_PACKAGES)
+def test_a_package_of_the_training_image_imports_only_those_below_it(package: str) -> None:
+    imports = {module: names for module, names in training_imports().items() if below(module, package)}
+    assert imports
+    wrong = [
+        (module, name)
+        for module, names in imports.items()
+        for name in names
+        if name.startswith("training_container") and not any(below(name, one) for one in TRAINING_PACKAGES[package])
+    ]
+    assert wrong == []
+
+
+def reached(module: str, imports: dict[str, set[str]]) -> set[str]:
+    """Return everything that is loaded with a module, without itself."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        for name in imports.get(left.pop(), set()) - found:
+            found.add(name)
+            left.append(name)
+    return found
+
+
+def test_modules_of_the_training_image_have_no_import_cycles() -> None:
+    imports = training_imports()
+    assert [module for module in imports if module in reached(module, imports)] == []
+
+
+@pytest.mark.parametrize("part", WITHOUT_TENSORFLOW)
+def test_the_program_of_a_host_loads_no_tensorflow(part: str) -> None:
+    imports = training_imports()
+    modules = [module for module in imports if below(module, part)]
+    assert modules
+    heavy = {"tensorflow", "horovod.tensorflow", "numpy"}
+    assert {module: found for module in modules if (found := reached(module, imports) & heavy)} == {}
 
 
 def test_no_file_has_a_meaningless_name() -> None:

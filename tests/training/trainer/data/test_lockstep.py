@@ -1,0 +1,214 @@
+"""Two ranks with shares of different size: no rank waits forever, and nothing is counted twice."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.digits.write_campaigns import example
+from tests.training.streams import feed
+from tests.training.two_ranks import on_two_ranks
+from training_container.contract.stopping import StopRequestedError
+from training_container.contract.training_job import Folders
+from training_container.trainer.config import Config
+from training_container.trainer.data.input import training_data, validation_data
+from training_container.trainer.data.lockstep import Lockstep, LockstepError
+from training_container.trainer.data.shards import record_starts
+from training_container.trainer.models import build_model
+from training_container.trainer.step import TrainStep
+from training_container.trainer.validation import Validation, average_batch_norm_statistics
+
+pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
+
+CONFIG = Config(
+    model="resnet8", image_size=8, batch_size=4, classes=10, first_label=0, augmentation="none", shard_by="file"
+)
+
+
+def records(path: Path, count: int) -> Path:
+    """Write this number of images; image n shows the digit n mod 10, with a proportional brightness."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(count):
+            writer.write(example(np.full((8, 8, 1), 20 * (number % 10), np.uint8), number % 10))
+    return path
+
+
+def declare(folders: Folders, **channels: str) -> None:
+    for folder in (folders.config, folders.data):
+        folder.mkdir(parents=True)
+    settings = {name: {"TrainingInputMode": mode} for name, mode in channels.items()}
+    (folders.config / "inputdataconfig.json").write_text(json.dumps(settings))
+
+
+def laid_out(folders: Folders, channel: str, *counts: int) -> list[Path]:
+    """Declare a channel in File mode whose files have these numbers of images. Return the files."""
+    declare(folders, **{channel: "File"})
+    (folders.data / channel).mkdir()
+    return [records(folders.data / channel / f"part-{number}", count) for number, count in enumerate(counts)]
+
+
+def three_epochs(base: str) -> dict[str, Any]:
+    """Read as many batches as possible in three epochs; the third epoch of rank 1 is truncated."""
+    data = training_data(CONFIG, Folders(base=Path(base)))
+    before = data.steps_per_epoch
+    steps = [len(list(data.epoch(epoch))) for epoch in range(2)]
+    try:
+        steps.append(len(list(data.epoch(2))))
+        error = ""
+    except LockstepError as cut:
+        error = str(cut)
+    return {"before": before, "steps": steps, "after": data.steps_per_epoch, "images": data.images, "error": error}
+
+
+def test_uneven_streams_make_equal_epochs_and_truncation_is_detected(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    declare(folders, train_0="Pipe", train_1="Pipe")
+    for rank, counts in enumerate([(5 * 4 + 1,) * 3, (3 * 4 + 2, 3 * 4 + 2, 4 + 1)]):
+        epochs = [records(tmp_path / f"{rank}-{epoch}", count).read_bytes() for epoch, count in enumerate(counts)]
+        threading.Thread(target=feed, args=(folders.data, f"train_{rank}", epochs), daemon=True).start()
+    first, second = on_two_ranks(three_epochs, tmp_path, str(folders.base))
+    assert first == {"before": None, "steps": [3, 3, 3], "after": 3, "images": 21 + 14, "error": ""}
+    assert second["steps"] == [3, 3]
+    assert second["error"].startswith(
+        "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was truncated"
+    )
+
+
+def opened(base: str) -> dict[str, Any]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        data = training_data(CONFIG, Folders(base=Path(base)))
+    return {"images": data.images, "per_epoch": data.images_per_epoch, "said": said.getvalue()}
+
+
+def test_uneven_shares_are_reported_with_a_solution(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    laid_out(folders, "train", 13, 30)
+    first, second = on_two_ranks(opened, tmp_path, str(folders.base))
+    assert (first["images"], first["per_epoch"]) == (43, 24)
+    assert first["said"] == (
+        "Channel train: 43 records make 3 batches of 4 on each of 2 rank(s); 19 records are left out of an epoch. "
+        "WARNING: that is 44% of the data, which is not trained on. Ranks have from 13 to 30 records: set shard_by to "
+        "record (in File and FastFile mode), or use several files of equal size for each rank.\n"
+    )
+    assert second["said"] == ""
+
+
+def other_records_each_epoch(_: str) -> list[int]:
+    """Take 5 and 3 batches, then 2 and 6, as if SageMaker distributed a channel's objects differently to two hosts."""
+    lockstep = Lockstep("train", 4, steps=None, same=False)
+    rank, steps = hvd.rank(), []
+    for epoch, batches in enumerate([(5, 3), (2, 6)]):
+        full = [(tf.zeros([4, 8, 8, 3]), tf.zeros([4], tf.int64))] * batches[rank]
+        steps.append(len(list(lockstep.epoch(iter(full), epoch))))
+    return steps
+
+
+def test_hosts_with_new_objects_in_every_epoch_stay_in_lockstep(tmp_path: Path) -> None:
+    assert on_two_ranks(other_records_each_epoch, tmp_path, "") == [[3, 2]] * 2
+
+
+def tolerant_epochs(base: str) -> list[int | None]:
+    data = training_data(dataclasses.replace(CONFIG, tolerate_corrupt_records=2), Folders(base=Path(base)))
+    return [len(list(data.epoch(epoch))) for epoch in range(2)] + [data.steps_per_epoch, data.images]
+
+
+def test_corrupt_records_on_one_rank_shorten_the_epoch_of_all(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    sound, broken = laid_out(folders, "train", 13, 13)
+    content = bytearray(broken.read_bytes())
+    starts = list(record_starts(sound))
+    for record in (3, 9):
+        content[starts[record] + 20] ^= 1
+    broken.write_bytes(content)
+    # The 13 records of rank 0 would make three batches, but the 11 of rank 1 make two.
+    assert on_two_ranks(tolerant_epochs, tmp_path, str(folders.base)) == [[2, 2, 2, 24]] * 2
+
+
+def brightness_model() -> tf.keras.Model:
+    """Return a model whose logits depend on an image's brightness, and are correct for some digits only."""
+    images = tf.keras.Input([8, 8, 3])
+    brightness = tf.keras.layers.GlobalAveragePooling2D()(images)[:, :1] / 20.0
+    return tf.keras.Model(images, -((brightness - tf.range(10.0) * 0.7) ** 2))
+
+
+def validated(*bases: str) -> list[dict[str, Any]]:
+    results = []
+    for base in bases:
+        data = validation_data(CONFIG, Folders(base=Path(base)))
+        assert data is not None
+        batches = list(data.epoch(0))
+        results.append({"batches": len(batches), "metrics": Validation(brightness_model(), CONFIG)(batches)})
+    return results
+
+
+def expected(counts: tuple[int, ...]) -> dict[str, float]:
+    """Return the metrics of all images, computed manually."""
+    labels = np.array([number % 10 for count in counts for number in range(count)])
+    logits = -((labels[:, None] - np.arange(10) * 0.7) ** 2)
+    losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
+    places = (logits > logits[np.arange(len(labels)), labels][:, None]).sum(axis=1)
+    return {
+        "validation_loss": losses.mean(),
+        "validation_top1": (places < 1).mean(),
+        "validation_top5": (places < 5).mean(),
+    }
+
+
+def stopped_on_rank_1(base: str) -> bool:
+    config = dataclasses.replace(CONFIG, validation_records=23)
+    data = validation_data(config, Folders(base=Path(base)))
+    assert data is not None
+    try:
+        Validation(brightness_model(), config)(data.epoch(0, lambda: hvd.rank() == 1))
+    except StopRequestedError:
+        return True
+    return False
+
+
+def test_a_stop_of_one_rank_ends_the_validation_of_all(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    laid_out(folders, "validation", 13, 10)
+    assert on_two_ranks(stopped_on_rank_1, tmp_path, str(folders.base)) == [True, True]
+
+
+def averaged_statistics(_: str) -> list[list[float]]:
+    """Train a step on a rank's own images. Return the averages before and after they are averaged over ranks."""
+    tf.keras.utils.set_random_seed(1)
+    config = dataclasses.replace(CONFIG, ema=0.5)
+    model = build_model(config)
+    step = TrainStep(model, config)
+    step([(tf.fill([4, 8, 8, 3], 40.0 * (hvd.rank() + 1)), tf.range(4, dtype=tf.int64))], 0.1)
+    found = []
+    for meet in (lambda: None, lambda: average_batch_norm_statistics(step.statistics)):
+        meet()
+        with step.averaged():
+            found.append([float(tf.reduce_sum(statistic)) for statistic in model.non_trainable_variables])
+    return found
+
+
+def test_ranks_validate_the_same_averages(tmp_path: Path) -> None:
+    (first, first_met), (second, second_met) = on_two_ranks(averaged_statistics, tmp_path, "")
+    assert first != pytest.approx(second, rel=1e-3)
+    assert first_met == second_met == pytest.approx([(a + b) / 2 for a, b in zip(first, second, strict=True)], rel=1e-4)
+
+
+def test_validation_weighs_every_image_equally_with_any_sharding(tmp_path: Path) -> None:
+    jobs = {(13, 20): Folders(base=tmp_path / "two-files"), (23,): Folders(base=tmp_path / "one-file")}
+    for counts, folders in jobs.items():
+        laid_out(folders, "validation", *counts)
+    ranks = on_two_ranks(validated, tmp_path, *(str(folders.base) for folders in jobs.values()))
+    # By file, rank 0 gets the larger of two files; of a single file, rank 1 gets nothing.
+    assert [[result["batches"] for result in rank] for rank in ranks] == [[5, 6], [4, 0]]
+    for rank in ranks:
+        for counts, result in zip(jobs, rank, strict=True):
+            assert result["metrics"] == pytest.approx(expected(counts), rel=1e-5)

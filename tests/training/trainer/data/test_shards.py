@@ -1,0 +1,116 @@
+import gzip
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from training_container.trainer.data.shards import (
+    Shard,
+    ShardError,
+    balanced,
+    files_of,
+    record_count,
+    record_starts,
+    shard,
+)
+
+
+def write(folder: Path, *counts: int) -> tuple[Path, ...]:
+    """Write files with these numbers of records; every record contains its file and number."""
+    for number, count in enumerate(counts):
+        with tf.io.TFRecordWriter(str(folder / f"part-{number:03d}.tfrecord")) as writer:
+            for record in range(count):
+                writer.write(f"{number:03d}/{record:03d}".encode())
+    return files_of(folder, "train")
+
+
+def contents(share: Shard) -> list[str]:
+    dataset = tf.data.TFRecordDataset(tf.constant([str(path) for path in share.files], tf.string))
+    return [record.decode() for record in dataset.shard(share.every, share.offset).as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("by", ["auto", "file", "record"])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
+@pytest.mark.parametrize("counts", [(5, 7, 1, 3), (10,), (2, 2, 2), (1,) * 30])
+def test_shares_are_disjoint_and_complete(tmp_path: Path, counts: Sequence[int], ranks: int, by: str) -> None:
+    files = write(tmp_path, *counts)
+    shares = [shard(files, rank, ranks, by) for rank in range(ranks)]
+    read = [contents(share) for share in shares]
+    assert sorted(itertools.chain(*read)) == contents(shard(files, 0, 1))
+    assert [len(records) for records in read] == [share.count() for share in shares]
+
+
+@pytest.mark.parametrize(
+    ("counts", "ranks", "by"),
+    [
+        ((2, 2, 2, 2), 2, "file"),
+        ((9, 9, 9, 9, 8), 2, "record"),  # one rank with 27 of 44: a quarter more than the mean
+        ((1,) * 17, 2, "file"),  # one rank with 9 of 17: 1/17 more than the mean
+        ((6, 6, 6), 2, "record"),
+        ((6,) * 23, 8, "record"),  # one rank with two files: an epoch of all ranks would have 70 % of the records
+        ((25,) * 7 + (3,), 8, "record"),  # one rank with an eighth of the others' records
+        ((6,) * 24, 8, "file"),
+        ((5,), 2, "record"),
+    ],
+)
+def test_files_are_sharded_whole_if_sizes_differ_by_at_most_an_eighth(
+    tmp_path: Path, counts: Sequence[int], ranks: int, by: str
+) -> None:
+    assert {shard(write(tmp_path, *counts), rank, ranks).by for rank in range(ranks)} == {by}
+
+
+def test_records_are_assigned_in_turn(tmp_path: Path) -> None:
+    files = write(tmp_path, 3, 2)
+    assert contents(shard(files, 1, 2, "record")) == ["000/001", "001/000"]
+
+
+def test_whole_files_are_balanced_by_their_bytes_and_read_in_the_order_of_their_keys() -> None:
+    assert balanced([1, 2, 3, 9, 3], 3) == [[3], [1, 2], [0, 4]]
+
+
+def test_files_are_in_the_order_of_their_s3_keys(tmp_path: Path) -> None:
+    keys = ["a-b/x", "a/x", "a0", "é"]
+    for key in keys:
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / key).write_bytes(b"x")
+    assert [path.relative_to(tmp_path).as_posix() for path in files_of(tmp_path, "train")] == keys
+
+
+def test_records_are_found_up_to_a_byte(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, 3)
+    assert list(record_starts(path)) == [0, 23, 46]
+    assert list(record_starts(path, 23)) == [0, 23]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_truncated_file_is_reported(tmp_path: Path, cut: int) -> None:
+    (path,) = write(tmp_path, 3)
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(ShardError, match=re.escape(path.name)):
+        record_count(path)
+
+
+def test_a_file_that_is_not_a_tfrecord_file_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "README.txt"
+    path.write_text("These are not the records you are looking for.")
+    with pytest.raises(ShardError, match=r"README\.txt is truncated or not a TFRecord file"):
+        record_count(path)
+
+
+def test_a_compressed_file_is_reported(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, 3)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(
+        ShardError, match=re.escape(f"{path.name} is compressed with gzip. Rewrite it without compression")
+    ):
+        record_count(path)
+
+
+def test_a_channel_without_files_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").write_text("done")
+    (tmp_path / "folder-marker").touch()
+    with pytest.raises(ShardError, match="Channel validation has no files"):
+        files_of(tmp_path, "validation")

@@ -1,0 +1,91 @@
+import pytest
+
+from training_container.contract.training_job import ContractError, from_flags
+from training_container.trainer.config import Config, HyperparameterError
+
+
+def test_defaults_are_resnet50_on_imagenet() -> None:
+    config = Config.from_hyperparameters({})
+    assert (config.model, config.classes, config.image_size, config.epochs) == ("resnet50", 1000, 224, 90)
+    assert (config.batch_size, config.learning_rate, config.lr_schedule) == (256, 0.1, "polynomial")
+    assert (config.warmup_epochs, config.momentum, config.label_smoothing) == (10, 0.9, 0.1)
+
+
+def test_text_is_converted_to_typed_values() -> None:
+    config = Config.from_hyperparameters(
+        {"epochs": "3", "learning_rate": "1e-2", "cache": "True", "warmup_epochs": "1"}
+    )
+    assert (config.epochs, config.learning_rate, config.cache, config.warmup_epochs) == (3, 0.01, True, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("learning_rat", "0.1", "'learning_rat' is unknown. Did you mean 'learning_rate'?"),
+        ("zzz", "1", "'zzz' is unknown. There are: model, classes"),
+        ("epochs", "2.5", "'epochs' is '2.5'; it must be a whole number from 1 to"),
+        ("epochs", "0", "a whole number from 1"),
+        ("learning_rate", "nan", "it must be a number from 1e-09 to 100"),
+        ("learning_rate", "fast", "it must be a number"),
+        ("cache", "yes", "'cache' is 'yes'; it must be true or false"),
+        ("model", "vgg", "'model' is 'vgg'; it must be one of: resnet50, resnet32"),
+        ("tensorboard_s3", "/tmp/events", "'tensorboard_s3' is '/tmp/events'; it must begin with 's3://' or be empty"),
+        ("lr_decay_mode", "steps", "'lr_schedule' is 'steps'; it must be one of: polynomial, cosine"),
+        ("accumulate_steps", "0", "'accumulate_steps' is '0'; it must be a whole number from 1 to"),
+        ("ema", "1", "'ema' is '1'; it must be a number from 0 to 0.999999"),
+        ("warmup_epochs", "91", "warmup_epochs is 91, but there are only 90 epochs"),
+    ],
+)
+def test_an_invalid_hyperparameter_is_reported_with_its_rule(name: str, text: str, words: str) -> None:
+    with pytest.raises(HyperparameterError) as caught:
+        Config.from_hyperparameters({name: text})
+    assert words in str(caught.value)
+
+
+def test_all_invalid_hyperparameters_are_reported_at_once() -> None:
+    with pytest.raises(HyperparameterError) as caught:
+        Config.from_hyperparameters({"epochs": "x", "modle": "resnet8", "seed": "-1"})
+    assert [line.split("'")[1] for line in str(caught.value).splitlines()] == ["epochs", "modle", "seed"]
+
+
+def test_a_stream_timeout_of_at_least_the_stall_limit_is_refused() -> None:
+    with pytest.raises(
+        HyperparameterError, match="pipe_timeout_seconds is 600, but must be less than stall_seconds, 300: all"
+    ):
+        Config.from_hyperparameters({"pipe_timeout_seconds": "600", "stall_seconds": "300"})
+    for stall_seconds in ("0", "601"):
+        Config.from_hyperparameters({"pipe_timeout_seconds": "600", "stall_seconds": stall_seconds})
+
+
+def test_only_the_default_warm_up_is_limited_to_half_of_the_epochs() -> None:
+    assert Config.from_hyperparameters({"epochs": "12", "warmup_epochs": "9"}).warmup_epochs == 9
+    assert Config.from_hyperparameters({"epochs": "12"}).warmup_epochs == 6
+    assert Config.from_hyperparameters({"epochs": "40"}).warmup_epochs == 10
+
+
+def test_the_original_recipes_command_line_is_accepted() -> None:
+    line = "--num_epochs 30 --b=128 --lr_decay_mode poly --warmup_epochs 5 --data_dir /data/train --clear_log"
+    config = Config.from_hyperparameters(from_flags(line.split()))
+    assert (config.epochs, config.batch_size, config.lr_schedule) == (30, 128, "polynomial")
+    assert (config.warmup_epochs, config.data_dir, config.clear_log) == (5.0, "/data/train", True)
+
+
+def test_an_alias_and_its_hyperparameter_may_agree_but_not_differ() -> None:
+    assert Config.from_hyperparameters({"epochs": "30", "num_epochs": "30"}).epochs == 30
+    with pytest.raises(HyperparameterError) as caught:
+        Config.from_hyperparameters({"epochs": "30", "num_epochs": "90"})
+    assert "'epochs' is given twice: epochs is '30' and num_epochs is '90'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("90", "Argument '90' is not a flag"), ("--b 1 --b 2", "Flag --b is repeated"), ("-- 1", "'--' is not a flag")],
+)
+def test_an_invalid_command_line_is_reported(line: str, words: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        from_flags(line.split())
+    assert words in str(caught.value)
+
+
+def test_a_flags_value_may_be_negative() -> None:
+    assert from_flags(["--seed", "-1"]) == {"seed": "-1"}

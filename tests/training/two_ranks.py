@@ -1,0 +1,64 @@
+"""Two ranks: runs a function of a test file on two real ranks. Tests call `on_two_ranks`; mpirun runs this file."""
+
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from training_container.ranks import rank_process
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_SECONDS = 300  # only reached if ranks stall
+
+
+def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) -> list[Any]:
+    """Run a function of a module on two ranks, and return their results, which are converted to JSON.
+
+    Args:
+        function: A function that takes `arguments`. hvd.init() has been called before.
+        folder: An empty folder for the results.
+        arguments: The function's arguments.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))} | {
+        "PYTHONPATH": str(REPOSITORY),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "OMP_NUM_THREADS": "1",
+        "OMPI_MCA_mpi_yield_when_idle": "1",
+        "OMPI_MCA_rtc_hwloc_vmhole": "none",
+        "TMPDIR": str(folder),
+        "SAGEMAKER_BASE_DIR": str(folder / "none"),
+    }
+    # pytest imports test files without their package.
+    module = ".".join(Path(inspect.getfile(function)).relative_to(REPOSITORY).with_suffix("").parts)
+    command = ["mpirun", "--allow-run-as-root", "-np", "2", "--host", "localhost:2", "--bind-to", "none"]
+    command += [sys.executable, "-m", "tests.training.two_ranks", str(folder), module, function.__name__]
+    ended = subprocess.run(
+        [*command, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return [json.loads((folder / f"result-{rank}.json").read_text()) for rank in range(2)]
+
+
+def main(folder: str, module: str, function: str, *arguments: str) -> None:
+    """Run one of the ranks."""
+    rank_process.begin()  # an error ends the process immediately: a regular exit would wait for the other rank
+    from training_container.trainer import cluster  # noqa: PLC0415  # imports TensorFlow: seconds, only needed here
+
+    rank = cluster.start().rank
+    result = getattr(importlib.import_module(module), function)(*arguments)
+    (Path(folder) / f"result-{rank}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

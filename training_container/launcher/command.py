@@ -1,0 +1,72 @@
+"""Launch: builds the command line that starts one rank per process slot. All functions are pure."""
+
+import itertools
+import re
+import shlex
+import sys
+from collections.abc import Iterable
+
+from training_container.contract.training_job import TrainingJob
+from training_container.launcher import open_mpi
+
+_PYTHON = (sys.executable, "-u", "-m")
+
+# These variables describe a single host, and would be wrong on others.
+_ONE_HOST_ONLY = frozenset({"HOME", "HOSTNAME", "OLDPWD", "PWD", "SAGEMAKER_BASE_DIR", "SHLVL", "TMPDIR", "_"})
+_ONE_HOST_PREFIXES = ("OMPI_COMM_", "PMIX_", "PRTE_", "SSH_", "BASH_FUNC_")
+
+_SECRET = re.compile(r"ACCESS_KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|AUTH")
+
+
+def rank_command(job: TrainingJob) -> list[str]:
+    """Return the command of every rank: the trainer or a custom script, with the command-line arguments of `train`."""
+    return [*_PYTHON, f"training_container.ranks.{'script_rank' if job.launch.script else 'trainer_rank'}", *job.flags]
+
+
+def forwarded_names(names: Iterable[str]) -> list[str]:
+    """Return the variables that ranks on other hosts need. ssh does not forward any by itself."""
+    return sorted(name for name in names if name not in _ONE_HOST_ONLY and not name.startswith(_ONE_HOST_PREFIXES))
+
+
+def mpirun_command(
+    job: TrainingJob, names: Iterable[str], interface: str | None, version: int = open_mpi.DEBIANS
+) -> list[str]:
+    """Return mpirun's command line.
+
+    Args:
+        job: The job, with its hosts, processes per host and custom options.
+        names: The variables to pass to ranks on all hosts. Variables that the custom options set are skipped.
+        interface: The network interface for traffic between hosts; None to let Open MPI choose.
+        version: Open MPI's major version.
+    """
+    options = job.launch.mpi_options
+    custom = {value.partition("=")[0] for option, value in itertools.pairwise(options) if option == "-x"}
+    # The main host is called localhost, which always resolves. SageMaker's name for it may not resolve at first.
+    hosts = ["localhost" if host == job.current_host else host for host in job.hosts]
+    command = ["mpirun", "--allow-run-as-root", "-np", str(job.world_size)]
+    command += ["--host", ",".join(f"{host}:{job.launch.processes_per_host}" for host in hosts)]
+    command += ["--bind-to", "none", "--map-by", "slot"]
+    command += open_mpi.options(version, interface if len(job.hosts) > 1 else None, several_hosts=len(job.hosts) > 1)
+    for name in forwarded_names(names):
+        if name not in custom:
+            command += ["-x", name]
+    return [*command, *options, *rank_command(job)]
+
+
+def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) -> list[str]:
+    """Return the command line of Horovod's Gloo launcher, which needs no MPI; see gloo.py.
+
+    It passes variables in ssh's command line, which is visible in process lists, so variables with names that suggest
+    secrets are not passed. (mpirun passes variables over its own connection.)
+    """
+    names = [name for name in names if not _SECRET.search(name)]
+    hosts = ",".join(f"{host}:{job.launch.processes_per_host}" for host in job.hosts)
+    command = [*_PYTHON, "training_container.launcher.gloo", "--hosts", hosts]
+    command += ["--current-host", job.current_host, "--forward", ",".join(forwarded_names(names))]
+    command += ["--interface", interface] if interface else []
+    return [*command, "--", *rank_command(job)]
+
+
+def shown(command: Iterable[str]) -> str:
+    """Return a command line in a form that can be pasted into a shell."""
+    return shlex.join(command)

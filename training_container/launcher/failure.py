@@ -1,0 +1,173 @@
+"""Failure: the reports of failed ranks to their launcher, and the failure reason that SageMaker shows.
+
+A rank reports its failure as one line on standard error, because standard error reaches the launcher from every host,
+both with mpirun and with Gloo.
+"""
+
+import json
+import re
+import traceback
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.launcher.stalls import StallWatch
+
+# SageMaker shows the first 1,024 characters of /opt/ml/output/failure as the job's FailureReason.
+# Source: DescribeTrainingJob in the SageMaker API reference.
+SHOWN_CHARACTERS = 1024
+
+_REMEMBERED_LINES, _SHOWN_LINES = 40, 10
+
+_PREFIX = "traingrid-rank-failure "
+# Errors of ranks whose peer has failed: they are consequences, not causes.
+_CONSEQUENCES = (
+    "Horovod has been shut down",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "HorovodInternal",
+)
+# Beginnings of the lines in a graph's traceback of TensorFlow 2.15 (framework/error_interpolation.py).
+_GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")
+# Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted"; Open MPI 5 breaks the line.
+_ABORTED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+) \([^)]*\)")
+# The format of died_line().
+_DIED = re.compile(r"Rank (\d+) on (\S+) died: status (-?\d+)\.")
+_ERROR = re.compile(r"error|exception|fatal|fail|cannot|can't|unable|denied|not found|no such|killed|abort", re.I)
+# Lines that the launchers add to every failure. Open MPI 4.1: help-orterun.txt and help-errmgr-base.txt; 5.0: PRRTE's.
+_LAUNCHERS_OWN = re.compile(
+    r"^-{5,}$|^Primary job +terminated|^Per user-direction|^(mpirun|prterun) (noticed|detected)|^signal \d+ \("
+    r"|non-zero (exit code|status)|^The first process to do so was|^Process name: |^Exit code: "
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankFailure:
+    """An error that ended a rank."""
+
+    rank: int
+    host: str
+    error: str
+    traceback: str
+    is_consequence: bool  # this rank failed only because another one did
+    is_exit_status: bool  # only a script's exit status is known, so the output must explain the failure
+    last_lines: tuple[str, ...] = ()  # the output of all ranks before the report
+
+
+def report_line(rank: int, host: str, error: BaseException, trace: TracebackType | None) -> str:
+    """Return the line with which a rank reports its failure, short enough for an atomic write (PIPE_BUF: 4,096)."""
+    while trace and trace.tb_next and trace.tb_frame.f_code.co_filename.startswith("<frozen"):
+        trace = trace.tb_next  # frames of Python's own start-up are not helpful
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    consequence = any(phrase in str(error) for phrase in _CONSEQUENCES)
+    sentence = _cut(f"{type(error).__name__}: {_essence(str(error))}", 500)
+    fields = {"rank": rank, "host": host, "error": sentence, "is_consequence": consequence}
+    fields |= {"is_exit_status": trace is None}
+    return _PREFIX + json.dumps(fields | {"traceback": text[-1500:]})
+
+
+def _essence(message: str) -> str:
+    """Return an error's message without the graph's traceback, which TensorFlow prints before the error."""
+    lines = [line.strip() for line in message.splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(_GRAPH_LINES)) or message
+
+
+def died_line(rank: int, host: str, status: int) -> str:
+    """Return the line with which gloo.py reports a rank whose process failed."""
+    return f"Rank {rank} on {host} died: status {status}."
+
+
+@dataclass(kw_only=True)
+class FailureWatch:
+    """Scans the ranks' output, and collects the lines that explain a failure.
+
+    Attributes:
+        hosts: SageMaker's names of the hosts, in the order of their ranks.
+        processes_per_host: The number of ranks on each host.
+        failures: The reports of ranks.
+        deaths: A sentence for each rank that was killed.
+        stalls: Horovod's warnings about stalled ranks.
+        tail: The last lines of the output.
+    """
+
+    hosts: Sequence[str]
+    processes_per_host: int
+    failures: list[RankFailure] = field(default_factory=list)
+    deaths: list[str] = field(default_factory=list)
+    stalls: StallWatch = field(default_factory=StallWatch)
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_LINES))
+
+    def passes(self, line: str) -> bool:
+        """Process a line of output. Return False if it is a report, which is not shown to users."""
+        _, found, report = line.partition(_PREFIX)
+        if found:
+            try:
+                self.failures.append(RankFailure(**json.loads(report), last_lines=tuple(self.tail)))
+            except (ValueError, TypeError):
+                return True  # another rank wrote into the same line; the traceback is in the log anyway
+            return False
+        self.stalls.read(line)
+        former = f"{self.tail[-1]}\n" if self.tail else ""
+        if (match := _ABORTED.search(former + line)) and match.end() > len(former):
+            self._note_death(int(match[1]), match[2], -int(match[3]))
+        elif match := _DIED.match(line):
+            self._note_death(int(match[1]), match[2], int(match[3]))
+        if line.strip():
+            self.tail.append(line.rstrip())
+        return True
+
+    def _note_death(self, rank: int, node: str, status: int) -> None:
+        """Record that a rank died. Open MPI prints a node's own host name, which may differ from SageMaker's."""
+        place = min(rank // self.processes_per_host, len(self.hosts) - 1)
+        host = node if node in self.hosts else self.hosts[place]
+        self.deaths.append(f"Rank {rank} on {host} {in_words(status)}.{likely_cause(status)}")
+
+    def reason(self, status: int) -> str:
+        """Return the text of output/failure: a sentence, then the traceback of the rank that failed first.
+
+        The first sentence must be sufficient, because tables show only the first line.
+
+        Args:
+            status: The exit status of the launcher, as returned by subprocess.
+        """
+        causes = [failure for failure in self.failures if not failure.is_consequence]
+        if causes:
+            return _explained(causes[0])
+        if self.stalls.ended:  # later errors of ranks and mpirun are consequences
+            return self.stalls.reason()
+        if self.deaths:
+            return _with_lines(self.deaths[0], self.tail)
+        if self.failures:
+            return _explained(self.failures[0])
+        what = "The ranks" if status > 0 else "The program that started the ranks"
+        return _with_lines(f"{what} {in_words(status)} without a report.{likely_cause(status)}", self.tail)
+
+
+def _explained(failure: RankFailure) -> str:
+    sentence = f"Rank {failure.rank} on {failure.host} failed: {_cut(failure.error, 400)}"
+    text = failure.traceback.rstrip()
+    if failure.is_exit_status:
+        return _with_lines(sentence, [line for line in failure.last_lines if failure.error not in line])
+    return _cut_in_front(f"{sentence}\n", text)
+
+
+def _with_lines(sentence: str, lines: Iterable[str]) -> str:
+    """Return a sentence, then the last line that looks like an error, or else the last line, and then all lines."""
+    shown = [line for line in lines if not (_LAUNCHERS_OWN.search(line.strip()) or _DIED.match(line))][-_SHOWN_LINES:]
+    if not shown:
+        return f"{sentence}\n"
+    error = next((line for line in reversed(shown) if _ERROR.search(line)), shown[-1])
+    return _cut_in_front(f"{sentence} Last error: {_cut(error, 300)}\nLast lines:\n", "\n".join(shown))
+
+
+def _cut_in_front(head: str, text: str) -> str:
+    """Return `head`, and as much of the end of `text` as SageMaker shows."""
+    room = SHOWN_CHARACTERS - len(head) - 1
+    return head + (text if len(text) <= room else "..." + text[3 - room :]) + "\n"
+
+
+def _cut(text: str, length: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 3] + "..."

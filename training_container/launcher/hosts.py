@@ -1,0 +1,81 @@
+"""Hosts: on SageMaker, the main host starts ranks on the other hosts over ssh, and those run sshd until training ends.
+
+The other hosts cannot detect the end of training, so the main host sends them its exit status in a file. The key pair
+for ssh is in the image (Dockerfile); no secrets are transmitted.
+"""
+
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from training_container.launcher.exit_status import in_words, likely_cause
+
+SSH = (
+    "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
+    "-o ConnectTimeout=10"
+)
+_ENDED = "training-ended"
+# The shell on another host knows its own base folder; otherwise the folder is SageMaker's.
+_TELL = 'echo {status} > "${{SAGEMAKER_BASE_DIR:-/opt/ml}}/' + _ENDED + '"'
+
+
+class HostError(RuntimeError):
+    """The hosts of a training job cannot connect to each other."""
+
+
+def wait_for(hosts: Iterable[str], stop_requested: Callable[[], bool], timeout_seconds: float = 600.0) -> None:
+    """Wait until ssh to every host succeeds: a name may not be resolvable at first, and sshd takes time to start.
+
+    Raises:
+        HostError: A host did not accept a connection in time.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    for host in hosts:
+        while (answer := _ssh(host, "true")).returncode != 0 and not stop_requested():
+            if time.monotonic() > deadline:
+                said = answer.stderr.strip() or f"exit status {answer.returncode}"
+                raise HostError(f"Host {host} accepted no connection for {timeout_seconds:.0f} s; ssh reported: {said}")
+            time.sleep(1.0)
+
+
+def tell_ended(hosts: Iterable[str], status: int) -> None:
+    """Send the exit status to the other hosts. A host that has already ended is ignored."""
+    for host in hosts:
+        _ssh(host, _TELL.format(status=status))
+
+
+def serve(base: Path) -> int:
+    """Run sshd until the main host reports the end of training, and return the exit status that it sends.
+
+    Args:
+        base: The folder /opt/ml, or its replacement.
+
+    Raises:
+        HostError: sshd is not installed, or it ended unexpectedly.
+    """
+    ended = base / _ENDED
+    ended.unlink(missing_ok=True)
+    program = shutil.which("sshd")
+    if program is None:
+        raise HostError("sshd is not on PATH, so other hosts cannot start ranks here. Install openssh-server.")
+    server = subprocess.Popen([program, "-D", "-e"], stdin=subprocess.DEVNULL)
+    try:
+        while not (ended.exists() and (status := ended.read_text().strip())):
+            if server.poll() is not None:
+                raise HostError(
+                    f"sshd {in_words(server.returncode)} before training ended.{likely_cause(server.returncode)}"
+                )
+            time.sleep(0.2)
+        return int(status)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _ssh(host: str, command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*shlex.split(SSH), host, command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )

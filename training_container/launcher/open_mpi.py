@@ -1,0 +1,55 @@
+"""Open MPI: the mpirun options that differ between Open MPI 4 and 5, which starts processes with PRRTE.
+
+Sources: `ompi_info --all` of Open MPI 4.1; PRRTE 3.0, which is part of Open MPI 5.0: component plm/ssh and parameter
+prte_if_include.
+"""
+
+import re
+import shutil
+import subprocess
+
+from training_container.launcher.hosts import SSH
+
+DEBIANS = 4  # bookworm's is 4.1.4
+_VERSION = re.compile(r"\(Open MPI\) (\d+)\.")
+
+
+def major_version() -> int:
+    """Return the major version of the first mpirun on PATH; Debian's version if it is not Open MPI."""
+    program = shutil.which("mpirun")
+    if program is None:
+        return DEBIANS
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    match = _VERSION.search(said)
+    return int(match[1]) if match else DEBIANS
+
+
+def options(version: int, interface: str | None, *, several_hosts: bool) -> list[str]:
+    """Return mpirun's options that differ between the versions.
+
+    Args:
+        version: Open MPI's major version.
+        interface: The network interface for traffic between hosts; None to let Open MPI choose.
+        several_hosts: True if ranks are started over ssh.
+    """
+    if version >= 5:
+        return _five(interface, several_hosts=several_hosts)
+    # Disable sharing the topology in memory, which only helps bound ranks: the daemons that write it have crashed with
+    # a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
+    found = ["-mca", "rtc_hwloc_vmhole", "none"]
+    if several_hosts:
+        # Attached sessions: the daemons on other hosts remain children of ssh, so that they end with it.
+        found += ["--leave-session-attached", "-mca", "plm_rsh_agent", SSH, "-mca", "plm_rsh_no_tree_spawn", "1"]
+    if interface:
+        found += ["-mca", "btl_tcp_if_include", interface, "-mca", "oob_tcp_if_include", interface]
+    return found
+
+
+def _five(interface: str | None, *, several_hosts: bool) -> list[str]:
+    found = []
+    if several_hosts:
+        found += ["--leave-session-attached"]
+        found += ["--prtemca", "plm_ssh_agent", SSH, "--prtemca", "plm_ssh_no_tree_spawn", "1"]
+    if interface:
+        found += ["--mca", "btl_tcp_if_include", interface, "--prtemca", "prte_if_include", interface]
+    return found

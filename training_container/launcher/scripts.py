@@ -1,0 +1,110 @@
+"""Scripts: downloads and unpacks the archive of a custom script on every host, and installs its requirements.
+
+This follows AWS's sagemaker-training toolkit (entry_point.py, modules.py, files.py): the archive is unpacked in
+/opt/ml/code, and pip installs its requirements.txt once per host, before any rank starts. Unlike the toolkit, pip
+installs into an environment of the job, not into the image's Python.
+"""
+
+import importlib.metadata
+import tempfile
+from pathlib import Path, PurePosixPath
+
+from training_container.contract.launch_options import Script
+from training_container.contract.training_job import ContractError, Folders
+from training_container.launcher import script_packages
+from training_container.safe_tarfile import tarfile
+
+# Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.
+_FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu")
+
+
+def prepare(script: Script, folders: Folders) -> None:
+    """Download and unpack a script on this host, and install its requirements.
+
+    Raises:
+        ContractError: The archive cannot be read or unpacked or lacks the program, or pip fails.
+    """
+    if script.archive.startswith("s3://"):
+        with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
+            archive = Path(scratch) / "source.tar.gz"
+            _fetch(script.archive, archive)
+            _unpack(archive, script.archive, folders.code)
+    elif script.archive and not folders.here(script.archive).is_dir():
+        _unpack(folders.here(script.archive), script.archive, folders.code)
+    code = folder(script, folders)
+    if not (code / script.entry_point).is_file():
+        held = ", ".join(sorted(path.name for path in code.iterdir())[:10]) if code.is_dir() else ""
+        raise ContractError(
+            f"Program {script.entry_point} does not exist in {script.archive or code}, which contains: "
+            f"{held or 'nothing'}. Put it at the archive's top, or set entry_point to its path in the archive."
+        )
+    if (code / "requirements.txt").is_file():
+        _install(code, folders.base)
+
+
+def folder(script: Script, folders: Folders) -> Path:
+    """Return the folder on this host that contains a script, and in which it runs."""
+    named = folders.here(script.archive)
+    return named if script.archive and not script.archive.startswith("s3://") and named.is_dir() else folders.code
+
+
+def _fetch(uri: str, target: Path) -> None:
+    import boto3  # noqa: PLC0415  # the import takes a second, and only scripts need it
+    from boto3.exceptions import Boto3Error  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    try:
+        boto3.client("s3").download_file(bucket, key, str(target))
+    except (Boto3Error, BotoCoreError, ClientError) as error:
+        raise ContractError(
+            f"The script's archive {uri} cannot be read: {error}. Check that it exists, and that the training job's "
+            "execution role may read its bucket (s3:GetObject)."
+        ) from error
+
+
+def _unpack(archive: Path, named: str, target: Path) -> None:
+    """Unpack a .tar.gz. Nothing in it may be placed, or link, outside the folder (tarfile's filter `data`, PEP 706)."""
+    try:
+        with tarfile.open(archive, "r:gz") as opened:
+            target.mkdir(parents=True, exist_ok=True)
+            opened.extractall(target, filter="data")
+    except FileNotFoundError as error:
+        raise ContractError(f"The script's archive {named} does not exist on this host.") from error
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise ContractError(
+            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths or links "
+            "that lead outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
+        ) from error
+
+
+def _install(code: Path, base: Path) -> None:
+    """Install requirements.txt into the job's environment."""
+    print(f"Installing {code / 'requirements.txt'} on this host", flush=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())
+        constraints.flush()
+        pip = script_packages.install(code / "requirements.txt", Path(constraints.name), base)
+    print(pip.stdout, end="", flush=True)
+    if pip.returncode:
+        said = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
+        raise ContractError(
+            f"The script's requirements.txt cannot be installed: {said or pip.stderr.strip()[-500:]} "
+            f"Requirements must be compatible with the image's {', '.join(name for name, _ in _fixed_versions())}. "
+            "Without access to a package index, add the packages to a custom image."
+        )
+
+
+def _fixed_versions() -> list[tuple[str, str]]:
+    found = []
+    for name in _FIXED:
+        try:
+            found.append((name, importlib.metadata.version(name)))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def program(script: Script, folders: Folders) -> Path:
+    """Return the path of a script's program on this host."""
+    return folder(script, folders) / PurePosixPath(script.entry_point)

@@ -1,0 +1,1 @@
+"""Ranks: the programs that the launcher starts in every process slot."""

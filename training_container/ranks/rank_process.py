@@ -1,0 +1,34 @@
+"""Rank process: the rank's number, its connection to the launcher, and its failure report, for trainer and scripts."""
+
+import os
+import socket
+import sys
+import traceback
+from types import TracebackType
+
+from training_container.contract.stopping import LAUNCHER, end_with
+from training_container.launcher.failure import report_line
+
+
+def begin() -> None:
+    """Initialize a rank's process: it reports failures to the launcher, and rank 0 ends when its launcher has ended."""
+    sys.excepthook = report_and_end
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # both are text files here
+    if LAUNCHER in os.environ and rank_number() == 0:
+        end_with(int(os.environ[LAUNCHER]))
+
+
+def rank_number() -> int:
+    """Return this rank's number from the variables of Open MPI or Horovod's launcher, before Horovod is initialized."""
+    return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or 0)
+
+
+def report_and_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Report an error to the launcher in one line on standard error, and exit with status 1."""
+    traceback.print_exception(kind, error, trace)
+    host = os.environ.get("SM_CURRENT_HOST", socket.gethostname())
+    print(report_line(rank_number(), host, error, trace), file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    # No regular exit: Horovod would wait for ranks that are waiting for this one.
+    os._exit(1)

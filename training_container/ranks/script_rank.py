@@ -1,0 +1,82 @@
+"""Script rank: the program that mpirun or Gloo starts in every process slot to run a custom script.
+
+A Python script runs in this process, as with `python train.py --name value ...` in its own folder. A .sh file runs in a
+child process. Errors are reported like the trainer's own, with their traceback.
+"""
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from training_container.contract.toolkit import sagemaker_variables, script_arguments
+from training_container.contract.training_job import Folders, read_training_job
+from training_container.launcher import script_packages, scripts
+from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.ranks import leftovers, rank_process
+
+
+class ScriptError(RuntimeError):
+    """A script ended with an exit status other than 0."""
+
+
+def main() -> None:
+    """Run the script of this rank."""
+    leftovers.keep()
+    rank_process.begin()
+    job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
+    assert job.launch.script is not None  # noqa: S101  # for the type checker: `train` starts this only for scripts
+    os.environ.update(sagemaker_variables(job))
+    script_packages.use(job.folders.base)
+    program = scripts.program(job.launch.script, job.folders)
+    os.chdir(scripts.folder(job.launch.script, job.folders))
+    if program.suffix == ".sh":
+        run_shell(program, script_arguments(job.hyperparameters))
+    else:
+        run_python(program, script_arguments(job.hyperparameters))
+
+
+def run_python(program: Path, arguments: list[str]) -> None:
+    """Run a Python script in this process. If it raises an exception, report it and end the process.
+
+    Args:
+        program: The script's path. Its folder is first on sys.path, as in Python itself.
+        arguments: The script's command-line arguments.
+    """
+    sys.argv = [str(program), *arguments]
+    sys.path.insert(0, str(program.parent))
+    try:
+        runpy.run_path(str(program), run_name="__main__")
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            rank_process.report_and_end(ScriptError, _ended(program, ended.code), None)
+        raise
+    except Exception as error:  # noqa: BLE001  # any exception of a script is reported, from the script's first line
+        rank_process.report_and_end(type(error), error, _own_lines(error.__traceback__, program.parent))
+
+
+def run_shell(program: Path, arguments: list[str]) -> None:
+    """Run a shell script. If its exit status is not 0, report a failure and end the process."""
+    status = subprocess.run(["/bin/sh", str(program), *arguments], check=False).returncode
+    if status:
+        ended = ScriptError(f"{program.name} {in_words(status)}.{likely_cause(status)}")
+        rank_process.report_and_end(ScriptError, ended, None)
+
+
+def _ended(program: Path, code: object) -> ScriptError:
+    what = f"exit status {code}" if isinstance(code, int) else f"sys.exit({code!r})"
+    return ScriptError(f"{program.name} ended with {what}.")
+
+
+def _own_lines(trace: TracebackType | None, folder: Path) -> TracebackType | None:
+    """Return a traceback without the lines before the script's own first line, which start the script."""
+    found = trace
+    while found and not found.tb_frame.f_code.co_filename.startswith(str(folder)):
+        found = found.tb_next
+    return found or trace
+
+
+if __name__ == "__main__":
+    main()

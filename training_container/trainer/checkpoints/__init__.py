@@ -1,0 +1,1 @@
+"""Checkpoints: saves and restores a training's variables and its progress."""

@@ -1,0 +1,233 @@
+"""Checkpoints: rank 0 saves and restores a Keras model and optimizer, or any other trackable objects of TensorFlow.
+
+In a custom script, on every rank:
+
+    saved = checkpoints.Checkpoints("/opt/ml/checkpoints", model=model, optimizer=optimizer)
+    progress = checkpoints.resume(saved)  # now all ranks have the same variables and progress
+    ...
+    if hvd.rank() == 0:
+        saved.save(checkpoints.Progress(epoch=epoch + 1, ranks=hvd.size()))
+
+files.py documents how checkpoints are written and verified.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from training_container.trainer.checkpoints import files
+from training_container.trainer.checkpoints.files import BrokenCheckpointError
+from training_container.trainer.checkpoints.progress import Progress
+
+__all__ = ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"]
+
+_VARIABLES = "variables"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint cannot be written, or belongs to a different model."""
+
+
+class Checkpoints:
+    """The checkpoints of one training, one folder each. Only rank 0 may write: several writers would corrupt files.
+
+    Args:
+        folder: The folder of checkpoints: /opt/ml/checkpoints on SageMaker, which copies it to S3 if the job is
+            configured for it.
+        keep: The number of newest checkpoints to keep, in addition to the best.
+        identity: A description of the model, for example {"model": "resnet50", "classes": 1000}. Checkpoints with
+            another identity are refused.
+        tracked: The objects to save, by name: models, optimizers, variables, tf.random.Generator. Build them first,
+            because objects without variables cannot be restored.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, keep: int = 3, identity: Mapping[str, str | int] | None = None, **tracked: Any
+    ) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1; got {keep}.")
+        self.folder = Path(folder)
+        self.tracked = tracked
+        self._keep = keep
+        self._identity = dict(identity or {})
+
+    def restore(self, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
+        """Load the newest complete checkpoint into the tracked objects. Return its progress, or None without one.
+
+        Args:
+            best: If true, load the newest checkpoint that was saved as the best.
+            say: A function that prints a message for each incomplete checkpoint that is skipped.
+
+        Raises:
+            CheckpointError: The checkpoint belongs to a different model.
+        """
+        for path in reversed(files.folders(self.folder)):
+            try:
+                state = files.read(path)
+                progress = Progress.from_json(state["progress"])
+            except (BrokenCheckpointError, OSError, KeyError, TypeError, ValueError) as error:
+                say(f"Checkpoint {path} is skipped, because it is incomplete: {error}.")
+                continue
+            if not best or state["best"]:
+                self._check_identity(path, state["identity"])
+                self._load(path)
+                return progress
+        return None
+
+    def save(self, progress: Progress, *, best: bool = False) -> Path:
+        """Write a checkpoint and return its folder. Old checkpoints are removed only afterwards.
+
+        First synchronize the variables that differ between ranks (moving averages of batch normalization).
+
+        Args:
+            progress: The progress of the training.
+            best: If true, keep this checkpoint until another one is the best, regardless of its age.
+
+        Raises:
+            CheckpointError: The checkpoint could not be written. The previous ones have not changed.
+        """
+        state = {"progress": progress.to_json(), "identity": self._identity, "best": best}
+        writing = None
+        try:
+            writing = files.begin(self.folder, progress.step)
+            tf.train.Checkpoint(**self.tracked).write(str(writing / _VARIABLES))
+            path = files.finish(writing, state)
+        except (OSError, tf.errors.OpError) as error:
+            if writing is not None:
+                shutil.rmtree(writing, ignore_errors=True)
+            raise CheckpointError(self._not_written(progress.step, error)) from error
+        self._remove_old(path)
+        return path
+
+    def amend(self, path: Path, progress: Progress, *, best: bool = False) -> None:
+        """Change a checkpoint's progress without its variables, for example after their validation; see save.
+
+        Raises:
+            CheckpointError: The change could not be written. The checkpoint has not changed.
+        """
+        try:
+            files.amend(path, {"progress": progress.to_json(), "best": best})
+        except (OSError, BrokenCheckpointError) as error:
+            raise CheckpointError(self._not_written(progress.step, error)) from error
+        self._remove_old(path)
+
+    def discard(self, path: Path) -> None:
+        """Remove a checkpoint whose variables have turned out to be unusable."""
+        files.remove(path)
+
+    def latest(self) -> Path | None:
+        """Return the newest checkpoint that has correct file sizes, for messages; None if there is none."""
+        return next((path for path in reversed(files.folders(self.folder)) if _state(path)), None)
+
+    def _check_identity(self, path: Path, saved: Mapping[str, str | int]) -> None:
+        if saved != self._identity:
+            raise CheckpointError(
+                f"Checkpoint {path} is of {_shown(saved)}, but this job trains {_shown(self._identity)}. Train the "
+                "checkpoint's model, or use another folder for this job's checkpoints."
+            )
+
+    def _load(self, path: Path) -> None:
+        _build_optimizers(self.tracked)
+        try:
+            status = tf.train.Checkpoint(**self.tracked).read(str(path / _VARIABLES))
+            status.expect_partial()  # otherwise it logs at exit what assert_consumed() reports
+            status.assert_consumed()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            raise CheckpointError(_does_not_fit(path, error)) from error
+
+    def _not_written(self, step: int, error: Exception) -> str:
+        former = self.latest()
+        left = f"The previous checkpoint is {former}." if former else "There is no previous checkpoint."
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
+        try:
+            usage = shutil.disk_usage(self.folder)
+            room = f"{usage.free / 1e6:,.1f} MB of {usage.total / 1e6:,.1f} MB are free there"
+        except OSError as missing:
+            room = f"the folder cannot be used: {missing.strerror}"
+        return (
+            f"The checkpoint of step {step} could not be written to {self.folder} ({reason}); {room}. {left} "
+            "Increase the job's volume_gb, or keep fewer checkpoints."
+        )
+
+    def _remove_old(self, newest: Path) -> None:
+        """Keep the newest checkpoints and the best. Delete incomplete ones, which are useless.
+
+        A checkpoint that awaits validation does not count: if it is discarded, an earlier one must be available.
+        """
+        paths = [path for path in reversed(files.folders(self.folder)) if path != newest]
+        whole = {path: state for path in [newest, *paths] if (state := _state(path))}
+        unproven = bool(whole.get(newest, {}).get("progress", {}).get("awaits_validation"))
+        kept = {*list(whole)[: self._keep + unproven], *[path for path, state in whole.items() if state["best"]][:1]}
+        for path in paths:
+            if path not in kept:
+                files.remove(path)
+
+
+def broadcast(progress: Progress | None) -> Progress | None:
+    """Return rank 0's progress on every rank. All ranks must call this function together."""
+    result: Progress | None = hvd.broadcast_object(progress, root_rank=0, name="progress")
+    return result
+
+
+def resume(saved: Checkpoints, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
+    """Restore on rank 0, then send the variables and progress to all ranks. All ranks must call this together.
+
+    Args:
+        saved: The checkpoints.
+        best: If true, restore the newest checkpoint that was saved as the best.
+        say: A function that prints a message for each incomplete checkpoint that is skipped.
+
+    Returns:
+        The progress of the newest complete checkpoint; None, on every rank, if there is none.
+
+    Raises:
+        CheckpointError: On rank 0; see Checkpoints.restore.
+    """
+    _build_optimizers(saved.tracked)
+    progress = broadcast(saved.restore(best=best, say=say) if hvd.rank() == 0 else None)
+    # Each variable once: the moving average may contain a model's weights, too.
+    variables = {id(variable): variable for entry in saved.tracked.values() for variable in _variables(entry)}
+    if variables:
+        hvd.broadcast_variables(list(variables.values()), root_rank=0)
+    return progress
+
+
+def _state(path: Path) -> dict[str, Any] | None:
+    try:
+        return files.read_state(path)
+    except (BrokenCheckpointError, OSError):
+        return None
+
+
+def _build_optimizers(tracked: Mapping[str, Any]) -> None:
+    """Build Keras optimizers if there is exactly one model. Optimizers that are already built do not change."""
+    models = [entry for entry in tracked.values() if isinstance(entry, tf.keras.Model) and entry.built]
+    for entry in tracked.values():
+        if isinstance(entry, tf.keras.optimizers.Optimizer) and len(models) == 1:
+            entry.build(models[0].trainable_variables)
+
+
+def _variables(entry: Any) -> list[Any]:
+    if isinstance(entry, tf.Variable):
+        return [entry]
+    found = getattr(entry, "variables", None)
+    if found is None:
+        state = getattr(entry, "state", None)  # of a tf.random.Generator
+        return [state] if isinstance(state, tf.Variable) else []
+    return list(found() if callable(found) else found)
+
+
+def _shown(identity: Mapping[str, str | int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in identity.items()) or "a model without identity"
+
+
+def _does_not_fit(path: Path, error: Exception) -> str:
+    what = str(error).splitlines()[0].removesuffix(": attributes {").rstrip(".")[:300]
+    return (
+        f"Checkpoint {path} does not match this job's model or optimizer: {what}. Train the checkpoint's model with "
+        "its optimizer, build both before restoring, or use another folder for this job's checkpoints."
+    )

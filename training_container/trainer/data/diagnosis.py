@@ -1,0 +1,159 @@
+"""Diagnosis: explains an error in reading a channel, with the names of the channel, the file and the record."""
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from training_container.trainer.config import Config
+from training_container.trainer.data.examples import RecordError, first_problem, image_problem
+from training_container.trainer.data.file_channel import FileChannel
+from training_container.trainer.data.lockstep import Batch
+from training_container.trainer.data.pipe_channel import PipeChannel
+from training_container.trainer.data.shards import record_starts
+from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
+
+SEARCH_PART = 3
+"""A search for the invalid record may take stall_seconds divided by this, because the other ranks wait meanwhile."""
+# TensorFlow's texts for a CRC that does not match, and for a record that exceeds its file (lib/io/record_reader.cc).
+_AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
+# Our own errors, which TensorFlow returns inside its own.
+_OWN = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
+# Details about the graph.
+_CLUTTER = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
+
+
+def guarded(  # noqa: PLR0913
+    batches: Iterator[Batch], channel: FileChannel | PipeChannel, config: Config, *, epoch: int, first: int, size: int
+) -> Iterator[Batch]:
+    """Yield a rank's batches. Raise RecordError for an error in reading or decoding.
+
+    Args:
+        batches: The batches, of `size` images each.
+        channel: The channel that they are read from.
+        config: The hyperparameters, which define valid labels.
+        epoch: The epoch's number for the channel.
+        first: The number of the first batch in the epoch.
+        size: Images per batch.
+
+    Raises:
+        RecordError: A record is invalid. The text names the file and the record if they can be found.
+    """
+    for number in range(first, 2**62):
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
+            text = _explained(_message(error), channel, config, epoch, range(number * size, (number + 1) * size))
+            raise RecordError(text) from error
+        yield batch
+
+
+def _message(error: Exception) -> str:
+    """Return an error's text. TensorFlow quotes records that it cannot parse, which may not be valid UTF-8."""
+    return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def _explained(message: str, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
+    told = _told(message, channel, epoch, records)
+    if not isinstance(channel, FileChannel) or config.tolerate_corrupt_records:
+        return told
+    # All other ranks wait in a collective, and may end this one. So print the reason before the search.
+    print(f"Rank {hvd.rank()}: {told} Searching for the record.", flush=True)
+    seconds = config.stall_seconds / SEARCH_PART or None
+    try:
+        found = _within(seconds, lambda: _found(message, channel, config, epoch, records))
+    except TimeoutError:
+        return f"{told} The record was not found within {seconds:g} s, a part of stall_seconds."
+    return f"Channel {channel.name}: {found}" if found else told
+
+
+def _within(seconds: float | None, search: Callable[[], str | None]) -> str | None:
+    """Return the result of a search.
+
+    Raises:
+        TimeoutError: The time is up. The search continues in a daemon thread, which ends with the process.
+    """
+    result: Future[str | None] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(search())
+        except Exception as error:  # noqa: BLE001  # raised in the thread that waits for it
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="diagnosis", daemon=True).start()
+    return result.result(seconds)
+
+
+def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
+    """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
+    if found := _AT_BYTE.search(message):
+        return _corrupt_file(channel.shard.files, int(found[1]))
+    return _problem_in(channel, config, epoch, records)
+
+
+def _told(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
+    """Return a description of the error from its own text."""
+    if own := _OWN.search(message):
+        hint = " Raw images cannot be streamed: set their channel's input mode to File or FastFile."
+        return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
+    words = " ".join(_CLUTTER.sub("", message).split())[:300]
+    what = f"an image cannot be decoded: {words}" if "decode_" in message else words
+    return (
+        f"Channel {channel.name}: {what} (batch {records.start // len(records)} of epoch {epoch + 1} on this rank, "
+        "counted from 0)."
+    )
+
+
+def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
+    """Read the records of the failed batch again, one by one, and describe the first invalid one."""
+    if channel.holds_images:
+        files = channel.image_files(epoch)
+        paths = (files[index % len(files)] for index in records)
+        found = ((path, image_problem(path.read_bytes())) for path in paths)
+        return next((f"{path.relative_to(channel.folder)}: {what}" for path, what in found if what), None)
+    again = channel.origins(epoch).repeat().skip(records.start).take(len(records))
+    try:
+        origins = (
+            (record, f"record {number} of {Path(path.decode()).name}")
+            for record, path, number in again.as_numpy_iterator()
+        )
+        return first_problem(origins, config)
+    except tf.errors.OpError:
+        return None  # the error is not in a record; the original error is more precise
+
+
+def _corrupt_file(files: Sequence[Path], position: int) -> str:
+    """Return a description of the file that has a corrupt record at this byte. TensorFlow reports only the byte.
+
+    Args:
+        files: The files of this rank.
+        position: The start of the record's data, or of the record, if its length is corrupt.
+    """
+    for path in files:
+        for start in (position - HEADER, position):
+            if start in record_starts(path, start) and not _sound(path, start):
+                return (
+                    f"the record at byte {start:,} of {path.name} is corrupt: a CRC does not match, or the file is "
+                    "truncated there. Rewrite the object, or allow some corrupt records with the hyperparameter "
+                    "tolerate_corrupt_records."
+                )
+    return f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}."
+
+
+def _sound(path: Path, position: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(position)
+        header = file.read(HEADER)
+        length = int.from_bytes(header[:8], "little")
+        if masked_crc(header[:8]) != int.from_bytes(header[8:], "little") or length > os.fstat(file.fileno()).st_size:
+            return False
+        data = file.read(length)
+        return masked_crc(data) == int.from_bytes(file.read(FOOTER), "little")

@@ -1,0 +1,1 @@
+"""Reporting: the log, its metrics, and TensorBoard's events."""
