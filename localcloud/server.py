@@ -102,7 +102,7 @@ class LocalCloud:
         self.functions: Functions | None = None
         self.spawn: Spawn = Program
         self.pages: dict[str, Page] = {}
-        self._stop_callbacks: list[Callable[[], None]] = []
+        self._stop_callbacks = ExitStack()
         self._resources = ExitStack()
         self._server: BaseWSGIServer | None = None
 
@@ -128,8 +128,8 @@ class LocalCloud:
         try:
             self._start()
         except BaseException:
-            self._stop_callbacks.clear()
-            self._resources.close()
+            with self._resources:
+                self._stop_callbacks.close()
             raise
 
     def _start(self) -> None:
@@ -149,6 +149,7 @@ class LocalCloud:
         # Bound here, because werkzeug exits the whole process if the port is in use.
         listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
         self._server = make_server(HOST, 0, gate, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
+        self._resources.callback(setattr, self, "_server", None)
         self._resources.callback(self._server.server_close)
         self.events.start()
         self.on_stop(self.events.stop)
@@ -161,20 +162,21 @@ class LocalCloud:
         self._resources.callback(remove_state, self.data_dir)
 
     def stop(self) -> None:
-        """Stop serving and run every callback of `on_stop`, last registered first."""
+        """Run every callback of `on_stop`, last registered first, and stop serving, even if callbacks fail.
+
+        Raises:
+            Exception: The error of the last callback that failed; those of others are its context.
+        """
         if self._server is None:
             return
-        server = self._server
-        while self._stop_callbacks:
-            self._stop_callbacks.pop()()
-        server.shutdown()
-        _RequestHandler.close_connections(server)
-        self._resources.close()
-        self._server = None
+        with self._resources, ExitStack() as serving:
+            serving.callback(_RequestHandler.close_connections, self._server)
+            serving.callback(self._server.shutdown)
+            self._stop_callbacks.close()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Register a clean-up function for the stop; the server still answers while it runs."""
-        self._stop_callbacks.append(callback)
+        self._stop_callbacks.callback(callback)
 
     def environment_for(self, region: str, role_arn: str | None, extra: Mapping[str, str]) -> dict[str, str]:
         """Return the complete environment of a child process; see `isolation.child_environment`."""

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's training jobs with ours."""
     backend.replace(cloud)
-    cloud.on_stop(backend.abandon_all)
+    cloud.on_stop(backend.TrainingBackend.runners.abandon_all)

@@ -21,6 +21,7 @@ from localcloud.training.job import TrainingJob
 from localcloud.training.listing import page
 from localcloud.training.room import Room
 from localcloud.training.runner import Runner
+from localcloud.training.runners import Runners
 from localcloud.training.search import search
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
 
     cloud: ClassVar["LocalCloud"]
     room: ClassVar[Room]
-    runners: ClassVar[dict[str, Runner]] = {}
+    runners: ClassVar[Runners]
 
     def __init__(self, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
@@ -69,9 +70,9 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
             quotas.check(self.cloud, self.account_id, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
             runner = Runner(self.cloud, job, stub, self.room)
+            self.runners.add(runner)
             self.training_jobs[name] = job
-            self.runners[job.arn] = runner
-        runner.start()
+        self.runners.start(runner)
         return job
 
     def _refuse_used(self, name: str) -> None:
@@ -111,7 +112,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
                 raise AWSValidationException(
                     f"The request was rejected because the training job is in status {job.progress.status}."
                 )
-            self.runners[job.arn].stop()
+            self.runners.of(job.arn).stop()
 
     def delete(self, name: str) -> None:
         """DeleteTrainingJob: delete a job that has ended; its name can be reused (API reference).
@@ -128,7 +129,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
                 raise ResourceInUseException(
                     f"The training job {name} is in status {job.progress.status}; only ended jobs can be deleted"
                 )
-            self.runners[job.arn].join()  # otherwise it would delete the folder of the next job with this name
+            self.runners.of(job.arn).join()  # otherwise it would delete the folder of the next job with this name
             del self.training_jobs[name]
 
     def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -216,14 +217,8 @@ def replace(cloud: "LocalCloud") -> None:
     """Make moto create and serve our backend."""
     TrainingBackend.cloud = cloud
     TrainingBackend.room = Room(cloud.settings.training_hosts)
-    TrainingBackend.runners = {}
+    TrainingBackend.runners = Runners()
     sagemaker_backends.backend = TrainingBackend
     sagemaker_backends.clear()
     for path in urls.url_paths:
         urls.url_paths[path] = TrainingResponse.dispatch
-
-
-def abandon_all() -> None:
-    """End every runner when the server stops."""
-    for runner in TrainingBackend.runners.values():
-        runner.abandon()

@@ -88,7 +88,8 @@ class Runner:
         self.job.stop_requested.set()
         if self._cluster:
             self._cluster.kill()
-        self._thread.join()
+        if self._thread.is_alive():  # a job created while the server stops has not been started
+            self._thread.join()
 
     def _run(self) -> None:
         try:

@@ -4,24 +4,30 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
+from moto.sagemaker.models import sagemaker_backends
 
 from localcloud import lifecycle
+from localcloud.faults import Plan, Stub
 from localcloud.loopback import is_local
 from localcloud.pages import ask
 from localcloud.secret import server_secret
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from localcloud.state_file import Running, holder_of
+from tests.integration.localcloud.compute import ACCOUNT, wait_until
 from tests.integration.localcloud.probe import Probe, rule
+from tests.integration.localcloud.training_side import SageMaker
 from traingrid.cli.main import cli
 
 
@@ -82,6 +88,47 @@ def test_stop_runs_every_callback_while_the_server_still_answers(tmp_path: Path)
     own.on_stop(lambda: seen.append(len(s3.list_buckets()["Buckets"])))
     own.stop()
     assert seen == [0]
+
+
+def test_stop_ends_everything_even_if_a_callback_fails(tmp_path: Path) -> None:
+    own, seen = LocalCloud(Settings(data_dir=tmp_path)), list[str]()
+
+    def fail() -> None:
+        message = "a defect of a feature"
+        raise RuntimeError(message)
+
+    own.start()
+    address = urlsplit(own.endpoint_url)
+    own.on_stop(lambda: seen.append("the first"))
+    own.on_stop(fail)
+    with pytest.raises(RuntimeError, match="a defect of a feature"):
+        own.stop()
+    assert seen == ["the first"]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.hostname, address.port))
+    with own:  # the port, the folder and the process are free again
+        assert client_of(own.endpoint_url)("s3").list_buckets()["Buckets"] == []
+
+
+def test_training_jobs_created_while_the_server_stops_do_not_start(tmp_path: Path) -> None:
+    with LocalCloud(Settings(data_dir=tmp_path)) as own:
+        own.faults.set(Plan(stubs=(Stub(seconds=60, stop_seconds=1),)))  # the stop waits a second for the first job
+        side = SageMaker(client_of(own.endpoint_url))
+        first, request = side.create(), side.request()
+        job = sagemaker_backends[ACCOUNT]["us-east-1"].training_jobs[first]
+        wait_until(lambda: job.progress.secondary == "Training")
+
+        def create_during_the_stop() -> None:
+            job.stop_requested.wait()
+            side.api.create_training_job(**request)
+
+        creator = threading.Thread(target=create_during_the_stop)
+        creator.start()
+    creator.join()
+    late = sagemaker_backends[ACCOUNT]["us-east-1"].training_jobs[request["TrainingJobName"]]
+    assert late.progress.secondary == "Starting"
+    names = {f"training-{first}", f"training-{request['TrainingJobName']}"}
+    assert names.isdisjoint(thread.name for thread in threading.enumerate())
 
 
 def test_the_users_profile_and_keys_are_hidden_while_the_server_runs(
