@@ -16,9 +16,9 @@ from typing import Any
 import boto3
 
 from localcloud import images
+from localcloud.credentials.isolation import user_environment
 from localcloud.deploy import deploy
 from localcloud.images import ProcessImage
-from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names

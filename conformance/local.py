@@ -11,7 +11,7 @@ import boto3
 
 from conformance.aws import Place
 from localcloud import images
-from localcloud.isolation import user_environment
+from localcloud.credentials.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 

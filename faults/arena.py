@@ -20,7 +20,7 @@ from localcloud import images
 from localcloud.faults import Plan, Stub
 from localcloud.images import ProcessImage
 from localcloud.limits.quota import AccountProfile
-from localcloud.processes import ProcessGroup, groups
+from localcloud.processes.process_group import ProcessGroup, groups
 from localcloud.settings import Settings
 from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
 from traingrid import names

@@ -9,7 +9,7 @@ from faults.arena import Arena, Submission, settled, until
 from faults.kills import otherwise_ended
 from faults.table import Outcome
 from localcloud.faults import EventFault
-from localcloud.processes import ProcessGroup
+from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import FINAL_STATES
 

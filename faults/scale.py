@@ -7,7 +7,7 @@ from typing import Any
 from bench.machine import peak_memory_mib
 from faults.arena import Arena, Submission, settled, until
 from faults.table import Outcome
-from localcloud.processes import groups
+from localcloud.processes.process_group import groups
 from rehearsal.stage import patience
 from traingrid.audit.violation import Violation
 from traingrid.submission.files import submission_id

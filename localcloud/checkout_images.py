@@ -12,8 +12,8 @@ import boto3
 from botocore.exceptions import ClientError
 
 from localcloud import images
+from localcloud.credentials.isolation import user_environment
 from localcloud.images import ProcessImage
-from localcloud.isolation import user_environment
 from traingrid import names
 from traingrid.errors import TraingridError
 from traingrid.grid.model import Grid

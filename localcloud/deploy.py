@@ -6,8 +6,8 @@ from pathlib import Path
 import boto3
 
 from localcloud.checkout_images import push_images
-from localcloud.isolation import user_environment
-from localcloud.processes import ProcessGroup
+from localcloud.credentials.isolation import user_environment
+from localcloud.processes.process_group import ProcessGroup
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 

@@ -9,11 +9,11 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from localcloud.faults import CallFault, CallPlace, Faults
-from localcloud.processes import ProcessGroup
-from localcloud.protocols import read_call
-from localcloud.record import StartResponse, WsgiApp, buffered
-from localcloud.refusals import refusal
-from localcloud.signature import Signature, signature_of
+from localcloud.processes.process_group import ProcessGroup
+from localcloud.wire.protocols import read_call
+from localcloud.wire.record import StartResponse, WsgiApp, buffered
+from localcloud.wire.refusals import refusal
+from localcloud.wire.signature import Signature, signature_of
 
 _TOO_MANY = {
     "s3": (HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "Please reduce your request rate."),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from localcloud.checkout_images import ORCHESTRATOR
-from localcloud.programs import Program
+from localcloud.processes.program import Program
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _ANSWER_BYTES = 4096
@@ -26,7 +26,8 @@ _ENVIRONMENT = {
 
 
 class Forked:
-    """A forked child with the parts of `Program` that `localcloud.processes` uses. It has no keeper."""
+    """A forked child with the parts of `Program` that `localcloud.processes.process_group` uses. It has no
+    subreaper."""
 
     stdin = None
 
@@ -90,7 +91,7 @@ class Nursery:
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
     def spawn(self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path) -> Program:
-        """Start a program; see `localcloud.processes.Spawn`."""
+        """Start a program; see `localcloud.processes.process_group.Spawn`."""
         if list(command[1:]) != ["-m", "batch_job"]:
             return Program(command, environment, folder)
         output, inlet = os.pipe()

@@ -12,12 +12,12 @@ from urllib.parse import parse_qs
 
 from werkzeug.wrappers import Request, Response
 
-from localcloud import isolation
-from localcloud.protocols import read_call
-from localcloud.record import Record, StartResponse, WsgiApp, buffered
-from localcloud.refusals import XML_SERVICES, refusal
-from localcloud.signature import Signature, signature_of
-from localcloud.verification import flaw_of
+from localcloud.credentials import isolation
+from localcloud.wire.protocols import read_call
+from localcloud.wire.record import Record, StartResponse, WsgiApp, buffered
+from localcloud.wire.refusals import XML_SERVICES, refusal
+from localcloud.wire.signature import Signature, signature_of
+from localcloud.wire.signature_check import flaw_of
 
 Page = Callable[[Request], Response]
 

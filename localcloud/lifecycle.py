@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from localcloud.isolation import user_environment
+from localcloud.credentials.isolation import user_environment
 from localcloud.pages import ask
 from localcloud.state_file import Running, holder_of, read_state, remove_state
 from traingrid.errors import TraingridError

@@ -10,7 +10,7 @@ from moto.s3 import notifications
 from moto.s3 import urls as s3_urls
 from moto.s3.models import S3Backend, s3_backends
 
-from localcloud.account import account
+from localcloud.credentials.account import account
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud

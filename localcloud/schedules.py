@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from moto.events.models import Rule, events_backends
 
-from localcloud.account import account
+from localcloud.credentials.account import account
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _LOOK_SECONDS = 1.0

@@ -16,8 +16,10 @@ from moto.moto_server import werkzeug_app
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from localcloud import eventbridge, isolation
-from localcloud.account import account
+from localcloud import eventbridge
+from localcloud.credentials import isolation
+from localcloud.credentials.account import account
+from localcloud.credentials.secret import RANDOM_SECRET, issued
 from localcloud.faults import Faults
 from localcloud.faults_calls import FaultyCalls
 from localcloud.functions import Functions
@@ -25,19 +27,18 @@ from localcloud.gate import Gate, Page
 from localcloud.iam.enforcement import Enforcer
 from localcloud.limits.account_limits import AccountLimits
 from localcloud.limits.throttle import Throttle, TokenBuckets
-from localcloud.processes import Spawn, group_of
-from localcloud.programs import Program
-from localcloud.record import Record, Recorder
-from localcloud.secret import RANDOM_SECRET, issued
+from localcloud.processes.process_group import Spawn, group_of
+from localcloud.processes.program import Program
 from localcloud.settings import Settings
 from localcloud.state_file import Running, locked, remove_state, write_state
+from localcloud.wire.record import Record, Recorder
 
 HOST = "127.0.0.1"
 _ONE_PER_PROCESS = threading.Lock()
 
 FEATURES = (
-    "localcloud.callers",
-    "localcloud.session_tokens",
+    "localcloud.wire.callers",
+    "localcloud.credentials.session_tokens",
     "localcloud.faults",
     "localcloud.dynamodb",
     "localcloud.cloudformation",

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from localcloud.credentials.isolation import user_environment
 from localcloud.deploy import deploy
 from localcloud.forking import Nursery
-from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names

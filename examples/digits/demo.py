@@ -22,8 +22,8 @@ from typing import TypedDict, TypeVar
 
 from rich.table import Table
 
+from localcloud.credentials.isolation import user_environment
 from localcloud.deploy import deploy
-from localcloud.isolation import user_environment
 from localcloud.lifecycle import runs
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings

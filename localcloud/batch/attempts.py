@@ -14,7 +14,7 @@ from localcloud import images
 from localcloud.batch.jobs import Job, now_ms
 from localcloud.batch.retries import Outcome
 from localcloud.logstreams import LogStream, ensure_group
-from localcloud.processes import ProcessGroup
+from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from localcloud.logstreams import LogStream, ensure_group
-from localcloud.processes import ProcessGroup
+from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud

@@ -14,17 +14,17 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from localcloud import isolation
+from localcloud.credentials import isolation
 from localcloud.iam.encryption_keys import key_policy_lets
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.named_resources import Asked
 from localcloud.iam.required_permissions import Permission, required_permissions
 from localcloud.iam.roles import policies_of, trust_of
 from localcloud.iam.trust import lets
-from localcloud.protocols import read_call
-from localcloud.record import StartResponse, WsgiApp, buffered
-from localcloud.refusals import refusal
-from localcloud.signature import Signature, signature_of
+from localcloud.wire.protocols import read_call
+from localcloud.wire.record import StartResponse, WsgiApp, buffered
+from localcloud.wire.refusals import refusal
+from localcloud.wire.signature import Signature, signature_of
 
 _SESSION = "assumed-role/"
 _READS = ("s3:GetObject", "s3:GetObjectVersion")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from werkzeug.wrappers import Request, Response
 
-from localcloud.account import account
+from localcloud.credentials.account import account
 from localcloud.limits.account_limits import AccountLimits, NoSuchQuotaError, find_quota
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud import isolation
+from localcloud.credentials import isolation
 from localcloud.faults_calls import throttled
 from localcloud.limits.rates import SERVICES, Rate, rate_of
-from localcloud.protocols import read_call
-from localcloud.record import StartResponse, WsgiApp, buffered
-from localcloud.signature import signature_of
+from localcloud.wire.protocols import read_call
+from localcloud.wire.record import StartResponse, WsgiApp, buffered
+from localcloud.wire.signature import signature_of
 
 Clock = Callable[[], float]
 

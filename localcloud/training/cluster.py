@@ -11,7 +11,7 @@ from moto.logs.models import logs_backends
 from localcloud.hosts import HostNetwork
 from localcloud.images import ProcessImage
 from localcloud.logstreams import LogStream
-from localcloud.processes import ProcessGroup, search_path
+from localcloud.processes.process_group import ProcessGroup, search_path
 from localcloud.training.request import Host
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from localcloud.credentials.isolation import user_environment
 from localcloud.deploy import deploy, run_cdk
-from localcloud.isolation import user_environment
-from localcloud.processes import Spawn
-from localcloud.programs import Program
+from localcloud.processes.process_group import Spawn
+from localcloud.processes.program import Program
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid.aws.clients import renew

@@ -18,7 +18,7 @@ from localcloud.batch.jobs import now_ms
 from localcloud.batch.services.jobs import ENDED, ServiceJob
 from localcloud.batch.services.places import ANY_TYPE, Queue
 from localcloud.batch.waiting import weights_of
-from localcloud.isolation import BATCH_KEY
+from localcloud.credentials.isolation import BATCH_KEY
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud

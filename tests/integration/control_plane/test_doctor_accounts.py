@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.isolation import user_environment
+from localcloud.credentials.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid.aws.clients import client, renew

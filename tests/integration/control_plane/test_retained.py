@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.isolation import user_environment
+from localcloud.credentials.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names

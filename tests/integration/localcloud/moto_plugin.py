@@ -18,7 +18,7 @@ import moto
 import pytest
 
 from localcloud import images
-from localcloud.isolation import user_environment
+from localcloud.credentials.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 

@@ -21,8 +21,8 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 
 from localcloud import gate
+from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.faults import Plan
-from localcloud.isolation import DUMMY_KEY
 from localcloud.server import LocalCloud
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud import deploy, secret
+from localcloud import deploy
+from localcloud.credentials import secret
 from traingrid.errors import TraingridError
 
 

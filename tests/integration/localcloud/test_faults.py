@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, HTTPClientEr
 from localcloud.faults import CallFault, CallPlace, Capacity, EventFault, Faults, Lag, Plan, Quota, Stub
 from localcloud.faults_events import FaultyWay
 from localcloud.pages import ask
-from localcloud.processes import ProcessGroup, group_of
+from localcloud.processes.process_group import ProcessGroup, group_of
 from localcloud.server import LocalCloud
 from tests.integration.localcloud.compute import image, role, runs, wait_until
 

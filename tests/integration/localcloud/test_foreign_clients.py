@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.isolation import user_environment
+from localcloud.credentials.isolation import user_environment
 from localcloud.server import LocalCloud
 from tests.integration.localcloud.training_side import SageMaker
 

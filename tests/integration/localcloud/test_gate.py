@@ -14,8 +14,8 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from localcloud import isolation
-from localcloud.isolation import DUMMY_KEY
+from localcloud.credentials import isolation
+from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.server import LocalCloud
 from tests.integration.localcloud.compute import role
 
@@ -104,7 +104,7 @@ def test_another_body_another_path_and_another_header_are_refused(cloud: LocalCl
 
 def test_an_old_signature_is_refused(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     request, now = identity(cloud), time.time()
-    monkeypatch.setattr("localcloud.verification.time.time", lambda: now + 16 * 60)
+    monkeypatch.setattr("localcloud.wire.signature_check.time.time", lambda: now + 16 * 60)
     status, text = sent(cloud, request)
     assert (status, "Signature expired" in text) == (403, True)
 
@@ -131,7 +131,7 @@ def test_a_presigned_url_works_unchanged_until_it_expires(
     assert sent(cloud, AWSRequest(method="GET", url=url.replace(quote("ü"), "u")))[0] == 403
     assert sent(cloud, AWSRequest(method="GET", url=url.replace("xpires=", "xpires=9")))[0] == 403
     now = time.time()
-    monkeypatch.setattr("localcloud.verification.time.time", lambda: now + 61)
+    monkeypatch.setattr("localcloud.wire.signature_check.time.time", lambda: now + 61)
     assert sent(cloud, AWSRequest(method="GET", url=url))[0] == 403
 
 

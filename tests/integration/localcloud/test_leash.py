@@ -9,8 +9,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from localcloud.isolation import DUMMY_KEY
-from localcloud.processes import ProcessGroup
+from localcloud.credentials.isolation import DUMMY_KEY
+from localcloud.processes.process_group import ProcessGroup
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.localcloud.compute import runs, wait_until
@@ -93,7 +93,7 @@ def test_stopping_the_server_ends_all_batch_and_training_jobs(tmp_path: Path) ->
 @needs_proc
 def test_a_killed_server_leaves_no_processes() -> None:
     server = (
-        "import os, sys, time; from localcloud.processes import ProcessGroup;"
+        "import os, sys, time; from localcloud.processes.process_group import ProcessGroup;"
         f"ProcessGroup([sys.executable, '-c', {STUBBORN!r}], environment=dict(os.environ), working_directory='/',"
         "on_line=lambda line: print(line, flush=True)); time.sleep(60)"
     )

@@ -18,8 +18,8 @@ from botocore.exceptions import ClientError
 
 from localcloud import lifecycle
 from localcloud.batch import scheduler
+from localcloud.credentials.isolation import user_environment
 from localcloud.faults import Plan, Stub
-from localcloud.isolation import user_environment
 from localcloud.limits import linked_roles
 from localcloud.limits.account_limits import RequestRefusedError
 from localcloud.limits.instance_quotas import training_quotas

@@ -14,9 +14,9 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud.isolation import DUMMY_KEY
-from localcloud.record import Record, RecordError
+from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.server import LocalCloud
+from localcloud.wire.record import Record, RecordError
 
 
 def last(cloud: LocalCloud) -> dict[str, Any]:

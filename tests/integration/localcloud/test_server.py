@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 from moto.sagemaker.models import sagemaker_backends
 
 from localcloud import lifecycle
+from localcloud.credentials.secret import server_secret
 from localcloud.faults import Plan, Stub
-from localcloud.loopback import is_local
 from localcloud.pages import ask
-from localcloud.secret import server_secret
+from localcloud.processes.loopback import is_local
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from localcloud.state_file import Running, holder_of

@@ -1,11 +1,11 @@
-"""The leash: kills the process groups of localcloud after the server has ended for any reason.
+"""Reaper of process groups: kills those of localcloud after the server has ended for any reason.
 
 Run as a program, this module is the helper that reads a pipe from the server. The server writes the running process
 groups; when the pipe closes - at a clean end, a crash or SIGKILL - the helper kills them. Processes that have left
-their group, in any session or environment, are killed by their program's keeper (localcloud/keeper.py), which also
-watches the server. Two gaps remain: systems other than Linux have no keepers, and a keeper that is killed by SIGKILL
-cannot act; in these cases, a daemon in its own session outlives its program. Requires only the standard library,
-because it runs isolated from every environment.
+their group, in any session or environment, are killed by their program's subreaper (localcloud/processes/subreaper.py),
+which also watches the server. Two gaps remain: systems other than Linux have no subreapers, and a subreaper that is
+killed by SIGKILL cannot act; in these cases, a daemon in its own session outlives its program. Requires only the
+standard library, because it runs isolated from every environment.
 """
 
 import os
@@ -15,7 +15,7 @@ import sys
 import threading
 
 
-class Leash:
+class ProcessReaper:
     """Manages the helper process of this interpreter."""
 
     def __init__(self) -> None:

@@ -17,14 +17,15 @@ from botocore.credentials import Credentials
 from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
-from localcloud import session_tokens
-from localcloud.account import VARIABLE, account
-from localcloud.loopback import refuse_other_machines
-from localcloud.secret import server_secret
+from localcloud.credentials import session_tokens
+from localcloud.credentials.account import VARIABLE, account
+from localcloud.credentials.secret import server_secret
+from localcloud.processes.loopback import refuse_other_machines
 
 DUMMY_KEY = "localcloud"
-"""Access key id of every user of a localcloud server; the secret is the server's (`localcloud.secret`). Followed by a
-hyphen and 12 digits, it is the key of another account's user: an account exists from the first call with its key."""
+"""Access key id of every user of a localcloud server; the secret is the server's (`localcloud.credentials.secret`).
+Followed by a hyphen and 12 digits, it is the key of another account's user: an account exists from the first call with
+its key."""
 
 CLOUDFORMATION_KEY, BATCH_KEY = f"{DUMMY_KEY}-cloudformation", f"{DUMMY_KEY}-batch"
 """Access key ids with which services call other services here; the record shows the calling service."""

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from localcloud.leash import Leash, kill_group
-from localcloud.programs import Program
+from localcloud.processes.process_reaper import ProcessReaper, kill_group
+from localcloud.processes.program import Program
 
 LINE_BYTES = 256 * 1024
 """Maximum length of a line (CloudWatch Logs quotas: an event is at most 256 KB); longer lines are split."""
@@ -23,8 +23,8 @@ Spawn = Callable[[Sequence[str], Mapping[str, str], str | Path], Program]
 """Starts a program in its own session, with stdout and stderr in one pipe: command, environment, folder."""
 
 _groups: "WeakValueDictionary[str, ProcessGroup]" = WeakValueDictionary()
-_leash = Leash()
-atexit.register(_leash.close)
+_reaper = ProcessReaper()
+atexit.register(_reaper.close)
 
 
 class ProcessGroup:
@@ -65,7 +65,7 @@ class ProcessGroup:
             _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
         self._process = spawn(command, environment, working_directory)
         self.pid = self._process.program
-        _leash.hold(self.pid)
+        _reaper.hold(self.pid)
         self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
         self._reader.start()
         self._spawned.set()  # last: callers that find the group by its label may stop it or wait for it from now on
@@ -82,7 +82,7 @@ class ProcessGroup:
                 self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send SIGKILL to the program's process group; its keeper then kills processes that have left the group."""
+        """Send SIGKILL to the program's process group; its subreaper then kills processes that have left the group."""
         kill_group(self.pid)
 
     def lose(self, *, host_lost: bool) -> None:
@@ -125,7 +125,7 @@ class ProcessGroup:
     def _reap(self) -> None:
         """End the remaining processes, as the end of PID 1 ends its container, and read the rest of the output."""
         self.kill()
-        _leash.release(self.pid)
+        _reaper.release(self.pid)
         if self._process.stdin:
             self._process.stdin.close()
         self._reader.join(_DRAIN_SECONDS)

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from moto.core.responses import BaseResponse
 
-from localcloud import isolation
-from localcloud.signature import signature_of
+from localcloud.credentials import isolation
+from localcloud.wire.signature import signature_of
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature
     """Make moto take the account from the access key.
 
-    moto 5.2.5 assigns every call to the account that `localcloud.account` sets, if it is set. moto has no hook there,
-    so the method is replaced.
+    moto 5.2.5 assigns every call to the account that `localcloud.credentials.account` sets, if it is set. moto has no
+    hook there, so the method is replaced.
     """
     BaseResponse.get_current_account = _account
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from localcloud import isolation
-from localcloud.protocols import Call, Request, abridged, read_call
-from localcloud.refusals import refusal
-from localcloud.signature import Signature, signature_of
+from localcloud.credentials import isolation
+from localcloud.wire.protocols import Call, Request, abridged, read_call
+from localcloud.wire.refusals import refusal
+from localcloud.wire.signature import Signature, signature_of
 
 _READING = (
     "Describe", "Get", "List", "Head", "BatchGet", "TransactGet", "Query", "Scan", "Select", "Search", "Lookup",

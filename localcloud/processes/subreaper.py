@@ -1,12 +1,13 @@
-"""The keeper of a program: adopts every process that the program leaves behind, and kills them all at its end.
+"""The subreaper of a program: adopts every process that the program leaves behind, and kills them at its end.
 
-`keeper.py REPORT COMMAND...` starts COMMAND in its own session, writes its process id (or "!" and an errno) to the
+`subreaper.py REPORT COMMAND...` starts COMMAND in its own session, writes its process id (or "!" and an errno) to the
 descriptor REPORT, and exits with its exit code as container runtimes do: 128 + signal for a killed program. Its
-standard input is a pipe from the server: when the pipe closes, the server has ended, and the keeper kills all of them.
+standard input is a pipe from the server: when the pipe closes, the server has ended, and the subreaper kills all of
+them.
 
-The kernel assigns orphans to the keeper regardless of their session, process group or environment
-(PR_SET_CHILD_SUBREAPER, prctl(2)); only Linux supports this. The keeper requires only the standard library, because it
-runs isolated, and imports little of it, because every program waits for these imports.
+The kernel assigns orphans to the subreaper regardless of their session, process group or environment
+(PR_SET_CHILD_SUBREAPER, prctl(2)); only Linux supports this. The subreaper requires only the standard library, because
+it runs isolated, and imports little of it, because every program waits for these imports.
 """
 
 import _thread
@@ -45,7 +46,7 @@ def main(report: int, command: list[str]) -> int:
 
 
 def _become(command: list[str], report: int) -> "NoReturn":
-    """Execute the command with the keeper's original environment and with default signal handlers."""
+    """Execute the command with the subreaper's original environment and with default signal handlers."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them from its start

@@ -18,8 +18,8 @@ from botocore.auth import UNSIGNED_PAYLOAD, HmacV1Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from localcloud.record import buffered
-from localcloud.signature import Signature
+from localcloud.wire.record import buffered
+from localcloud.wire.signature import Signature
 
 _CLOCK_SKEW_SECONDS = 15 * 60
 """https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html: RequestTimeTooSkewed after 15 minutes."""

@@ -1,4 +1,4 @@
-"""Programs started by localcloud: each in its own session and, on Linux, under a keeper."""
+"""Programs started by localcloud: each in its own session and, on Linux, under a subreaper."""
 
 import os
 import subprocess
@@ -6,14 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_KEEPER = Path(__file__).with_name("keeper.py")
+_SUBREAPER = Path(__file__).with_name("subreaper.py")
 
 
 class Program(subprocess.Popen[bytes]):
     """A program whose `stdout` contains both of its output streams.
 
-    Under a keeper, Popen's methods act on the keeper: `wait` returns after all processes of the program have ended,
-    and the keeper forwards signals to the program.
+    Under a subreaper, Popen's methods act on the subreaper: `wait` returns after all processes of the program have
+    ended, and the subreaper forwards signals to the program.
 
     Attributes:
         program: The program's process id, which is also the id of its process group and session.
@@ -36,9 +36,9 @@ class Program(subprocess.Popen[bytes]):
             return
         reading, report = os.pipe()
         with os.fdopen(reading) as reports:
-            keeper = [sys.executable, "-I", "-S", str(_KEEPER), str(report)]
+            subreaper = [sys.executable, "-I", "-S", str(_SUBREAPER), str(report)]
             try:
-                self._start([*keeper, *command], environment, folder, stdin=subprocess.PIPE, pass_fds=(report,))
+                self._start([*subreaper, *command], environment, folder, stdin=subprocess.PIPE, pass_fds=(report,))
             finally:
                 os.close(report)
             words = reports.read().split()  # the pipe closes when the program runs or has failed to start
@@ -49,7 +49,7 @@ class Program(subprocess.Popen[bytes]):
             raise OSError(number, os.strerror(number), command[0])
 
     def end(self) -> None:
-        """End the keeper with all its descendants, and wait for it."""
+        """End the subreaper with all its descendants, and wait for it."""
         if self.stdin:
             self.stdin.close()
         self.wait()

@@ -44,7 +44,7 @@ def signature_of(environ: dict[str, Any]) -> Signature | None:
         environ: WSGI environment of the request.
 
     Returns:
-        The signature, which `localcloud.verification` verifies; None if the request is not signed.
+        The signature, which `localcloud.wire.signature_check` verifies; None if the request is not signed.
     """
     header = environ.get("HTTP_AUTHORIZATION", "")
     if found := _CREDENTIAL.search(header):
