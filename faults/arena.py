@@ -16,9 +16,9 @@ from moto.awslambda.models import lambda_backends
 
 from faults import sabotage
 from faults.account import ACCOUNT, INSTANCE_TYPE, grant_instances, prepare
-from localcloud import images
-from localcloud.faults import Plan, Stub
-from localcloud.images import ProcessImage
+from localcloud.ecr import process_images
+from localcloud.ecr.process_images import ProcessImage
+from localcloud.faults.plan import Plan, Stub
 from localcloud.limits.quota import AccountProfile
 from localcloud.processes.process_group import ProcessGroup, groups
 from localcloud.settings import Settings
@@ -161,7 +161,7 @@ class Arena(Stage):
 
         Args:
             stub_seconds: Duration of a training job.
-            parts: Fields of `localcloud.faults.Plan`.
+            parts: Fields of `localcloud.faults.plan.Plan`.
         """
         stubs = (*parts.pop("stubs", ()), Stub(seconds=stub_seconds))
         self.cloud.faults.set(Plan(seed=self.seed, stubs=stubs, **parts))
@@ -404,7 +404,7 @@ def _put_data_and_images() -> None:
     """Push a placeholder image and data: SageMaker refuses jobs without them, although the stubs do not read them."""
     for region in REGIONS:
         nothing = ProcessImage(command=(sys.executable, "-c", ""), working_directory="/")
-        images.push(client("ecr", region), names.training_repository("grid"), STUB_TAG, nothing)
+        process_images.push(client("ecr", region), names.training_repository("grid"), STUB_TAG, nothing)
         bucket, _, key = data_folder(region).removeprefix("s3://").partition("/")
         for channel, part in itertools.product(("train", "validation"), range(2)):
             client("s3", region).put_object(Bucket=bucket, Key=f"{key}/{channel}/part-{part}", Body=b"x")

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError
 from faults.arena import BATCH_ENDED, Arena, Submission, settled, until
 from faults.kills import otherwise_ended
 from faults.table import Outcome
-from localcloud.faults import CallFault, Effect, Stub
+from localcloud.faults.plan import CallFault, Effect, Stub
 from rehearsal.stage import patience
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import epoch_seconds

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from faults.arena import Arena, Submission, settled, until
 from faults.kills import otherwise_ended
 from faults.table import Outcome
-from localcloud.faults import EventFault
+from localcloud.faults.plan import EventFault
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import FINAL_STATES

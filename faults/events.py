@@ -4,7 +4,7 @@ from collections import Counter
 
 from faults.arena import Arena, settled
 from faults.table import Outcome
-from localcloud.faults import EventFault
+from localcloud.faults.plan import EventFault
 
 
 def duplicates(arena: Arena, copies: int, manifests: int, copies_each: int) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from faults.arena import ENDLESS_SECONDS, Arena, Submission, settled, until
 from faults.races import CLAIM, SHUFFLED, cancel_each, created
 from faults.table import Outcome
-from localcloud.faults import CallFault, Capacity, EventFault, Lag, Quota, Stub
+from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Quota, Stub
 from traingrid.audit.violation import Violation
 
 Kill = Literal["kill_before", "kill_after"]

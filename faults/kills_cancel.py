@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from faults.arena import PATIENCE_SECONDS, Arena, settled, until
 from faults.kills import KILLS, kills_of, otherwise_ended, states
 from faults.table import Outcome
-from localcloud.faults import CallFault
+from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
 

@@ -9,7 +9,7 @@ from typing import Any
 from faults.arena import Arena, settled, until
 from faults.kills import KILLS, kills_of, otherwise_ended, states
 from faults.table import Outcome
-from localcloud.faults import CallFault
+from localcloud.faults.plan import CallFault
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri

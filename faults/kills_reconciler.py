@@ -9,7 +9,7 @@ from faults.arena import Arena, until
 from faults.kills import KILLS, kills_of, states
 from faults.lost_world import EVENTS_LOST, LostWorld
 from faults.table import Outcome
-from localcloud.faults import CallFault
+from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 

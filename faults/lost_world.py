@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from faults.arena import ENDLESS_SECONDS, Arena, settled, until
-from localcloud.faults import CallFault, EventFault
+from localcloud.faults.plan import CallFault, EventFault
 from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.backends.sagemaker import SageMaker

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from faults.arena import ENDLESS_SECONDS, Arena, Submission, settled, until
 from faults.table import Outcome
-from localcloud.faults import CallFault, Capacity, EventFault
+from localcloud.faults.plan import CallFault, Capacity, EventFault
 from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
 
 _LINES_AT_ONCE = 100

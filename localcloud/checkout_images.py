@@ -11,9 +11,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from localcloud import images
 from localcloud.credentials.isolation import user_environment
-from localcloud.images import ProcessImage
+from localcloud.ecr import process_images
+from localcloud.ecr.process_images import ProcessImage
 from traingrid import names
 from traingrid.errors import TraingridError
 from traingrid.grid.model import Grid
@@ -76,7 +76,7 @@ def _registry(endpoint: str, secret: str, region: str, account: str = "") -> Any
 def _push(ecr: Any, repository: str, tag: str, image: ProcessImage) -> str:
     region = ecr.meta.region_name
     try:
-        images.push(ecr, repository, tag, image)
+        process_images.push(ecr, repository, tag, image)
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "RepositoryNotFoundException":

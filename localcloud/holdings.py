@@ -12,7 +12,7 @@ from moto.ecr.models import ecr_backends
 from moto.s3.exceptions import MissingBucket
 from moto.s3.models import s3_backends
 
-from localcloud.images import MEDIA_TYPE, ImageUri, ProcessImage
+from localcloud.ecr.process_images import MEDIA_TYPE, ImageUri, ProcessImage
 
 _NOTHING = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(ProcessImage(command=("true",)))}
 # As in the repositories of AWS's own deep-learning containers, other accounts may pull.

@@ -16,15 +16,15 @@ from moto.moto_server import werkzeug_app
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from localcloud import eventbridge
 from localcloud.credentials import isolation
 from localcloud.credentials.account import account
 from localcloud.credentials.secret import RANDOM_SECRET, issued
-from localcloud.faults import Faults
-from localcloud.faults_calls import FaultyCalls
-from localcloud.functions import Functions
+from localcloud.events.router import Router
+from localcloud.faults.calls import FaultyCalls
+from localcloud.faults.plan import Faults
 from localcloud.gate import Gate, Page
 from localcloud.iam.enforcement import Enforcer
+from localcloud.lambda_.functions import Functions
 from localcloud.limits.account_limits import AccountLimits
 from localcloud.limits.throttle import Throttle, TokenBuckets
 from localcloud.processes.process_group import Spawn, group_of
@@ -39,15 +39,15 @@ _ONE_PER_PROCESS = threading.Lock()
 FEATURES = (
     "localcloud.wire.callers",
     "localcloud.credentials.session_tokens",
-    "localcloud.faults",
+    "localcloud.faults.plan",
     "localcloud.dynamodb",
     "localcloud.cloudformation",
-    "localcloud.bucket_policies",
-    "localcloud.object_events",
+    "localcloud.s3.bucket_policies",
+    "localcloud.s3.object_events",
     "localcloud.iam.simulation",
-    "localcloud.registry",
+    "localcloud.ecr.registry",
     "localcloud.codebuild",
-    "localcloud.functions",
+    "localcloud.lambda_.functions",
     "localcloud.batch",
     "localcloud.training",
     "localcloud.limits.granting",
@@ -98,7 +98,7 @@ class LocalCloud:
         self.data_dir: Path = self.settings.data_dir.resolve()
         self.faults = Faults()
         self.limits = AccountLimits(self.settings.account_profile)
-        self.events = eventbridge.Router(self)
+        self.events = Router(self)
         self.record = Record(self.data_dir / "record.jsonl")
         self.functions: Functions | None = None
         self.spawn: Spawn = Program

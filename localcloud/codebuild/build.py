@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from localcloud.logstreams import LogStream, ensure_group
+from localcloud.log_streams import LogStream, ensure_group
 from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:

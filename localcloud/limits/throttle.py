@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.credentials import isolation
-from localcloud.faults_calls import throttled
+from localcloud.faults.calls import throttled
 from localcloud.limits.rates import SERVICES, Rate, rate_of
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import StartResponse, WsgiApp, buffered

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from moto.logs.models import logs_backends
 
+from localcloud.ecr.process_images import ProcessImage
 from localcloud.hosts import HostNetwork
-from localcloud.images import ProcessImage
-from localcloud.logstreams import LogStream
+from localcloud.log_streams import LogStream
 from localcloud.processes.process_group import ProcessGroup, search_path
 from localcloud.training.request import Host
 

@@ -14,7 +14,7 @@ from moto.s3.exceptions import MissingBucket
 from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
-from localcloud import images
+from localcloud.ecr import process_images
 from localcloud.training.request import Channel, S3Uri, channels
 
 # API reference, StoppingCondition: "The maximum value is 28 days".
@@ -141,14 +141,14 @@ def _check_image(request: Mapping[str, Any], account: str) -> None:
     if uri is None and request["AlgorithmSpecification"].get("AlgorithmName"):
         return  # a stub of an algorithm resource; localcloud has no such resources
     try:
-        images.resolve(account, str(uri))
-    except images.InvalidImageError:
+        process_images.resolve(account, str(uri))
+    except process_images.InvalidImageError:
         _refuse(
             "Invalid training image. Please provide a valid Amazon Elastic Container Registry path of the Docker "
             f"image to run. ({uri})"
         )
-    except images.ImageNotFoundError as error:
-        parts = images.ImageUri.parse(str(uri))
+    except process_images.ImageNotFoundError as error:
+        parts = process_images.ImageUri.parse(str(uri))
         what = (
             f"Cannot find the requested image: {uri}"
             if error.repository_exists

@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localcloud import images
-from localcloud.faults import Stub
+from localcloud.ecr import process_images
+from localcloud.faults.plan import Stub
 from localcloud.hosts import HostNetwork
-from localcloud.logstreams import ensure_group
+from localcloud.log_streams import ensure_group
 from localcloud.training import transfer
 from localcloud.training.cluster import Cluster, host_environment, log_streams
 from localcloud.training.folders import FAILURE_CHARACTERS, OptMl, algorithm_error
@@ -167,7 +167,7 @@ class Runner:
         """Return the environment variables that all containers share."""
         request = self.job.request
         specification = request["AlgorithmSpecification"]
-        image = images.resolve(self.job.account, specification["TrainingImage"])
+        image = process_images.resolve(self.job.account, specification["TrainingImage"])
         entry_point = specification.get("ContainerEntrypoint") or image.command
         command = (*entry_point, *(specification.get("ContainerArguments") or ()))
         self._image = dataclasses.replace(image, command=command)

@@ -11,7 +11,7 @@ import pytest
 
 from localcloud.checkout_images import push_images
 from localcloud.deploy import deploy, run_cdk
-from localcloud.faults import Plan, Stub
+from localcloud.faults.plan import Plan, Stub
 from localcloud.holdings import hold_object
 from localcloud.server import LocalCloud
 from rehearsal.stage import until

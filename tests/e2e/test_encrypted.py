@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud import checkout_images, images
+from localcloud import checkout_images
+from localcloud.ecr import process_images
 from localcloud.server import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.test_two_regions import ended, submit
@@ -37,7 +38,7 @@ WRITES_A_MODEL = (
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    image = images.ProcessImage(command=(sys.executable, "-c", WRITES_A_MODEL, "train"))
+    image = process_images.ProcessImage(command=(sys.executable, "-c", WRITES_A_MODEL, "train"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkout_images, "TRAINING", image)  # the deployment pushes it as the training image
         with two_regions(tmp_path_factory.mktemp("encrypted"), grid=GRID) as running:

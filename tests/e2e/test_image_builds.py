@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 
-from localcloud.faults import EventFault, Plan
+from localcloud.faults.plan import EventFault, Plan
 from localcloud.limits.quota import BUILDS
 from localcloud.server import LocalCloud
 from tests.e2e.deployed import ACCOUNT, Templates, empty_cloud

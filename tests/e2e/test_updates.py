@@ -14,7 +14,7 @@ import yaml
 
 from localcloud.checkout_images import push_images
 from localcloud.deploy import run_cdk
-from localcloud.faults import Plan, Stub
+from localcloud.faults.plan import Plan, Stub
 from localcloud.forking import Nursery
 from localcloud.server import LocalCloud
 from localcloud.training.runner import Runner

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults import CallFault, Capacity, Lag, Plan, Quota, Stub
+from localcloud.faults.plan import CallFault, Capacity, Lag, Plan, Quota, Stub
 from localcloud.server import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until

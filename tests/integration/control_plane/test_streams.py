@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from localcloud.faults import CallFault, Plan
+from localcloud.faults.plan import CallFault, Plan
 from localcloud.server import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import ACCOUNT, wait_until

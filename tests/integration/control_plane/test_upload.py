@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.faults import CallFault, Effect, Plan
+from localcloud.faults.plan import CallFault, Effect, Plan
 from localcloud.server import LocalCloud
 from tests.integration.control_plane.account import Account
 from traingrid.aws.clients import client

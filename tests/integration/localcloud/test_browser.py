@@ -22,7 +22,7 @@ from botocore.credentials import Credentials
 
 from localcloud import gate
 from localcloud.credentials.isolation import DUMMY_KEY
-from localcloud.faults import Plan
+from localcloud.faults.plan import Plan
 from localcloud.server import LocalCloud
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from localcloud.batch.retries import Outcome, problem_with, should_retry
-from localcloud.images import ImageUri, InvalidImageError
+from localcloud.ecr.process_images import ImageUri, InvalidImageError
 from localcloud.training.folders import algorithm_error
 from localcloud.training.metrics import Metrics
 from localcloud.training.service_model import violations

@@ -13,8 +13,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, HTTPClientError
 
-from localcloud.faults import CallFault, CallPlace, Capacity, EventFault, Faults, Lag, Plan, Quota, Stub
-from localcloud.faults_events import FaultyWay
+from localcloud.faults.events import FaultyWay
+from localcloud.faults.plan import CallFault, CallPlace, Capacity, EventFault, Faults, Lag, Plan, Quota, Stub
 from localcloud.pages import ask
 from localcloud.processes.process_group import ProcessGroup, group_of
 from localcloud.server import LocalCloud

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.faults import Plan, Stub
+from localcloud.ecr.process_images import ImageNotFoundError, resolve
+from localcloud.faults.plan import Plan, Stub
 from localcloud.holdings import hold_image, hold_object
-from localcloud.images import ImageNotFoundError, resolve
 from localcloud.server import LocalCloud
 from tests.integration.localcloud.compute import role
 

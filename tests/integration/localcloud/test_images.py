@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from localcloud import images
 from localcloud.checkout_images import push_images
-from localcloud.images import ProcessImage
+from localcloud.ecr import process_images
+from localcloud.ecr.process_images import ProcessImage
 from localcloud.server import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, wait_until
 from traingrid.errors import TraingridError
@@ -30,16 +30,16 @@ def pushed_by_hand() -> Grid:
 def test_a_push_to_a_missing_repository_is_refused(client: Callable[..., Any]) -> None:
     ecr = client("ecr")
     with pytest.raises(ecr.exceptions.RepositoryNotFoundException, match="'nowhere' does not exist"):
-        images.push(ecr, "nowhere", "1", ProcessImage(command=("true",)))
+        process_images.push(ecr, "nowhere", "1", ProcessImage(command=("true",)))
 
 
 def test_the_image_digest_is_the_manifests_digest(client: Callable[..., Any]) -> None:
     ecr = client("ecr")
     ecr.create_repository(repositoryName="digests")
-    first = images.push(ecr, "digests", "1", ProcessImage(command=("true",)))
-    assert images.push(ecr, "digests", "2", ProcessImage(command=("true",))) == first
-    assert images.push(ecr, "digests", "1", ProcessImage(command=("true",))) == first, "docker accepts it too"
-    assert images.push(ecr, "digests", "3", ProcessImage(command=("false",))) != first
+    first = process_images.push(ecr, "digests", "1", ProcessImage(command=("true",)))
+    assert process_images.push(ecr, "digests", "2", ProcessImage(command=("true",))) == first
+    assert process_images.push(ecr, "digests", "1", ProcessImage(command=("true",))) == first, "docker accepts it too"
+    assert process_images.push(ecr, "digests", "3", ProcessImage(command=("false",))) != first
 
 
 def test_images_pushed_after_a_replication_rule_are_replicated(client: Callable[..., Any]) -> None:
@@ -47,14 +47,14 @@ def test_images_pushed_after_a_replication_rule_are_replicated(client: Callable[
     for name in ("grid/training", "grid/other"):
         ecr.create_repository(repositoryName=name, imageTagMutability="IMMUTABLE")
     there.create_repository(repositoryName="grid/training", imageTagMutability="IMMUTABLE")
-    images.push(ecr, "grid/training", "before", ProcessImage(command=("true",)))
+    process_images.push(ecr, "grid/training", "before", ProcessImage(command=("true",)))
     rule = {
         "destinations": [{"region": "eu-west-3", "registryId": ACCOUNT}],
         "repositoryFilters": [{"filter": "grid/tr", "filterType": "PREFIX_MATCH"}],
     }
     ecr.put_replication_configuration(replicationConfiguration={"rules": [rule]})
-    digest = images.push(ecr, "grid/training", "after", ProcessImage(command=("false",)))
-    images.push(ecr, "grid/other", "after", ProcessImage(command=("false",)))
+    digest = process_images.push(ecr, "grid/training", "after", ProcessImage(command=("false",)))
+    process_images.push(ecr, "grid/other", "after", ProcessImage(command=("false",)))
 
     def arrived() -> Any:
         return there.describe_images(repositoryName="grid/training")["imageDetails"]
@@ -104,6 +104,6 @@ def test_the_checkouts_images_are_pushed_to_every_region_only_once(
 def test_an_immutable_tag_is_not_moved_to_another_image(client: Callable[..., Any]) -> None:
     ecr = client("ecr")
     ecr.create_repository(repositoryName="immutable", imageTagMutability="IMMUTABLE")
-    images.push(ecr, "immutable", "1", ProcessImage(command=("true",)))
+    process_images.push(ecr, "immutable", "1", ProcessImage(command=("true",)))
     with pytest.raises(ecr.exceptions.ImageTagAlreadyExistsException):
-        images.push(ecr, "immutable", "1", ProcessImage(command=("false",)))
+        process_images.push(ecr, "immutable", "1", ProcessImage(command=("false",)))

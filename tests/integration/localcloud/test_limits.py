@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from localcloud import lifecycle
 from localcloud.batch import scheduler
 from localcloud.credentials.isolation import user_environment
-from localcloud.faults import Plan, Stub
+from localcloud.faults.plan import Plan, Stub
 from localcloud.limits import linked_roles
 from localcloud.limits.account_limits import RequestRefusedError
 from localcloud.limits.instance_quotas import training_quotas

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from moto.logs.models import LogEvent
 
-from localcloud import logstreams
-from localcloud.logstreams import LogStream
+from localcloud import log_streams
+from localcloud.log_streams import LogStream
 from localcloud.server import LocalCloud
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
@@ -15,7 +15,7 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
 
 @pytest.fixture
 def group(cloud: LocalCloud) -> str:
-    logstreams.ensure_group(ACCOUNT, REGION, "/group")
+    log_streams.ensure_group(ACCOUNT, REGION, "/group")
     return "/group"
 
 
@@ -28,7 +28,7 @@ def messages(client: Callable[..., Any], group: str, stream: str) -> list[str]:
 def test_an_endless_stream_keeps_its_newest_lines(
     client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
-    monkeypatch.setattr(logstreams, limit, value)
+    monkeypatch.setattr(log_streams, limit, value)
     stream = LogStream(ACCOUNT, REGION, group, limit)
     for number in range(1000, 1100):
         stream.write(f"{limit}-{number}")

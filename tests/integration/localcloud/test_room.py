@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from localcloud.credentials.isolation import DUMMY_KEY
-from localcloud.faults import Plan, Stub
+from localcloud.faults.plan import Plan, Stub
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from localcloud.training import room

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.schedules import Schedules, period_seconds
+from localcloud.events.schedules import Schedules, period_seconds
 from localcloud.server import LocalCloud
 from tests.integration.localcloud.probe import Probe
 
@@ -36,7 +36,7 @@ def test_a_scheduled_rule_fires_once_per_period_unless_disabled(client: Callable
 def test_targets_of_scheduled_rules_receive_the_documented_event(
     client: Callable[..., Any], cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("localcloud.schedules.period_seconds", lambda text: 0.5 if text else None)
+    monkeypatch.setattr("localcloud.events.schedules.period_seconds", lambda text: 0.5 if text else None)
     probe = Probe(client, "clock").allow()
     client("events").put_rule(Name="clock", ScheduleExpression="rate(1 minute)")
     client("events").put_targets(Rule="clock", Targets=[{"Id": "1", "Arn": probe.arn}])

@@ -19,7 +19,7 @@ from moto.sagemaker.models import sagemaker_backends
 
 from localcloud import lifecycle
 from localcloud.credentials.secret import server_secret
-from localcloud.faults import Plan, Stub
+from localcloud.faults.plan import Plan, Stub
 from localcloud.pages import ask
 from localcloud.processes.loopback import is_local
 from localcloud.server import LocalCloud

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.faults import Plan, Quota
+from localcloud.faults.plan import Plan, Quota
 from localcloud.server import LocalCloud
 from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.training_side import SageMaker

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.faults import Plan
+from localcloud.faults.plan import Plan
 from rehearsal.mishaps import plan_of
 from rehearsal.rehearsing import read_script
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from localcloud.faults import CallFault, EventFault, Plan, Stub
+from localcloud.faults.plan import CallFault, EventFault, Plan, Stub
 from rehearsal import rehearsing, stage
 from stacks.image_tables import PYTHON
 from traingrid.cli.main import cli

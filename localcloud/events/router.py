@@ -21,15 +21,16 @@ from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
-from localcloud import destinations, policies
-from localcloud.faults_events import FaultyWay
+from localcloud.events import target_policies
+from localcloud.events.schedules import Schedules
+from localcloud.events.target_input import target_input
+from localcloud.faults.events import FaultyWay
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.roles import policies_of, trust_of
 from localcloud.iam.service_trust import service_may_assume
 from localcloud.iam.trust import lets
-from localcloud.logstreams import LogStream
-from localcloud.schedules import Schedules
-from localcloud.target_input import target_input
+from localcloud.lambda_ import destinations
+from localcloud.log_streams import LogStream
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -159,7 +160,7 @@ class Router:
         function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
-        if not policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
+        if not target_policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
             message = f"The resource policy of {arn} does not allow events.amazonaws.com to invoke it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         if self._cloud.functions:
@@ -171,7 +172,7 @@ class Router:
         if queue is None:
             raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
         statements = json.loads(queue.policy or "{}").get("Statement", [])
-        if not policies.allows(statements, "sqs:SendMessage", rule.arn):
+        if not target_policies.allows(statements, "sqs:SendMessage", rule.arn):
             message = f"The policy of the queue {arn} does not allow events.amazonaws.com to send to it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         destinations.send_to_queue(arn, _input(rule, target, event))

@@ -10,7 +10,7 @@ from moto.sqs.exceptions import QueueDoesNotExist
 from moto.sqs.models import sqs_backends
 
 if TYPE_CHECKING:
-    from localcloud.sandbox import Outcome
+    from localcloud.lambda_.execution_environments import Outcome
 
 _log = logging.getLogger(__name__)
 _LONGEST_MESSAGE = 1024

@@ -89,7 +89,7 @@ def main() -> None:
 
 def stay_on_this_machine() -> None:
     """Apply the server's network guard to the function's code."""
-    guard = runpy.run_path(str(Path(__file__).with_name("processes") / "loopback.py"))
+    guard = runpy.run_path(str(Path(__file__).parents[1] / "processes/loopback.py"))
     sys.addaudithook(guard["refuse_other_machines"])
 
 

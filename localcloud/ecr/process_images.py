@@ -167,7 +167,7 @@ def _may_pull(account: str, uri: ImageUri) -> bool:
 def _process(image_uri: str, manifest: str) -> ProcessImage:
     process = json.loads(manifest).get("process")
     if process is None:
-        message = f"{image_uri}: this image has layers; localcloud runs only process images, see localcloud.images.push"
+        message = f"{image_uri}: this image has layers; localcloud runs only images pushed by {__name__}.push"
         raise ImageNotFoundError(message, repository_exists=True)
     return ProcessImage(
         command=tuple(process["command"]),

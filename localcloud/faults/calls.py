@@ -8,7 +8,7 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from localcloud.faults import CallFault, CallPlace, Faults
+from localcloud.faults.plan import CallFault, CallPlace, Faults
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import StartResponse, WsgiApp, buffered

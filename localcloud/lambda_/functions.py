@@ -16,9 +16,9 @@ from moto.awslambda.exceptions import LambdaClientError
 from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFunction, lambda_backends
 from werkzeug.wrappers import Request, Response
 
-from localcloud import assets, destinations
+from localcloud.lambda_ import assets, destinations
+from localcloud.lambda_.execution_environments import FunctionSpec, Outcome, Sandbox
 from localcloud.limits.quota import LAMBDA_CONCURRENCY
-from localcloud.sandbox import FunctionSpec, Outcome, Sandbox
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
-from localcloud.logstreams import LogStream, ensure_group
+from localcloud.log_streams import LogStream, ensure_group
 from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Sandbox:
         ensure_group(account, spec.region, group)
         self._log = LogStream(account, spec.region, group, stream)
         self._process = ProcessGroup(
-            [sys.executable, "-I", "-S", str(Path(__file__).with_name("lambda_runtime.py"))],
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("runtime.py"))],
             environment=cloud.environment_for(spec.region, spec.role, self._variables(cloud, group, stream)),
             working_directory=spec.code,
             on_line=self._hear,

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from localcloud.faults import Faults
+from localcloud.faults.plan import Faults
 
 
 class FaultyWay:
