@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.machine import CHECKOUT, peak_memory_mib
 from bench.world import ACCOUNT, IDLE_TAG, Array, World
-from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.isolation import user_environment
 from traingrid import names
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import boto3
 
+from localcloud.checkout.deploy import deploy
 from localcloud.credentials.isolation import user_environment
-from localcloud.deploy import deploy
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.grid.file import load_grid

@@ -12,7 +12,7 @@ import boto3
 from conformance.aws import Place
 from localcloud.credentials.isolation import user_environment
 from localcloud.ecr import process_images
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from localcloud.limits.instance_quotas import UNLIMITED, training_quotas
 from localcloud.limits.linked_roles import SERVICES
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from traingrid.aws.clients import client
 
 ACCOUNT = "123456789012"

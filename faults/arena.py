@@ -117,11 +117,11 @@ class Arena(Stage):
             with self._other_intake(safeguard):
                 yield
             return
-        self.nursery.environment[sabotage.VARIABLE] = safeguard
+        self.fork_client.environment[sabotage.VARIABLE] = safeguard
         try:
             yield
         finally:
-            del self.nursery.environment[sabotage.VARIABLE]
+            del self.fork_client.environment[sabotage.VARIABLE]
 
     @contextmanager
     def _other_intake(self, safeguard: str) -> Iterator[None]:
@@ -397,7 +397,7 @@ def arena(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[
     with deployed(file, settings, first="faults.sabotage:apply", prepare=prepare) as stage:
         grant_instances(stage.cloud, "")
         _put_data_and_images()
-        yield Arena(cloud=stage.cloud, plane=stage.plane, nursery=stage.nursery, seed=seed)
+        yield Arena(cloud=stage.cloud, plane=stage.plane, fork_client=stage.fork_client, seed=seed)
 
 
 def _put_data_and_images() -> None:

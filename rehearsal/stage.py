@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from localcloud.checkout.deploy import deploy
+from localcloud.checkout.fork_client import ForkClient
 from localcloud.credentials.isolation import user_environment
-from localcloud.deploy import deploy
-from localcloud.forking import Nursery
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.aws.clients import client
@@ -36,12 +36,12 @@ class Stage:
     Attributes:
         cloud: The localcloud.
         plane: The control plane that the CLI uses.
-        nursery: The process that forks the children.
+        fork_client: The process that forks the children.
     """
 
     cloud: LocalCloud
     plane: ControlPlane
-    nursery: Nursery
+    fork_client: ForkClient
 
     def at_rest(self, *batch_jobs: str) -> None:
         """Wait until Batch jobs and all training jobs have ended.
@@ -126,14 +126,14 @@ def deployed(
         TraingridError: The grid cannot be deployed.
     """
     with ExitStack() as stack:
-        nursery = Nursery(first)
-        stack.callback(nursery.close)  # after the localcloud, which waits for its last children
+        fork_client = ForkClient(first)
+        stack.callback(fork_client.close)  # after the localcloud, which waits for its last children
         cloud = stack.enter_context(LocalCloud(settings))
-        cloud.spawn = nursery.spawn
+        cloud.spawn = fork_client.spawn
         stack.enter_context(_environment(user_environment(cloud.endpoint_url)))
         prepare(cloud)
         deploy(cloud.endpoint_url, grid_file, cloud.data_dir)
-        yield Stage(cloud=cloud, plane=ControlPlane.of(grid_file), nursery=nursery)
+        yield Stage(cloud=cloud, plane=ControlPlane.of(grid_file), fork_client=fork_client)
 
 
 @contextmanager

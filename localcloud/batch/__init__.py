@@ -7,7 +7,7 @@ from localcloud.batch.scheduler import Scheduler
 from localcloud.batch.services.scheduler import ServiceScheduler
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:

@@ -17,7 +17,7 @@ from localcloud.log_streams import LogStream, ensure_group
 from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 DEFAULT_LOG_GROUP = "/aws/batch/job"
 EXITED = "Essential container in task exited"

@@ -21,7 +21,7 @@ from localcloud.limits.rates import FARGATE_LAUNCHES
 from localcloud.limits.throttle import TokenBuckets
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 CHILD_FAILED = "Array Child Job failed"
 _UNTIL_NEXT_LAUNCH = 1 / FARGATE_LAUNCHES.per_second

@@ -15,7 +15,7 @@ from moto.cloudformation.utils import random_suffix
 from localcloud.credentials.isolation import CLOUDFORMATION_KEY, key_in
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 class ProvisioningError(Exception):

@@ -14,7 +14,7 @@ from localcloud.codebuild.quotas import AccountLimitExceededError
 from localcloud.limits.quota import BUILDS
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped to us

@@ -19,7 +19,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from localcloud.checkout_images import IMAGES
+from localcloud.checkout.images import IMAGES
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ImageUri
 

@@ -10,7 +10,7 @@ from botocore.credentials import Credentials
 from moto.sts.responses import TokenResponse
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 Answer = Callable[[Any], Any]
 

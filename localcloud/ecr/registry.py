@@ -14,7 +14,7 @@ from moto.ecr.models import ECRBackend, Image, ecr_backends
 from localcloud.iam.trust import lets
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:

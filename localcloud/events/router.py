@@ -33,7 +33,7 @@ from localcloud.lambda_ import destinations
 from localcloud.log_streams import LogStream
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 _log = logging.getLogger(__name__)
 _WORKERS = 4

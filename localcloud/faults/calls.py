@@ -1,4 +1,4 @@
-"""Faults of API calls: applied between the gate and moto, where a request is known and not yet answered."""
+"""Faults of API calls: applied between the request filter and moto, where a request is known and not yet answered."""
 
 import socket
 import time

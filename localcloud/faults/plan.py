@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from werkzeug.wrappers import Request, Response
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 Effect = Literal[
     "lose_reply", "error_before", "error_after", "throttle", "expire", "delay", "kill_before", "kill_after"

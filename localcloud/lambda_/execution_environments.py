@@ -23,7 +23,7 @@ from localcloud.log_streams import LogStream, ensure_group
 from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 INIT_SECONDS = 60.0
 _LAST_LINE_SECONDS = 2.0

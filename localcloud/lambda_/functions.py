@@ -21,7 +21,7 @@ from localcloud.lambda_.execution_environments import FunctionSpec, Outcome, San
 from localcloud.limits.quota import LAMBDA_CONCURRENCY
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 _IDLE_SECONDS = 120.0
 _ASYNC_WORKERS = 4

@@ -11,7 +11,7 @@ from localcloud.credentials.account import account
 from localcloud.limits.account_limits import AccountLimits, NoSuchQuotaError, find_quota
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 PAGE = "/localcloud/quotas"
 

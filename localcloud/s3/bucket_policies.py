@@ -7,7 +7,7 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import FakeBucket
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature

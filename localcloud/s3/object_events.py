@@ -13,7 +13,7 @@ from moto.s3.models import S3Backend, s3_backends
 from localcloud.credentials.account import account
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 _REASONS = {
     "Put": "PutObject",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from localcloud.training import backend
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:

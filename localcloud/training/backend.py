@@ -25,7 +25,7 @@ from localcloud.training.runners import Runners
 from localcloud.training.search import search
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 MAX_TAGS = 50
 

@@ -11,7 +11,7 @@ from localcloud.training.job import TrainingJob
 from localcloud.training.request import hosts
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 class ResourceLimitExceeded(SagemakerClientError):  # type: ignore[misc] # noqa: N818 - moto is untyped; AWS's own name

@@ -23,7 +23,7 @@ from localcloud.training.request import S3Uri, channels, hosts
 from localcloud.training.room import Room
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."

@@ -9,7 +9,7 @@ from localcloud.credentials import isolation
 from localcloud.wire.signature import signature_of
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.processes.program import Program
 from tests.containers.engine import PODMAN, podman
 

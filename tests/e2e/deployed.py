@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from localcloud.checkout.deploy import deploy, run_cdk
 from localcloud.credentials.isolation import user_environment
-from localcloud.deploy import deploy, run_cdk
 from localcloud.processes.process_group import Spawn
 from localcloud.processes.program import Program
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid.aws.clients import renew
 from traingrid.cli.control_plane import ControlPlane

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.checkout_images import push_images
-from localcloud.deploy import deploy, run_cdk
+from localcloud.checkout.deploy import deploy, run_cdk
+from localcloud.checkout.images import push_images
 from localcloud.faults.plan import Plan, Stub
 from localcloud.holdings import hold_object
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from rehearsal.stage import until
 from tests.e2e.deployed import ACCOUNT, empty_cloud
 from traingrid import names

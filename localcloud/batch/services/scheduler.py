@@ -21,7 +21,7 @@ from localcloud.batch.waiting import weights_of
 from localcloud.credentials.isolation import BATCH_KEY
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 LOOK_SECONDS = 0.1
 AGAIN_SECONDS = 0.5

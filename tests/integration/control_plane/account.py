@@ -6,7 +6,7 @@ Children and trainings are tiny processes, so that a test controls which steps e
 import itertools
 from typing import Any
 
-from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.ecr import process_images
 from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.credentials.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid.aws.clients import client, renew
 from traingrid.cli.main import cli

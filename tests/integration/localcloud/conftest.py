@@ -6,7 +6,7 @@ import pytest
 from botocore.config import Config
 
 from localcloud.credentials.isolation import DUMMY_KEY
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.localcloud.training_side import SageMaker
 

@@ -19,7 +19,7 @@ import pytest
 
 from localcloud.credentials.isolation import user_environment
 from localcloud.ecr import process_images
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 
 _REGIONS = ("us-east-1", "eu-central-1")

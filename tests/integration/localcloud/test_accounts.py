@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.credentials.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.localcloud.compute import document
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 
 
 def template(pattern: str) -> str:

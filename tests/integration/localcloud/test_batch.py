@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.batch import submission
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, image, role, runs, wait_until
 
 _numbers = itertools.count()

@@ -20,10 +20,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from localcloud import gate
 from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.faults.plan import Plan
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.server.request_filter import RequestFilter
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE_SECONDS = 60
@@ -156,16 +156,16 @@ def attacks(cloud: LocalCloud, secret: str) -> dict[str, Any]:
 def arrived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record all requests with the status of their responses, because a browser that sends none proves nothing."""
     seen: list[str] = []
-    ask = gate.Gate.__call__
+    ask = RequestFilter.__call__
 
-    def noted(self: gate.Gate, environ: dict[str, Any], start_response: Any) -> Any:
+    def noted(self: RequestFilter, environ: dict[str, Any], start_response: Any) -> Any:
         def start(status: str, *rest: Any) -> Any:
             seen.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']} {status.split(maxsplit=1)[0]}")
             return start_response(status, *rest)
 
         return ask(self, environ, start)
 
-    monkeypatch.setattr(gate.Gate, "__call__", noted)
+    monkeypatch.setattr(RequestFilter, "__call__", noted)
     return seen
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, role, wait_until
 
 DOCKERFILE = (

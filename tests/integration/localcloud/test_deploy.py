@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud import deploy
+from localcloud.checkout import deploy
 from localcloud.credentials import secret
 from traingrid.errors import TraingridError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, document, role
 from tests.integration.localcloud.test_iam import caller, refused
 from tests.integration.localcloud.training_side import SageMaker

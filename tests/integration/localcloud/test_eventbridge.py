@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
 from tests.integration.localcloud.probe import ACCOUNT, Probe, rule
 

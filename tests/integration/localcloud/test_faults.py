@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError, ConnectionClosedError, HTTPClientEr
 
 from localcloud.faults.events import FaultyWay
 from localcloud.faults.plan import CallFault, CallPlace, Capacity, EventFault, Faults, Lag, Plan, Quota, Stub
-from localcloud.pages import ask
 from localcloud.processes.process_group import ProcessGroup, group_of
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.server.page_client import ask
 from tests.integration.localcloud.compute import image, role, runs, wait_until
 
 Client = Callable[..., Any]

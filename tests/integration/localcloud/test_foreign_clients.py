@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.credentials.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.training_side import SageMaker
 
 ROOT = Path(__file__).resolve().parents[3]

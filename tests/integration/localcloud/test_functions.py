@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
 
 ROLE = "arn:aws:iam::123456789012:role/function"

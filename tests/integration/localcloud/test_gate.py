@@ -1,4 +1,4 @@
-"""The gate refuses foreign host names, web pages, and callers without the secret."""
+"""The request filter refuses foreign host names, web pages, and callers without the secret."""
 
 import http.client
 import time
@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.credentials import isolation
 from localcloud.credentials.isolation import DUMMY_KEY
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
 
 Client = Callable[..., Any]

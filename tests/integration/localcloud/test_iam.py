@@ -13,7 +13,7 @@ from localcloud.iam.evaluation import verdict
 from localcloud.iam.named_resources import Asked
 from localcloud.iam.request_keys import Context
 from localcloud.iam.required_permissions import required_permissions
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, document, role
 
 Statement = Mapping[str, Any]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from localcloud.checkout_images import push_images
+from localcloud.checkout.images import push_images
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, wait_until
 from traingrid.errors import TraingridError
 from traingrid.grid.model import Grid

@@ -11,7 +11,7 @@ import pytest
 
 from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.processes.process_group import ProcessGroup
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.localcloud.compute import runs, wait_until
 from tests.integration.localcloud.test_batch import Batch

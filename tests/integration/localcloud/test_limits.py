@@ -16,7 +16,6 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud import lifecycle
 from localcloud.batch import scheduler
 from localcloud.credentials.isolation import user_environment
 from localcloud.faults.plan import Plan, Stub
@@ -26,8 +25,9 @@ from localcloud.limits.instance_quotas import training_quotas
 from localcloud.limits.quota import BUILDS, FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS, VPCS
 from localcloud.limits.rates import FARGATE_LAUNCHES, RATES
 from localcloud.limits.throttle import TokenBuckets
-from localcloud.pages import ask
-from localcloud.server import LocalCloud
+from localcloud.server import lifecycle
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.server.page_client import ask
 from localcloud.settings import Settings
 from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid.cli.main import cli

@@ -8,7 +8,7 @@ from moto.logs.models import LogEvent
 
 from localcloud import log_streams
 from localcloud.log_streams import LogStream
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.training.pipe import epoch_order
 from localcloud.training.request import Channel
 from tests.integration.localcloud.compute import wait_until

@@ -15,7 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud.credentials.isolation import DUMMY_KEY
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.wire.record import Record, RecordError
 
 

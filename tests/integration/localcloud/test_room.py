@@ -9,7 +9,7 @@ import pytest
 
 from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.faults.plan import Plan, Stub
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from localcloud.training import room
 from tests.integration.localcloud.compute import wait_until

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from localcloud.events.schedules import Schedules, period_seconds
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.probe import Probe
 
 

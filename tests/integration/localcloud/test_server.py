@@ -17,14 +17,14 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner, Result
 from moto.sagemaker.models import sagemaker_backends
 
-from localcloud import lifecycle
 from localcloud.credentials.secret import server_secret
 from localcloud.faults.plan import Plan, Stub
-from localcloud.pages import ask
 from localcloud.processes.loopback import is_local
-from localcloud.server import LocalCloud
+from localcloud.server import lifecycle
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.server.page_client import ask
+from localcloud.server.state_file import Running, holder_of
 from localcloud.settings import Settings
-from localcloud.state_file import Running, holder_of
 from tests.integration.localcloud.compute import ACCOUNT, wait_until
 from tests.integration.localcloud.probe import Probe, rule
 from tests.integration.localcloud.training_side import SageMaker
@@ -197,7 +197,7 @@ def test_only_addresses_of_this_machine_are_local(host: Any, local: bool) -> Non
 def test_the_server_process_cannot_reach_another_machine(tmp_path: Path) -> None:
     code = (
         "import sys, socket, pathlib\n"
-        "from localcloud.server import LocalCloud\n"
+        "from localcloud.server.local_cloud import LocalCloud\n"
         "from localcloud.settings import Settings\n"
         "with LocalCloud(Settings(data_dir=pathlib.Path(sys.argv[1]))):\n"
         "    for reach in (lambda: socket.getaddrinfo('example.com', 80),\n"

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.faults.plan import Plan, Quota
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.training_side import SageMaker
 

@@ -1,4 +1,4 @@
-"""The gate: the first handler of every request; refuses web pages, foreign hosts and callers without the secret."""
+"""Request filter: refuses web pages, foreign hosts and callers without the secret, before all other handlers."""
 
 import errno
 import io
@@ -34,7 +34,7 @@ _NO_ROUTE = (str(HTTPStatus.NOT_FOUND.value), str(HTTPStatus.METHOD_NOT_ALLOWED.
 _NEXT_STEP = 'In this checkout, `eval "$(traingrid local up)"` sets the keys of the server that runs here.'
 
 
-class Gate:
+class RequestFilter:
     """WSGI middleware in front of all other handlers.
 
     `GET /localcloud/status` returns `{"pid": ..., "data_dir": ...}`; `GET /localcloud/record?after=N` returns

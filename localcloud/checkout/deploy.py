@@ -5,13 +5,13 @@ from pathlib import Path
 
 import boto3
 
-from localcloud.checkout_images import push_images
+from localcloud.checkout.images import push_images
 from localcloud.credentials.isolation import user_environment
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
+_CHECKOUT = Path(__file__).resolve().parents[2]
 # In addition to the settings in cdk.json: the CLI would check npm for a newer version and send usage statistics.
 _QUIET = {"CDK_DISABLE_VERSION_CHECK": "1", "CDK_DISABLE_CLI_TELEMETRY": "true"}
 _LAST_LINES = 30

@@ -18,7 +18,7 @@ from traingrid import names
 from traingrid.errors import TraingridError
 from traingrid.grid.model import Grid
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
+_CHECKOUT = Path(__file__).resolve().parents[2]
 
 ORCHESTRATOR = ProcessImage(
     command=(str(_CHECKOUT / ".venv/bin/python"), "-m", "batch_job"),

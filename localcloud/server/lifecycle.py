@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from localcloud.credentials.isolation import user_environment
-from localcloud.pages import ask
-from localcloud.state_file import Running, holder_of, read_state, remove_state
+from localcloud.server.page_client import ask
+from localcloud.server.state_file import Running, holder_of, read_state, remove_state
 from traingrid.errors import TraingridError
 
 _START_SECONDS = 60.0
@@ -152,7 +152,7 @@ def export_lines(server: Running) -> str:
 
 
 def _checkout() -> Path:
-    return Path(__file__).resolve().parent.parent
+    return Path(__file__).resolve().parents[2]
 
 
 def _answers(server: Running) -> bool:

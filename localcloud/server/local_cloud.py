@@ -22,15 +22,15 @@ from localcloud.credentials.secret import RANDOM_SECRET, issued
 from localcloud.events.router import Router
 from localcloud.faults.calls import FaultyCalls
 from localcloud.faults.plan import Faults
-from localcloud.gate import Gate, Page
 from localcloud.iam.enforcement import Enforcer
 from localcloud.lambda_.functions import Functions
 from localcloud.limits.account_limits import AccountLimits
 from localcloud.limits.throttle import Throttle, TokenBuckets
 from localcloud.processes.process_group import Spawn, group_of
 from localcloud.processes.program import Program
+from localcloud.server.request_filter import Page, RequestFilter
+from localcloud.server.state_file import Running, locked, remove_state, write_state
 from localcloud.settings import Settings
-from localcloud.state_file import Running, locked, remove_state, write_state
 from localcloud.wire.record import Record, Recorder
 
 HOST = "127.0.0.1"
@@ -146,10 +146,12 @@ class LocalCloud:
         self._resources.callback(self.record.end)
         application = Enforcer(Recorder(_Dispatcher(create_backend_app), self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
-        gate = Gate(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)
+        accepted = RequestFilter(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug exits the whole process if the port is in use.
         listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
-        self._server = make_server(HOST, 0, gate, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
+        self._server = make_server(
+            HOST, 0, accepted, threaded=True, request_handler=_RequestHandler, fd=listener.fileno()
+        )
         self._resources.callback(setattr, self, "_server", None)
         self._resources.callback(self._server.server_close)
         self.events.start()

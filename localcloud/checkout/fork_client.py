@@ -1,4 +1,4 @@
-"""Starts orchestrators by forking them from the nursery; new processes would be too slow at high volume."""
+"""Starts orchestrators by forking them from a fork server; new processes would be too slow at high volume."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.processes.program import Program
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _ANSWER_BYTES = 4096
 _START_SECONDS = 60.0
-# Children inherit the nursery's boto3 session, which must not have read the user's files.
+# Children inherit the fork server's boto3 session, which must not have read the user's files.
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "AWS_CONFIG_FILE": os.devnull,
@@ -60,7 +60,7 @@ class Forked:
             os.kill(self.pid, number)
 
 
-class Nursery:
+class ForkClient:
     """Forks orchestrators; other programs start as usual. Pass `spawn` as `LocalCloud.spawn`.
 
     Attributes:
@@ -69,7 +69,7 @@ class Nursery:
     """
 
     def __init__(self, first: str = "") -> None:
-        """Start the nursery.
+        """Start the fork server.
 
         Args:
             first: Function that every child calls before the orchestrator, as "module:function".
@@ -82,13 +82,13 @@ class Nursery:
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "localcloud.nursery", first],
+                [sys.executable, "-m", "localcloud.checkout.fork_server", first],
                 stdin=other.fileno(),
                 cwd=_CHECKOUT,
                 env={"PATH": os.environ["PATH"], **_ENVIRONMENT, **ORCHESTRATOR.environment},
                 start_new_session=True,
             )
-        threading.Thread(target=self._listen, name="nursery", daemon=True).start()
+        threading.Thread(target=self._listen, name="fork-client", daemon=True).start()
 
     def spawn(self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path) -> Program:
         """Start a program; see `localcloud.processes.process_group.Spawn`."""
@@ -104,12 +104,12 @@ class Nursery:
             socket.send_fds(self._control, [json.dumps(request).encode()], [inlet])
         os.close(inlet)
         if not child.begun.wait(_START_SECONDS):
-            message = f"the nursery (process {self._process.pid}) did not fork a child within {_START_SECONDS} s"
+            message = f"the fork server (process {self._process.pid}) did not fork a child within {_START_SECONDS} s"
             raise OSError(message)
         return cast(Program, child)
 
     def close(self) -> None:
-        """End the nursery."""
+        """End the fork server."""
         self._control.shutdown(socket.SHUT_RDWR)
         self._process.wait()
         self._control.close()
