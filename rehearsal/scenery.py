@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from localcloud.ecr.process_images import InvalidImageError
-from localcloud.holdings import hold_image, hold_object
+from localcloud.sagemaker.assumed_data import hold_image, hold_object
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.channels import by_rank
 from traingrid.job.job import Job, in_region

@@ -131,7 +131,7 @@ def silence(server: Running) -> str:
 
 
 def grant(server: Running, wanted: Mapping[str, object]) -> list[str]:
-    """Grant quota increases in a server (see `localcloud.limits.granting`); return a line for each.
+    """Grant quota increases in a server (see `localcloud.limits.quota_increases`); return a line for each.
 
     Raises:
         LifecycleError: If the server refuses the grant.

@@ -12,7 +12,7 @@ import pytest
 from localcloud.checkout.deploy import deploy, run_cdk
 from localcloud.checkout.images import push_images
 from localcloud.faults.plan import Plan, Stub
-from localcloud.holdings import hold_object
+from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud
 from rehearsal.stage import until
 from tests.e2e.deployed import ACCOUNT, empty_cloud

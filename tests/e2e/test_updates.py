@@ -16,9 +16,9 @@ from localcloud.checkout.deploy import run_cdk
 from localcloud.checkout.fork_client import ForkClient
 from localcloud.checkout.images import push_images
 from localcloud.faults.plan import Plan, Stub
+from localcloud.sagemaker.runner import Runner
+from localcloud.sagemaker.transfer import TransferInterruptedError
 from localcloud.server.local_cloud import LocalCloud
-from localcloud.training.runner import Runner
-from localcloud.training.transfer import TransferInterruptedError
 from tests.e2e.deployed import ACCOUNT, empty_cloud
 from tests.e2e.test_two_regions import submit, until
 from tests.integration.stacks.templates import ROOT, an_app

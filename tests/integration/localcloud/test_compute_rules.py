@@ -7,11 +7,11 @@ import pytest
 
 from localcloud.batch.retries import Outcome, problem_with, should_retry
 from localcloud.ecr.process_images import ImageUri, InvalidImageError
-from localcloud.training.folders import algorithm_error
-from localcloud.training.metrics import Metrics
-from localcloud.training.service_model import violations
-from localcloud.training.status import Progress
-from localcloud.training.transfer import relative_key
+from localcloud.sagemaker.metrics import Metrics
+from localcloud.sagemaker.opt_ml import algorithm_error
+from localcloud.sagemaker.service_model import violations
+from localcloud.sagemaker.status import Progress
+from localcloud.sagemaker.transfer import relative_key
 
 FAILED = Outcome(exit_code=75, reason=None, status_reason="Essential container in task exited")
 NOT_PULLED = Outcome(exit_code=None, reason="CannotPullContainerError: x", status_reason="Task failed to start")

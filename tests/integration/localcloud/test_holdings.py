@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.ecr.process_images import ImageNotFoundError, resolve
 from localcloud.faults.plan import Plan, Stub
-from localcloud.holdings import hold_image, hold_object
+from localcloud.sagemaker.assumed_data import hold_image, hold_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
 

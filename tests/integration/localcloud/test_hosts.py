@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.hosts import HostNetwork
 from localcloud.processes.process_group import ProcessGroup
+from localcloud.sagemaker.hosts import HostNetwork
 from tests.integration.localcloud.compute import wait_until
 
 TRAINING_PYTHON = Path(__file__).parents[3] / ".venv-training/bin/python"

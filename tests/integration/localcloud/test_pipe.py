@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from localcloud.sagemaker.pipe import epoch_order
+from localcloud.sagemaker.request import Channel
 from localcloud.server.local_cloud import LocalCloud
-from localcloud.training.pipe import epoch_order
-from localcloud.training.request import Channel
 from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.training_side import SageMaker, refusal
 

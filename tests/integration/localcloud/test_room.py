@@ -9,9 +9,9 @@ import pytest
 
 from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.faults.plan import Plan, Stub
+from localcloud.sagemaker import host_capacity
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
-from localcloud.training import room
 from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.training_side import READ, SageMaker
 
@@ -82,13 +82,13 @@ def test_waiting_jobs_can_be_stopped_and_stubs_use_no_capacity(small: LocalCloud
 
 def test_the_default_capacity_depends_on_cores_and_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
-    monkeypatch.setattr(room, "_CGROUP_LIMIT", tmp_path / "memory.max")
+    monkeypatch.setattr(host_capacity, "_CGROUP_LIMIT", tmp_path / "memory.max")
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 24 * 2**18}.get)
-    assert room.Room().hosts == 24
+    assert host_capacity.HostCapacity().hosts == 24
     (tmp_path / "memory.max").write_text(f"{6 * 2**30}\n")
-    assert room.Room().hosts == 6
+    assert host_capacity.HostCapacity().hosts == 6
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(1), raising=False)
-    assert room.Room().hosts == 4
+    assert host_capacity.HostCapacity().hosts == 4
     (tmp_path / "memory.max").write_text("1000\n")
-    assert room.Room().hosts == 2
-    assert room.Room(5).hosts == 5
+    assert host_capacity.HostCapacity().hosts == 2
+    assert host_capacity.HostCapacity(5).hosts == 5

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from moto.batch.exceptions import ClientException
 
-from localcloud.batch.services import jobs
-from localcloud.batch.services.jobs import STATUSES, ServiceJob
-from localcloud.batch.services.places import Places
-from localcloud.batch.services.scheduler import ServiceScheduler
+from localcloud.batch.service_jobs import jobs
+from localcloud.batch.service_jobs.jobs import STATUSES, ServiceJob
+from localcloud.batch.service_jobs.resources import ServiceResources
+from localcloud.batch.service_jobs.scheduler import ServiceScheduler
 
 PAGE = 100
 """API reference, ListServiceJobs, maxResults: 1 to 100."""
@@ -36,7 +36,7 @@ class Services:
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
-        self.places = Places(backend.region_name, backend.account_id)
+        self.resources = ServiceResources(backend.region_name, backend.account_id)
         self._jobs: dict[str, ServiceJob] = {}
         self._tokens: dict[str, ServiceJob] = {}
 
@@ -46,30 +46,30 @@ class Services:
             return dict(getattr(self, f"_{operation.lower()}")(request))
 
     def _createserviceenvironment(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        made = self.places.create_environment(request)
+        made = self.resources.create_environment(request)
         self._tag(made.arn, request)
         return {"serviceEnvironmentName": made.name, "serviceEnvironmentArn": made.arn}
 
     def _describeserviceenvironments(self, request: Mapping[str, Any]) -> dict[str, Any]:
         wanted = {str(name).rpartition("/")[2] for name in request.get("serviceEnvironments") or ()}
-        known = [each for each in self.places.environments.values() if not wanted or each.name in wanted]
+        known = [each for each in self.resources.environments.values() if not wanted or each.name in wanted]
         return {"serviceEnvironments": [each.describe() for each in known]}
 
     def _updateserviceenvironment(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        made = self.places.update_environment(request)
+        made = self.resources.update_environment(request)
         return {"serviceEnvironmentName": made.name, "serviceEnvironmentArn": made.arn}
 
     def _deleteserviceenvironment(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        self.places.delete_environment(request)
+        self.resources.delete_environment(request)
         return {}
 
     def _createquotashare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        made = self.places.create_share(request)
+        made = self.resources.create_share(request)
         self._tag(made.arn, request)
         return {"quotaShareName": made.name, "quotaShareArn": made.arn}
 
     def _updatequotashare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        _, share = self.places.share(str(request["quotaShareArn"]))
+        _, share = self.resources.share(str(request["quotaShareArn"]))
         if request.get("capacityLimits"):
             share.limits = {each["capacityUnit"]: int(each["maxCapacity"]) for each in request["capacityLimits"]}
         if request.get("resourceSharingConfiguration"):
@@ -77,7 +77,7 @@ class Services:
         return {"quotaShareName": share.name, "quotaShareArn": share.arn}
 
     def _deletequotashare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        queue, share = self.places.share(str(request["quotaShareArn"]))
+        queue, share = self.resources.share(str(request["quotaShareArn"]))
         del queue.shares[share.name]
         return {}
 
@@ -87,7 +87,7 @@ class Services:
         known = self._tokens.get(token) if token else None
         if known is None:
             backend = self._backend
-            known = jobs.read(self.places, backend.region_name, backend.account_id, request)
+            known = jobs.read(self.resources, backend.region_name, backend.account_id, request)
             self._jobs[known.id] = known
             if token:
                 self._tokens[token] = known
@@ -104,7 +104,7 @@ class Services:
         return job.describe()
 
     def _listservicejobs(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        queue = self.places.queue(str(request.get("jobQueue") or ""))
+        queue = self.resources.queue(str(request.get("jobQueue") or ""))
         if queue is None:
             raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
         chosen = list(_chosen(queue.jobs, request))

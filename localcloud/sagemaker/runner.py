@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from localcloud.ecr import process_images
 from localcloud.faults.plan import Stub
-from localcloud.hosts import HostNetwork
 from localcloud.log_streams import ensure_group
-from localcloud.training import transfer
-from localcloud.training.cluster import Cluster, host_environment, log_streams
-from localcloud.training.folders import FAILURE_CHARACTERS, OptMl, algorithm_error
-from localcloud.training.job import TrainingJob, now
-from localcloud.training.metrics import Metrics, to_cloudwatch
-from localcloud.training.pipe import Pipes
-from localcloud.training.request import S3Uri, channels, hosts
-from localcloud.training.room import Room
+from localcloud.sagemaker import transfer
+from localcloud.sagemaker.cluster import Cluster, host_environment, log_streams
+from localcloud.sagemaker.host_capacity import HostCapacity
+from localcloud.sagemaker.hosts import HostNetwork
+from localcloud.sagemaker.job import TrainingJob, now
+from localcloud.sagemaker.metrics import Metrics, to_cloudwatch
+from localcloud.sagemaker.opt_ml import FAILURE_CHARACTERS, OptMl, algorithm_error
+from localcloud.sagemaker.pipe import Pipes
+from localcloud.sagemaker.request import S3Uri, channels, hosts
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -44,14 +44,14 @@ class Runner:
         cloud: The localcloud.
         job: The job.
         stub: The stub that the fault plan defined at creation; None for a job that really trains.
-        room: Capacity for hosts on this machine.
+        capacity: Capacity for hosts on this machine.
     """
 
-    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, room: Room) -> None:
+    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, capacity: HostCapacity) -> None:
         self.job = job
         self._cloud = cloud
         self._stub = stub
-        self._room = room
+        self._capacity = capacity
         self._hosts = hosts(job.request)
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
@@ -111,8 +111,8 @@ class Runner:
             self._pretend(self._stub)
             return
         # Pending: "waiting for compute capacity" (botocore's service model, DescribeTrainingJobResponse).
-        with self._room.held(len(self._hosts), self.job.stop_requested) as has_room:
-            if has_room:
+        with self._capacity.held(len(self._hosts), self.job.stop_requested) as has_capacity:
+            if has_capacity:
                 self._run_on_hosts()
             else:
                 raise transfer.TransferInterruptedError

@@ -10,7 +10,7 @@ from typing import Any
 from moto.batch.exceptions import ClientException
 
 from localcloud.batch.jobs import now_ms
-from localcloud.batch.services.places import KIND, Places, Queue
+from localcloud.batch.service_jobs.resources import KIND, Queue, ServiceResources
 
 STATUSES = ("SUBMITTED", "PENDING", "RUNNABLE", "SCHEDULED", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
 ENDED = frozenset({"SUCCEEDED", "FAILED"})
@@ -119,7 +119,7 @@ class ServiceJob:
         self.attempts.append({key: value for key, value in known.items() if value is not None})
 
 
-def read(places: Places, region: str, account: str, request: Mapping[str, Any]) -> ServiceJob:
+def read(resources: ServiceResources, region: str, account: str, request: Mapping[str, Any]) -> ServiceJob:
     """Check a SubmitServiceJob request. Batch reads from the payload only the members that it counts.
 
     Raises:
@@ -134,7 +134,7 @@ def read(places: Places, region: str, account: str, request: Mapping[str, Any]) 
         _refuse(f"jobName {name!r} must begin with a letter or digit and have 1 to 128 letters, digits, _ and -")
     if request.get("serviceJobType") != KIND:
         _refuse(f"serviceJobType must be {KIND}")
-    queue = places.queue(str(request.get("jobQueue") or ""))
+    queue = resources.queue(str(request.get("jobQueue") or ""))
     if queue is None or queue.state != "ENABLED":
         raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not an ENABLED service queue in {region}")
     _check_share(queue, request)

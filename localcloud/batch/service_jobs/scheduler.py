@@ -15,9 +15,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from localcloud.batch.jobs import now_ms
-from localcloud.batch.services.jobs import ENDED, ServiceJob
-from localcloud.batch.services.places import ANY_TYPE, Queue
-from localcloud.batch.waiting import weights_of
+from localcloud.batch.service_jobs.jobs import ENDED, ServiceJob
+from localcloud.batch.service_jobs.resources import ANY_TYPE, Queue
+from localcloud.batch.waiting_jobs import weights_of
 from localcloud.credentials.isolation import BATCH_KEY
 
 if TYPE_CHECKING:

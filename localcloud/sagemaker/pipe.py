@@ -18,8 +18,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.training.request import Channel
-from localcloud.training.transfer import TransferError, objects
+from localcloud.sagemaker.request import Channel
+from localcloud.sagemaker.transfer import TransferError, objects
 
 PIECE_BYTES = 1024 * 1024
 _LOOK_SECONDS = 0.01  # interval of the check whether a FIFO has a reader

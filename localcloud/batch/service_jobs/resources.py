@@ -6,7 +6,7 @@ from typing import Any
 
 from moto.batch.exceptions import ClientException
 
-from localcloud.batch.waiting import Waiting
+from localcloud.batch.waiting_jobs import WaitingJobs
 
 KIND = "SAGEMAKER_TRAINING"
 ANY_TYPE = "NUM_INSTANCES"
@@ -59,7 +59,7 @@ class Queue:
         policy: The ARN of its scheduling policy; None if it is first in, first out.
         shares: Its quota shares.
         waiting: The jobs that wait in it.
-        jobs: All service jobs ever submitted to it, each a `localcloud.batch.services.jobs.ServiceJob`.
+        jobs: All service jobs ever submitted to it, each a `localcloud.batch.service_jobs.jobs.ServiceJob`.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Queue:
     priority: int = 1
     state: str = "ENABLED"
     shares: dict[str, QuotaShare] = field(default_factory=dict)
-    waiting: Waiting[Any] = field(default_factory=Waiting)
+    waiting: WaitingJobs[Any] = field(default_factory=WaitingJobs)
     jobs: list[Any] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Queue:
         return known | ({"schedulingPolicyArn": self.policy} if self.policy else {})
 
 
-class Places:
+class ServiceResources:
     """Stores the service environments and service queues of one account and Region."""
 
     def __init__(self, region: str, account: str) -> None:

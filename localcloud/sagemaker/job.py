@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from localcloud.training.request import S3Uri
-from localcloud.training.status import Progress
+from localcloud.sagemaker.request import S3Uri
+from localcloud.sagemaker.status import Progress
 
 _ASKED = (
     "TrainingJobName",

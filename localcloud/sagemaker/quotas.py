@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from moto.sagemaker.exceptions import SagemakerClientError
 
 from localcloud.limits.instance_quotas import quota_name, training_quotas
-from localcloud.training.job import TrainingJob
-from localcloud.training.request import hosts
+from localcloud.sagemaker.job import TrainingJob
+from localcloud.sagemaker.request import hosts
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud

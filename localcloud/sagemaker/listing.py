@@ -5,7 +5,7 @@ from typing import Any
 
 from moto.sagemaker.exceptions import AWSValidationException
 
-from localcloud.training.job import TrainingJob
+from localcloud.sagemaker.job import TrainingJob
 
 PAGE = 10
 """Number of jobs on a page without MaxResults; the service model allows up to 100."""

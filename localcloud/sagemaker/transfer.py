@@ -13,7 +13,7 @@ import boto3
 from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.training.request import Channel, S3Uri
+from localcloud.sagemaker.request import Channel, S3Uri
 
 CHECKPOINT_SECONDS = 2.0
 """Interval of the search for new checkpoints; SageMaker's guide specifies no interval."""

@@ -15,7 +15,7 @@ from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
 from localcloud.ecr import process_images
-from localcloud.training.request import Channel, S3Uri, channels
+from localcloud.sagemaker.request import Channel, S3Uri, channels
 
 # API reference, StoppingCondition: "The maximum value is 28 days".
 MAX_RUNTIME_SECONDS = 28 * 24 * 3600

@@ -13,7 +13,7 @@ _BYTES_PER_HOST = 2**30
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-class Room:
+class HostCapacity:
     """The capacity for training hosts.
 
     Attributes:

@@ -16,13 +16,13 @@ from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseExcep
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
-from localcloud.training import quotas, rules, service_model
-from localcloud.training.job import TrainingJob
-from localcloud.training.listing import page
-from localcloud.training.room import Room
-from localcloud.training.runner import Runner
-from localcloud.training.runners import Runners
-from localcloud.training.search import search
+from localcloud.sagemaker import quotas, request_rules, service_model
+from localcloud.sagemaker.host_capacity import HostCapacity
+from localcloud.sagemaker.job import TrainingJob
+from localcloud.sagemaker.listing import page
+from localcloud.sagemaker.runner import Runner
+from localcloud.sagemaker.runners import Runners
+from localcloud.sagemaker.search import search
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -35,12 +35,12 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
 
     Attributes:
         cloud: The localcloud of the backend.
-        room: Capacity for the hosts of all Regions on this machine.
+        capacity: Capacity for the hosts of all Regions on this machine.
         runners: All runners of this localcloud, in every Region.
     """
 
     cloud: ClassVar["LocalCloud"]
-    room: ClassVar[Room]
+    capacity: ClassVar[HostCapacity]
     runners: ClassVar[Runners]
 
     def __init__(self, region_name: str, account_id: str) -> None:
@@ -66,10 +66,10 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         with self._creating:
             self._refuse_used(name)
             stub = self.cloud.faults.stub(self.region_name, name)
-            rules.check(request, self.account_id, self.region_name, stub=stub is not None)
+            request_rules.check(request, self.account_id, self.region_name, stub=stub is not None)
             quotas.check(self.cloud, self.account_id, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
-            runner = Runner(self.cloud, job, stub, self.room)
+            runner = Runner(self.cloud, job, stub, self.capacity)
             self.runners.add(runner)
             self.training_jobs[name] = job
         self.runners.start(runner)
@@ -216,7 +216,7 @@ def _time(name: str, value: Any) -> Any:
 def replace(cloud: "LocalCloud") -> None:
     """Make moto create and serve our backend."""
     TrainingBackend.cloud = cloud
-    TrainingBackend.room = Room(cloud.settings.training_hosts)
+    TrainingBackend.capacity = HostCapacity(cloud.settings.training_hosts)
     TrainingBackend.runners = Runners()
     sagemaker_backends.backend = TrainingBackend
     sagemaker_backends.clear()

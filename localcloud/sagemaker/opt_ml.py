@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from localcloud.hosts import INTERFACE
-from localcloud.training.request import Channel, Host
+from localcloud.sagemaker.hosts import INTERFACE
+from localcloud.sagemaker.request import Channel, Host
 
 FAILURE_CHARACTERS = 1024
 """Maximum length of a FailureReason (API reference, DescribeTrainingJob); the text of output/failure is truncated."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from moto.logs.models import logs_backends
 
 from localcloud.ecr.process_images import ProcessImage
-from localcloud.hosts import HostNetwork
 from localcloud.log_streams import LogStream
 from localcloud.processes.process_group import ProcessGroup, search_path
-from localcloud.training.request import Host
+from localcloud.sagemaker.hosts import HostNetwork
+from localcloud.sagemaker.request import Host
 
 
 class Cluster:

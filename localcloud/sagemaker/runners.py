@@ -2,7 +2,7 @@
 
 import threading
 
-from localcloud.training.runner import Runner
+from localcloud.sagemaker.runner import Runner
 
 
 class Runners:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from localcloud.training import backend
+from localcloud.sagemaker import backend
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud

@@ -10,7 +10,7 @@ T = TypeVar("T")
 Weights = Mapping[str, float]
 
 
-class Waiting(Generic[T]):
+class WaitingJobs(Generic[T]):
     """Orders a queue's waiting jobs by share. A queue without shares has one share, named "".
 
     Batch also counts recent usage of a share (shareDecaySeconds); this class counts only running jobs.
