@@ -8,7 +8,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 PIP := .venv/bin/pip --disable-pip-version-check
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
-SOURCES := app.py batch_job bench conformance examples faults lambda localcloud rehearsal stacks tests traingrid training_container
+SOURCES := app.py batch_job bench conformance examples lambda localcloud stacks tests traingrid training_container verification
 
 .DEFAULT_GOAL := help
 
@@ -107,7 +107,7 @@ bench-training: .venv-training/.installed  ## Measure input, steps and ranks of 
 SEED ?= 1
 ACCOUNT ?= young
 faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours)
-	.venv/bin/python -m faults --seed $(SEED) --account $(ACCOUNT)
+	.venv/bin/python -m verification.faults --seed $(SEED) --account $(ACCOUNT)
 
 ##@ Set up (demo and test do this automatically)
 setup: setup-control .venv-training/.installed build/digits/.written tests/integration/policies/node_modules/.installed  ## Install everything that is missing

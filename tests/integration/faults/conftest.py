@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faults.arena import Arena, arena
+from verification.faults.faulty_grid import Arena, arena
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, seed, settings
 
-from faults import generated, manifest_trial
-from faults.agreement import disagreements
-from faults.generated import Form, Manifest
-from faults.manifest_trial import Trial
-from faults.peak import MemoryGrowth
 from tests.support.sample_deployment import SAMPLE, SAMPLE_BUCKETS, sample_deployment
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import LineError, ManifestError
+from verification.faults import generated_manifests, manifest_trial
+from verification.faults.agreement import disagreements
+from verification.faults.generated_manifests import Form, Manifest
+from verification.faults.manifest_trial import Trial
+from verification.faults.memory_growth import MemoryGrowth
 
 DEPLOYMENT = sample_deployment()
 
@@ -69,12 +69,12 @@ def test_a_slow_parser_is_reported(trial: Trial, monkeypatch: pytest.MonkeyPatch
     assert "takes" in trial.wrong[0].what
 
 
-@pytest.mark.parametrize("form", generated.FORMS)
+@pytest.mark.parametrize("form", generated_manifests.FORMS)
 def test_every_field_of_a_manifest_is_compared_with_its_parsed_value(form: Form) -> None:
     line: dict[str, Any] = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "name": "one"}
     if form != "plain":
         line |= {"hyperparameters": {"a": 1.5}, "retries": 2, "spot": True, "max_runtime": "2d", "metrics": ["loss"]}
-    made = Manifest(content=generated.WRITERS[form]([line]), form=form, lines=[line], damaged=False)
+    made = Manifest(content=generated_manifests.WRITERS[form]([line]), form=form, lines=[line], damaged=False)
     lines = manifest.parse(made.content, DEPLOYMENT)
     assert list(disagreements(made, lines, DEPLOYMENT)) == []
     others: dict[str, Any] = {"region": "eu-west-1", "s3_uri": "s3://ragab-ml/y", "name": "two", "retries": 3}
@@ -92,7 +92,7 @@ def test_manifests_of_every_form_are_generated_and_some_are_accepted() -> None:
 
     @seed(1)
     @settings(max_examples=300, database=None, deadline=None, phases=[Phase.generate])
-    @given(generated.manifests(SAMPLE_BUCKETS))
+    @given(generated_manifests.manifests(SAMPLE_BUCKETS))
     def note(made: Manifest) -> None:
         made_up.add((made.form, made.damaged))
         with suppress(ManifestError):
@@ -100,8 +100,8 @@ def test_manifests_of_every_form_are_generated_and_some_are_accepted() -> None:
             accepted.add(made.form)
 
     note()
-    assert made_up == {(form, damaged) for form in generated.FORMS for damaged in (False, True)}
-    assert accepted == set(generated.FORMS)
+    assert made_up == {(form, damaged) for form in generated_manifests.FORMS for damaged in (False, True)}
+    assert accepted == set(generated_manifests.FORMS)
 
 
 def test_memory_growth_is_measured_at_the_peak() -> None:

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from faults.__main__ import experiments
-from faults.report import markdown
-from faults.results import RESULTS, Results
-from faults.table import Outcome, measured
 from traingrid.audit.violation import Violation
+from verification.faults.__main__ import experiments
+from verification.faults.report import markdown
+from verification.faults.results import RESULTS, Results
+from verification.faults.table import Outcome, measured
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs/reliability.md"
 LOST = Violation(invariant="I1", kind="lost", submission="", what="one is gone")

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from faults import sabotage
-from faults.model import programs
-from faults.model.table import ModelTable
-from faults.state_machine import GridMachine, played
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.child.attempt import Attempt
+from verification.faults import disabled_safeguards
+from verification.faults.state_machine import GridMachine, played
+from verification.model import programs
+from verification.model.table import ModelTable
 
 
 def test_invariants_hold_for_random_events_kills_and_losses() -> None:
@@ -29,7 +29,7 @@ def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("safeguard", ["attach", "check after create"])
 def test_a_missing_safeguard_is_detected(put_back: None, safeguard: str) -> None:
-    sabotage.SAFEGUARDS[safeguard]()
+    disabled_safeguards.SAFEGUARDS[safeguard]()
     with pytest.raises(AssertionError):
         played(examples=2000, steps=30, number=1, shortest=False)
 

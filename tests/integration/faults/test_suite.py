@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from faults import (
+from traingrid.audit.violation import Violation
+from verification.faults import (
     by_hand,
     calls,
-    endings,
+    child_loss,
     events,
     kills,
     kills_cancel,
@@ -17,9 +18,8 @@ from faults import (
     races,
     scale,
 )
-from faults.arena import Arena
-from faults.table import Outcome, measured, table
-from traingrid.audit.violation import Violation
+from verification.faults.faulty_grid import Arena
+from verification.faults.table import Outcome, measured, table
 
 Experiment = Callable[[Arena], Outcome]
 
@@ -33,7 +33,7 @@ HOLDS: dict[str, Experiment] = {
     "events come often, late and shuffled": lambda grid: events.duplicates(grid, 10, 2, 3),
     "every line has two children": lambda grid: races.doubled(grid, pairs=4),
     "calls are throttled": lambda grid: calls.throttled(grid, share=0.3, lines=2),
-    "all children and events are lost": lambda grid: endings.everything_lost(grid, lines=3),
+    "all children and events are lost": lambda grid: child_loss.everything_lost(grid, lines=3),
     "manifests are cut off": lambda grid: manifests.truncated(grid, cuts=16, deployed=2),
     "manifests are made up": lambda grid: manifests.made_up(grid, manifests=50, deployed=2),
     "a manifest has many lines": lambda grid: scale.of_lines(grid, lines=24),

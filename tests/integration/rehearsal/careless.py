@@ -1,6 +1,6 @@
 """Entry point of a child without the attach safeguard."""
 
-from faults.sabotage import SAFEGUARDS
+from verification.faults.disabled_safeguards import SAFEGUARDS
 
 
 def without_attaching() -> None:

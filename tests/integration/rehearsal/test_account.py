@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.account import ANY_ACCOUNT, account_of
-from rehearsal.rehearsing import read_script
+from verification.rehearsal.account import ANY_ACCOUNT, account_of
+from verification.rehearsal.rehearsal import read_script
 
 BUCKET = "us-east-1,s3://grid-data-111122223333-us-east-1/a\n"
 IMAGE = "444455556666.dkr.ecr.eu-west-1.amazonaws.com/grid/training:1"

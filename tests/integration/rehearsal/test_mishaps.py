@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from localcloud.faults.plan import Plan
-from rehearsal.mishaps import plan_of
-from rehearsal.rehearsing import read_script
+from verification.rehearsal.fault_plan import plan_of
+from verification.rehearsal.rehearsal import read_script
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS = read_script(ROOT / "examples/imagenet/manifest.csv", ROOT / "grid.yaml").jobs

@@ -14,10 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from localcloud.faults.plan import CallFault, EventFault, Plan, Stub
-from rehearsal import rehearsing, stage
 from stacks.image_tables import PYTHON
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
+from verification import deployed_grid
+from verification.rehearsal import rehearsal
 
 ACCOUNT = "111122223333"
 GRID = """\
@@ -126,13 +127,13 @@ def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the attach safeguard, a retried child fails the line whose training job it has created before."""
-    careless = partial(stage.deployed, first="tests.integration.rehearsal.careless:without_attaching")
-    monkeypatch.setattr(rehearsing, "deployed", careless)
+    careless = partial(deployed_grid.deployed, first="tests.integration.rehearsal.careless:without_attaching")
+    monkeypatch.setattr(rehearsal, "deployed", careless)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed = CallFault(effect="kill_after", action="CreateTrainingJob", caller="batch/*/1")
     unheard = EventFault(source="aws.sagemaker", drop=1.0)
     plan = Plan(calls=(killed,), events=(unheard,), stubs=(Stub(seconds=1.0),))
-    monkeypatch.setattr(rehearsing, "plan_of", lambda *_: plan)
+    monkeypatch.setattr(rehearsal, "plan_of", lambda *_: plan)
     result = rehearse(tmp_path, MANIFEST)
     assert isinstance(result.exception, TraingridError), result.output
     assert result.exception.exit_code == 1

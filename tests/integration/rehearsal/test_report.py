@@ -4,9 +4,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from rehearsal.rehearsing import read_script
-from rehearsal.report import asked_table, ends_table, unfinished
 from traingrid.audit.snapshot import World
+from verification.rehearsal.rehearsal import read_script
+from verification.rehearsal.report import asked_table, ends_table, unfinished
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,11 +4,11 @@ from moto import mock_aws
 from moto.ecr.models import ecr_backends
 from moto.s3.models import s3_backends
 
-from rehearsal.scenery import put_up
 from tests.integration.stacks.templates import a_grid
 from traingrid.grid.deployment import Deployment
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
+from verification.rehearsal.placeholders import put_up
 
 HOME, OTHER = "123456789012", "210987654321"
 

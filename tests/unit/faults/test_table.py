@@ -1,13 +1,13 @@
-"""Model table: `faults.model.table`, the state machine's table in memory, behaves like DynamoDB's."""
+"""Model table: `verification.model.table`, the state machine's table in memory, behaves like DynamoDB's."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from faults.model.table import Condition, ModelTable
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Claim, Ledger
+from verification.model.table import Condition, ModelTable
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from faults.arena import Arena, Submission, settled, until
-from faults.kills import otherwise_ended
-from faults.table import Outcome
 from localcloud.faults.plan import EventFault
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import FINAL_STATES
+from verification.faults.faulty_grid import Arena, Submission, settled, until
+from verification.faults.kills import otherwise_ended
+from verification.faults.table import Outcome
 
 EXIT_SECONDS = 5.0
 """A child must end within this time after SIGTERM (`traingrid.child.supervisor`)."""

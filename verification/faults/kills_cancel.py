@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faults.arena import PATIENCE_SECONDS, Arena, settled, until
-from faults.kills import KILLS, kills_of, otherwise_ended, states
-from faults.table import Outcome
 from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
+from verification.faults.faulty_grid import PATIENCE_SECONDS, Arena, settled, until
+from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
+from verification.faults.table import Outcome
 
 _COMMANDS_AT_ONCE = 4
 _LINES_AT_ONCE = 16

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from rehearsal.mishaps import Struck
 from traingrid.audit.snapshot import World
 from traingrid.job.failures import FAILURES
 from traingrid.job.job import Job
 from traingrid.manifest.accelerators import accelerators
 from traingrid.text import printable
+from verification.rehearsal.fault_plan import Struck
 
 _SHOWN_LINES = 20
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from faults.generated import PREFIXES
 from traingrid.submission.files import jobs_of_lines
+from verification.faults.generated_manifests import PREFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from faults.generated import Manifest
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.manifest.parse import Line
+    from verification.faults.generated_manifests import Manifest
 
     _Reader = Callable[[Line, Job, Any], tuple[Any, Any]]
 

@@ -5,10 +5,10 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from faults.arena import ENDLESS_SECONDS, Arena, Submission, settled, until
-from faults.table import Outcome
 from localcloud.faults.plan import CallFault, Capacity, EventFault
 from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
+from verification.faults.faulty_grid import ENDLESS_SECONDS, Arena, Submission, settled, until
+from verification.faults.table import Outcome
 
 _LINES_AT_ONCE = 100
 ZOMBIE_SECONDS = 20.0

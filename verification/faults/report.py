@@ -1,10 +1,10 @@
-"""`python -m faults.report`: prints the committed results as the tables of docs/reliability.md."""
+"""`python -m verification.faults.report`: prints the committed results as the tables of docs/reliability.md."""
 
 import json
 from typing import Any
 
-from faults.__main__ import experiments
-from faults.results import RESULTS
+from verification.faults.__main__ import experiments
+from verification.faults.results import RESULTS
 
 _COLUMNS = ("experiment", "volume", "duplicates", "orphans", "lost", "violations", "seconds")
 

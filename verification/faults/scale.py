@@ -5,12 +5,12 @@ from collections import Counter
 from typing import Any
 
 from bench.machine import peak_memory_mib
-from faults.arena import Arena, Submission, settled, until
-from faults.table import Outcome
 from localcloud.processes.process_group import groups
-from rehearsal.stage import patience
 from traingrid.audit.violation import Violation
 from traingrid.submission.files import submission_id
+from verification.deployed_grid import patience
+from verification.faults.faulty_grid import Arena, Submission, settled, until
+from verification.faults.table import Outcome
 
 INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0
 """Limits of the intake for one manifest: its Lambda timeout (stacks/event_function.py), and the memory limit of the

@@ -1,4 +1,4 @@
-"""`python -m faults`: run the experiments, print one table, and write `bench/results/faults.json`."""
+"""`python -m verification.faults`: run the experiments, print one table, and write `bench/results/faults.json`."""
 
 import argparse
 import re
@@ -13,10 +13,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from faults import (
+from localcloud.limits.quota import PROFILES
+from verification.faults import (
     by_hand,
     calls,
-    endings,
+    child_loss,
     events,
     kills,
     kills_cancel,
@@ -27,11 +28,10 @@ from faults import (
     scale,
     state_machine,
 )
-from faults.account import DEFAULT_ACCOUNT, grant_instances
-from faults.arena import Arena, arena
-from faults.results import RESULTS, Results
-from faults.table import NOT_ENDED, Outcome, measured, table
-from localcloud.limits.quota import PROFILES
+from verification.faults.account import DEFAULT_ACCOUNT, grant_instances
+from verification.faults.faulty_grid import Arena, arena
+from verification.faults.results import RESULTS, Results
+from verification.faults.table import NOT_ENDED, Outcome, measured, table
 
 _WAITING = ("E6", "E7")
 
@@ -80,8 +80,8 @@ def experiments(share: float) -> dict[str, Experiment]:
             for throttled in (0.0, 0.3, 0.6, 0.95)
         },
         "E7 stalled answers": partial(calls.stalled, lines=of(50, 4)),
-        "E8 told to end at any moment": partial(endings.at_any_moment, children=of(300, 10)),
-        "E9 all children and events lost": partial(endings.everything_lost, lines=of(100, 4)),
+        "E8 told to end at any moment": partial(child_loss.at_any_moment, children=of(300, 10)),
+        "E9 all children and events lost": partial(child_loss.everything_lost, lines=of(100, 4)),
         "E10 truncated manifests": partial(manifests.truncated, cuts=of(1024, 32), deployed=of(50, 2)),
         "E10 generated manifests": partial(manifests.made_up, manifests=of(20_000, 100), deployed=of(50, 2)),
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
@@ -157,7 +157,7 @@ def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
     options = run.options
     same = ["--seed", str(options.seed), "--share", str(options.share), "--output", str(options.output)]
     same += ["--account", options.account]
-    program = subprocess.Popen([sys.executable, "-m", "faults", "--only", ",".join(names), *same])
+    program = subprocess.Popen([sys.executable, "-m", "verification.faults", "--only", ",".join(names), *same])
     try:
         yield
         run.console.print(f"waiting for {', '.join(names)}")
@@ -169,7 +169,9 @@ def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
 
 def main() -> int:
     """Run the suite and print a report; return 1 if any experiment found a violation or did not run."""
-    parser = argparse.ArgumentParser(prog="python -m faults", description="Check a grid's invariants under faults.")
+    parser = argparse.ArgumentParser(
+        prog="python -m verification.faults", description="Check a grid's invariants under faults."
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0, help="share of the full volume, from 0 to 1")
     parser.add_argument(

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import count, cycle, islice
 from typing import Any
 
-from faults.arena import Arena
-from faults.table import Outcome
 from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
+from verification.faults.faulty_grid import Arena
+from verification.faults.table import Outcome
 
 CASES: tuple[tuple[int, int | None], ...] = ((4, 3), (4, None), (3, 3), (2, 4), (1, None), (1, 2))
 """Number of lines in the manifest, and the array's size; None for a job that is not an array."""

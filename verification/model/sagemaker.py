@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from faults.model.refusals import refusal
+from verification.model.refusals import refusal
 
 FINAL = ("Completed", "Failed", "Stopped")
 

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from faults.arena import Arena, settled
-from faults.table import Outcome
 from localcloud.faults.plan import EventFault
+from verification.faults.faulty_grid import Arena, settled
+from verification.faults.table import Outcome
 
 
 def duplicates(arena: Arena, copies: int, manifests: int, copies_each: int) -> Outcome:

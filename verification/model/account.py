@@ -12,15 +12,15 @@ from unittest.mock import patch
 
 from botocore.exceptions import ReadTimeoutError
 
-from faults.model.actors import Actor, Turns
-from faults.model.batch import BatchChild, BatchQueue
-from faults.model.refusals import refusal
-from faults.model.sagemaker import SageMakerRegion, TrainingJob
-from faults.model.storage import Bucket
-from faults.model.table import Item, ModelTable
 from traingrid import names
 from traingrid.job.failures import TAKEN_NAMES
 from traingrid.ledger.ledger import FINAL_STATES, is_cancelled
+from verification.model.actors import Actor, Turns
+from verification.model.batch import BatchChild, BatchQueue
+from verification.model.refusals import refusal
+from verification.model.sagemaker import SageMakerRegion, TrainingJob
+from verification.model.storage import Bucket
+from verification.model.table import Item, ModelTable
 
 GRID = "traingrid"
 START = 1_800_000_000.0

@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.settings import Settings
-from rehearsal.account import account_of
-from rehearsal.mishaps import Struck, plan_of, struck
-from rehearsal.scenery import put_up
-from rehearsal.stage import BATCH_ENDED, Stage, deployed, patience
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
@@ -29,6 +25,10 @@ from traingrid.manifest.line import Line
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.manifest.plan import NO_SUBMISSION
 from traingrid.submission.files import jobs_of_lines
+from verification.deployed_grid import BATCH_ENDED, Stage, deployed, patience
+from verification.rehearsal.account import account_of
+from verification.rehearsal.fault_plan import Struck, plan_of, struck
+from verification.rehearsal.placeholders import put_up
 
 SWEEPS = 2
 """Number of sweeps in which the reconciler must finish its work (`traingrid.audit.snapshot.SETTLED_SECONDS`)."""

@@ -10,11 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from faults.model.account import GRID, Account
-from faults.model.actors import Actor
-from faults.model.batch import BatchChild
-from faults.model.programs import FUNCTION_SECONDS, Programs
-from faults.model.sagemaker import TrainingJob
 from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
@@ -27,6 +22,11 @@ from traingrid.grid.model import Grid
 from traingrid.ledger.ledger import job_item, was_seen
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
+from verification.model.account import GRID, Account
+from verification.model.actors import Actor
+from verification.model.batch import BatchChild
+from verification.model.programs import FUNCTION_SECONDS, Programs
+from verification.model.sagemaker import TrainingJob
 
 REGIONS = ("us-east-1", "eu-west-1")
 ACCOUNT = "123456789012"

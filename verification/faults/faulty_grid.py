@@ -14,15 +14,12 @@ from typing import Any
 
 from moto.awslambda.models import lambda_backends
 
-from faults import sabotage
-from faults.account import ACCOUNT, INSTANCE_TYPE, grant_instances, prepare
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.faults.plan import Plan, Stub
 from localcloud.limits.quota import AccountProfile
 from localcloud.processes.process_group import ProcessGroup, groups
 from localcloud.settings import Settings
-from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
 from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.calls import created, submission_of
@@ -39,6 +36,9 @@ from traingrid.submission.batch_children import Children, arrays
 from traingrid.submission.cancel import Canceller, Told, Wanted
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
+from verification.deployed_grid import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
+from verification.faults import disabled_safeguards
+from verification.faults.account import ACCOUNT, INSTANCE_TYPE, grant_instances, prepare
 
 __all__ = [
     "BATCH_ENDED",
@@ -60,7 +60,7 @@ ENDLESS_SECONDS = 1200.0
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _READ_ONE_BY_ONE = 12
 """With more submissions than this, the whole grid is read in one pass, even if most of it belongs to others."""
-CHECKOUT = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parents[2]
 _PROGRAM = "from traingrid.cli.main import main; main()"  # uses this checkout, not an installed `traingrid`
 GRID_FILE = "grid.yaml"
 GRID = f"""\
@@ -112,22 +112,23 @@ class Arena(Stage):
 
     @contextmanager
     def sabotaged(self, safeguard: str) -> Iterator[None]:
-        """Disable a safeguard (see `faults.sabotage`) in the intake, or in every child started during the block."""
-        if safeguard in sabotage.SAFEGUARDS_OF_INTAKE:
+        """Disable a safeguard (see `verification.faults.disabled_safeguards`) in the intake, or in every child started
+        during the block."""
+        if safeguard in disabled_safeguards.SAFEGUARDS_OF_INTAKE:
             with self._other_intake(safeguard):
                 yield
             return
-        self.fork_client.environment[sabotage.VARIABLE] = safeguard
+        self.fork_client.environment[disabled_safeguards.VARIABLE] = safeguard
         try:
             yield
         finally:
-            del self.fork_client.environment[sabotage.VARIABLE]
+            del self.fork_client.environment[disabled_safeguards.VARIABLE]
 
     @contextmanager
     def _other_intake(self, safeguard: str) -> Iterator[None]:
         name, functions = self.output("IntakeFunction"), client("lambda", "us-east-1")
         deployed = lambda_backends[ACCOUNT]["us-east-1"].get_function(name).code_bytes
-        functions.update_function_code(FunctionName=name, ZipFile=sabotage.code_without(safeguard, deployed))
+        functions.update_function_code(FunctionName=name, ZipFile=disabled_safeguards.code_without(safeguard, deployed))
         try:
             yield
         finally:
@@ -394,7 +395,7 @@ def arena(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[
     file = work / GRID_FILE
     work.mkdir(parents=True, exist_ok=True)
     file.write_text(GRID)
-    with deployed(file, settings, first="faults.sabotage:apply", prepare=prepare) as stage:
+    with deployed(file, settings, first="verification.faults.disabled_safeguards:apply", prepare=prepare) as stage:
         grant_instances(stage.cloud, "")
         _put_data_and_images()
         yield Arena(cloud=stage.cloud, plane=stage.plane, fork_client=stage.fork_client, seed=seed)

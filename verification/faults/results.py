@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import description
-from faults.account import DEFAULT_ACCOUNT
-from faults.table import Row
+from verification.faults.account import DEFAULT_ACCOUNT
+from verification.faults.table import Row
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
+_CHECKOUT = Path(__file__).resolve().parents[2]
 RESULTS = _CHECKOUT / "bench/results/faults.json"
 """The results that are committed with the code."""
 

@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from faults.arena import Arena, settled, until
-from faults.kills import KILLS, kills_of, otherwise_ended, states
-from faults.table import Outcome
 from localcloud.faults.plan import CallFault
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
+from verification.faults.faulty_grid import Arena, settled, until
+from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
+from verification.faults.table import Outcome
 
 _TRIES = 3
 """Lambda's attempts for an asynchronous event before it becomes a dead letter (stacks/event_function.py)."""

@@ -1,8 +1,8 @@
 """E4: hypothesis chooses events, kills, losses and the time of a grid on AWS in memory.
 
-The programs are traingrid's own (`faults.model.programs`). After every step, nothing may be duplicated, no final state
-changed, and nothing created after a cancel. When everything has come to rest and the reconciler has swept, the audit
-must find nothing.
+The programs are traingrid's own (`verification.model.programs`). After every step, nothing may be duplicated, no final
+state changed, and nothing created after a cancel. When everything has come to rest and the reconciler has swept, the
+audit must find nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from faults.arena import Arena
-from faults.model.grid import REGIONS, ModelGrid
-from faults.table import Outcome
 from traingrid.audit.violation import Violation
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.submission.intake import ManifestVersion
+from verification.faults.faulty_grid import Arena
+from verification.faults.table import Outcome
+from verification.model.grid import REGIONS, ModelGrid
 
 SECONDS, EXAMPLES_AT_ONCE = 360.0, 250
 EXPECTED = (TraingridError, BotoCoreError, ClientError)

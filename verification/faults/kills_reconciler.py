@@ -5,13 +5,13 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from faults.arena import Arena, until
-from faults.kills import KILLS, kills_of, states
-from faults.lost_world import EVENTS_LOST, LostWorld
-from faults.table import Outcome
 from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
+from verification.faults.faulty_grid import Arena, until
+from verification.faults.kills import KILLS, kills_of, states
+from verification.faults.lost_children import EVENTS_LOST, LostWorld
+from verification.faults.table import Outcome
 
 _WRITES = (
     CallFault(effect="kill_before", action="UpdateItem"),

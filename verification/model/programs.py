@@ -30,9 +30,9 @@ from traingrid.submission.retry import Retrier
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from faults.model.actors import Turns
-    from faults.model.batch import BatchChild
     from traingrid.grid.deployment import Deployment
+    from verification.model.actors import Turns
+    from verification.model.batch import BatchChild
 
 FUNCTION_SECONDS = 60.0
 """Timeout of a function (stacks/event_function.py)."""

@@ -8,13 +8,13 @@ from math import ceil
 
 from botocore.exceptions import BotoCoreError
 
-from faults.arena import BATCH_ENDED, Arena, Submission, settled, until
-from faults.kills import otherwise_ended
-from faults.table import Outcome
 from localcloud.faults.plan import CallFault, Effect, Stub
-from rehearsal.stage import patience
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import epoch_seconds
+from verification.deployed_grid import patience
+from verification.faults.faulty_grid import BATCH_ENDED, Arena, Submission, settled, until
+from verification.faults.kills import otherwise_ended
+from verification.faults.table import Outcome
 
 _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
 """Operations that botocore does not retry: every reply is lost. Replies of other operations are lost at random."""

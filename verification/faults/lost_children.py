@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from faults.arena import ENDLESS_SECONDS, Arena, settled, until
 from localcloud.faults.plan import CallFault, EventFault
 from traingrid import names
 from traingrid.audit.violation import Violation
@@ -10,6 +9,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import CANCEL_ALL, FINAL_STATES
 from traingrid.submission.submitted_jobs import submitted_jobs
+from verification.faults.faulty_grid import ENDLESS_SECONDS, Arena, settled, until
 
 EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)
 _NOBODYS = "eeeeeeee"

@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 
-from faults.model.refusals import refusal
+from verification.model.refusals import refusal
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 

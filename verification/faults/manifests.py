@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from faults import generated
-from faults.agreement import disagreements
-from faults.arena import REGIONS, Arena, data_folder, settled
-from faults.manifest_trial import Trial
-from faults.peak import MemoryGrowth
-from faults.table import Outcome
 from traingrid.audit.violation import Violation
+from verification.faults import generated_manifests
+from verification.faults.agreement import disagreements
+from verification.faults.faulty_grid import REGIONS, Arena, data_folder, settled
+from verification.faults.manifest_trial import Trial
+from verification.faults.memory_growth import MemoryGrowth
+from verification.faults.table import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ def truncated(arena: Arena, cuts: int, deployed: int) -> Outcome:
     """
     trial = Trial(deployment=arena.plane.deployment, chance=_chance(arena), keep=deployed)
     with MemoryGrowth() as memory:
-        for form in generated.FORMS:
+        for form in generated_manifests.FORMS:
             whole = _good(form)
             promising = f"# jobs: {_GOOD_LINES}\n".encode() + whole
             _cut(trial, whole, cuts, promises=False)
@@ -51,7 +51,8 @@ def truncated(arena: Arena, cuts: int, deployed: int) -> Outcome:
 
 
 def made_up(arena: Arena, manifests: int, deployed: int) -> Outcome:
-    """E10: parse manifests that hypothesis generates, a third of them damaged (see `faults.generated`).
+    """E10: parse manifests that hypothesis generates, a third of them damaged (see
+    `verification.faults.generated_manifests`).
 
     Args:
         arena: The grid.
@@ -77,8 +78,8 @@ def _make_up(trial: Trial, buckets: Mapping[str, str], manifests: int, number: i
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(generated.manifests(buckets))
-    def try_one(made: generated.Manifest) -> None:
+    @given(generated_manifests.manifests(buckets))
+    def try_one(made: generated_manifests.Manifest) -> None:
         lines = trial.parse(made.content)
         if lines is not None and not made.damaged:
             for what in disagreements(made, lines, trial.deployment):
@@ -91,7 +92,7 @@ def _chance(arena: Arena) -> random.Random:
     return random.Random(arena.seed)  # noqa: S311 - a sample, no secrets
 
 
-def _good(form: generated.Form) -> bytes:
+def _good(form: generated_manifests.Form) -> bytes:
     """Return a valid manifest with non-ASCII characters, so that it can be cut inside a character."""
     lines: list[dict[str, Any]] = [
         {"region": region, "s3_uri": data_folder(region), "name": f"Größe {number}"}
@@ -99,7 +100,7 @@ def _good(form: generated.Form) -> bytes:
     ]
     for number, line in enumerate(lines) if form != "plain" else ():
         line |= {"hyperparameters": {"epochs": number}, "retries": 2, "tags": {"team": "perception"}}
-    return generated.WRITERS[form](lines) + b"\n"
+    return generated_manifests.WRITERS[form](lines) + b"\n"
 
 
 def _cut(trial: Trial, whole: bytes, cuts: int, *, promises: bool) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, Literal
 
-from faults.arena import ENDLESS_SECONDS, Arena, Submission, settled, until
-from faults.races import CLAIM, SHUFFLED, cancel_each, created
-from faults.table import Outcome
 from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Quota, Stub
 from traingrid.audit.violation import Violation
+from verification.faults.faulty_grid import ENDLESS_SECONDS, Arena, Submission, settled, until
+from verification.faults.races import CLAIM, SHUFFLED, cancel_each, created
+from verification.faults.table import Outcome
 
 Kill = Literal["kill_before", "kill_after"]
 KILLS: tuple[Kill, Kill] = ("kill_before", "kill_after")
