@@ -6,7 +6,7 @@ from localcloud.faults.plan import Plan
 from verification.rehearsal.fault_plan import plan_of
 from verification.rehearsal.rehearsal import read_script
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 JOBS = read_script(ROOT / "examples/imagenet/manifest.csv", ROOT / "grid.yaml").jobs
 
 

@@ -12,7 +12,7 @@ from localcloud.processes.process_group import ProcessGroup
 from localcloud.sagemaker.hosts import HostNetwork
 from tests.integration.localcloud.compute import wait_until
 
-TRAINING_PYTHON = Path(__file__).parents[3] / ".venv-training/bin/python"
+TRAINING_PYTHON = Path(__file__).parents[4] / ".venv-training/bin/python"
 HOSTS = ["algo-1", "algo-2"]
 MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none")
 """training_container/launch.py explains the parameter."""

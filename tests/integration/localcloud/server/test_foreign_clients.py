@@ -17,7 +17,7 @@ from localcloud.credentials.isolation import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.training_side import SageMaker
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 V2 = Path(os.environ.get("SDK_V2_PYTHON", ROOT / ".venv-bench/bin/python"))
 V3 = os.environ.get("SDK_V3_PYTHON", "")
 

@@ -13,8 +13,8 @@ from localcloud.credentials.isolation import DUMMY_KEY
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
+from tests.integration.localcloud.batch.test_batch import Batch
 from tests.integration.localcloud.compute import runs, wait_until
-from tests.integration.localcloud.test_batch import Batch
 from tests.integration.localcloud.training_side import SageMaker
 
 # A program that ignores SIGTERM and leaves a daemon behind, in another session and without our variables.
@@ -97,7 +97,7 @@ def test_a_killed_server_leaves_no_processes() -> None:
         f"ProcessGroup([sys.executable, '-c', {STUBBORN!r}], environment=dict(os.environ), working_directory='/',"
         "on_line=lambda line: print(line, flush=True)); time.sleep(60)"
     )
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     with subprocess.Popen([sys.executable, "-c", server], stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         pids = [int(pid) for pid in process.stdout.readline().split()]

@@ -314,7 +314,7 @@ def test_status_fails_if_no_server_runs(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_two_servers_in_one_folder_are_refused(served: Running) -> None:
     command = [sys.executable, "-m", "localcloud", "--data-dir", served.data_dir]
-    second = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
+    second = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4])
     assert second.returncode == 1
     assert f"process {served.pid} already runs in" in second.stdout
     assert lifecycle.status(Path(".localcloud")) == served

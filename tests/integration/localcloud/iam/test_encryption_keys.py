@@ -8,7 +8,7 @@ import pytest
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, document, role
-from tests.integration.localcloud.test_iam import caller, refused
+from tests.integration.localcloud.iam.test_iam import caller, refused
 from tests.integration.localcloud.training_side import SageMaker
 
 DATA: Mapping[str, Any] = {"Effect": "Allow", "Action": ["s3:*", "sqs:*", "dynamodb:*"], "Resource": "*"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from localcloud.cloudformation.context import Clients, Context
-from tests.integration.localcloud.test_cloudformation import UNKNOWN, body, outputs, stack, trust
+from tests.integration.localcloud.cloudformation.test_cloudformation import UNKNOWN, body, outputs, stack, trust
 
 Make = Callable[..., Any]
 

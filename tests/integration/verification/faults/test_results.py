@@ -9,7 +9,7 @@ from verification.faults.report import markdown
 from verification.faults.results import RESULTS, Results
 from verification.faults.table import Outcome, measured
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs/reliability.md"
+DOCUMENT = Path(__file__).resolve().parents[4] / "docs/reliability.md"
 LOST = Violation(invariant="I1", kind="lost", submission="", what="one is gone")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.integration.localcloud.test_cloudformation import UNKNOWN, body, outputs, stack
+from tests.integration.localcloud.cloudformation.test_cloudformation import UNKNOWN, body, outputs, stack
 
 KEPT = "RetainExceptOnCreate"
 TABLE = {

@@ -8,7 +8,7 @@ from traingrid.audit.snapshot import World
 from verification.rehearsal.rehearsal import read_script
 from verification.rehearsal.report import asked_table, ends_table, unfinished
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def shown(table: Table) -> list[list[str]]:
