@@ -1,4 +1,4 @@
-"""Stage: a grid deployed to a localcloud in this process, for rehearsals and the fault suite."""
+"""Deployed grid: the stacks of a checkout in a localcloud in this process, for rehearsals and the fault suite."""
 
 import os
 import time
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
-class Stage:
+class DeployedGrid:
     """A deployed grid in a localcloud whose children are forked.
 
     Attributes:
@@ -111,7 +111,7 @@ def deployed(
     settings: Settings,
     first: str = "",
     prepare: Callable[[LocalCloud], None] = lambda _: None,
-) -> Iterator[Stage]:
+) -> Iterator[DeployedGrid]:
     """Deploy a grid with the real CDK CLI.
 
     This process has a user's environment for the localcloud during the block.
@@ -133,7 +133,7 @@ def deployed(
         stack.enter_context(_environment(user_environment(cloud.endpoint_url)))
         prepare(cloud)
         deploy(cloud.endpoint_url, grid_file, cloud.data_dir)
-        yield Stage(cloud=cloud, plane=ControlPlane.of(grid_file), fork_client=fork_client)
+        yield DeployedGrid(cloud=cloud, plane=ControlPlane.of(grid_file), fork_client=fork_client)
 
 
 @contextmanager

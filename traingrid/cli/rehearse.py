@@ -88,10 +88,10 @@ def _print_script(script: Script) -> None:
 
 def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:
     from verification.rehearsal.fault_plan import STUB_SECONDS
-    from verification.rehearsal.report import ends_table, mishaps_table, unfinished
+    from verification.rehearsal.report import ends_table, faults_table, unfinished
 
     out = console()
-    out.print(mishaps_table(rehearsal.struck))
+    out.print(faults_table(rehearsal.struck))
     out.print()
     out.print(ends_table(rehearsal.world))
     for sentence in unfinished(rehearsal.world):

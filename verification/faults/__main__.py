@@ -29,13 +29,13 @@ from verification.faults import (
     state_machine,
 )
 from verification.faults.account import DEFAULT_ACCOUNT, grant_instances
-from verification.faults.faulty_grid import Arena, arena
+from verification.faults.faulty_grid import FaultyGrid, faulty_grid
 from verification.faults.results import RESULTS, Results
 from verification.faults.table import NOT_ENDED, Outcome, measured, table
 
 _WAITING = ("E6", "E7")
 
-Experiment = Callable[[Arena], Outcome]
+Experiment = Callable[[FaultyGrid], Outcome]
 
 _KILLED_CHILDREN = {
     "fresh": (300, 28),
@@ -122,7 +122,7 @@ class Run:
     def all(self, names: Collection[str]) -> None:
         """Run the experiments with these names in one localcloud."""
         share = self.options.share
-        with tempfile.TemporaryDirectory(prefix="faults-") as work, _arena(self.options, Path(work)) as world:
+        with tempfile.TemporaryDirectory(prefix="faults-") as work, _grid(self.options, Path(work)) as world:
             for name, experiment in experiments(share).items():
                 if name in names:
                     self._one(world, name, experiment)
@@ -131,24 +131,24 @@ class Run:
                     with world.sabotaged(safeguard):
                         self._one(world, f"without {safeguard}", experiment, sabotaged=True)
 
-    def _one(self, arena: Arena, name: str, experiment: Experiment, *, sabotaged: bool = False) -> None:
-        grant_instances(arena.cloud, name)
-        row = measured(name, self.options.seed, partial(experiment, arena))
+    def _one(self, grid: FaultyGrid, name: str, experiment: Experiment, *, sabotaged: bool = False) -> None:
+        grant_instances(grid.cloud, name)
+        row = measured(name, self.options.seed, partial(experiment, grid))
         self.console.print(f"{name}: {row.volume}, {row.violations} violations in {row.seconds} s", row.facts)
         for line in row.found[:5]:
             self.console.print("  ", line, markup=False)
         self.results.add(row, self.options.share, sabotaged=sabotaged)
         self.written()
         if row.volume == NOT_ENDED:
-            arena.clear()
+            grid.clear()
 
     def written(self) -> Results:
         """Write the results collected so far, and return the results of all experiments."""
         return self.results.write(self.options.output, [*experiments(1)])
 
 
-def _arena(options: argparse.Namespace, work: Path) -> AbstractContextManager[Arena]:
-    return arena(work, options.seed, options.account)
+def _grid(options: argparse.Namespace, work: Path) -> AbstractContextManager[FaultyGrid]:
+    return faulty_grid(work, options.seed, options.account)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
-from verification.faults.faulty_grid import Arena
+from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.table import Outcome
 
 CASES: tuple[tuple[int, int | None], ...] = ((4, 3), (4, None), (3, 3), (2, 4), (1, None), (1, 2))
@@ -50,26 +50,26 @@ class _Submitted:
         return [f"{self.batch_job}:{index}" for index in range(self.size)] if self.size else [self.batch_job]
 
 
-def submitted_by_hand(arena: Arena, manifests: int) -> Outcome:
+def submitted_by_hand(grid: FaultyGrid, manifests: int) -> Outcome:
     """E14: every child of an array with the wrong size refuses its manifest; all lines of other manifests train.
 
     Args:
-        arena: The grid.
+        grid: The grid.
         manifests: Number of manifests; they cycle through `CASES`.
     """
-    arena.plan(stub_seconds=0.5)
+    grid.plan(stub_seconds=0.5)
     cases, given = islice(cycle(CASES), manifests), list[_Submitted]()
-    while batch := [_submit(arena, lines, size) for lines, size in islice(cases, _AT_ONCE)]:
+    while batch := [_submit(grid, lines, size) for lines, size in islice(cases, _AT_ONCE)]:
         given += batch
-        arena.ended(*(one.batch_job for one in batch))
-    arena.at_rest()
+        grid.ended(*(one.batch_job for one in batch))
+    grid.at_rest()
     codes = {one.batch_job: _exit_codes(one) for one in given}
     return Outcome(
         volume=f"{len(given)} manifests",
         struck=sum(not one.fits for one in given),
         violations=[
-            *arena.audit(*(one.submission for one in given)),
-            *(found for one in given for found in _otherwise_than_asked(arena, one, codes[one.batch_job])),
+            *grid.audit(*(one.submission for one in given)),
+            *(found for one in given for found in _otherwise_than_asked(grid, one, codes[one.batch_job])),
         ],
         facts={
             "refused": sum(not one.fits for one in given),
@@ -78,11 +78,11 @@ def submitted_by_hand(arena: Arena, manifests: int) -> Outcome:
     )
 
 
-def _submit(arena: Arena, lines: int, size: int | None) -> _Submitted:
+def _submit(grid: FaultyGrid, lines: int, size: int | None) -> _Submitted:
     """Upload a manifest to the by-hand prefix, which the intake ignores, and submit it as the Batch console does."""
-    deployment = arena.plane.deployment
+    deployment = grid.plane.deployment
     uri = S3Uri(deployment.manifest_bucket, f"{names.BY_HAND_PREFIX}{next(_numbers)}.csv")
-    arena.plane.storage.write(uri, arena.manifest(lines).encode(), "text/csv")
+    grid.plane.storage.write(uri, grid.manifest(lines).encode(), "text/csv")
     request: dict[str, Any] = {
         "jobName": "by-hand",
         "jobQueue": deployment.job_queue,
@@ -101,9 +101,9 @@ def _exit_codes(given: _Submitted) -> list[int]:
     return [job["container"].get("exitCode", -1) for job in described]
 
 
-def _otherwise_than_asked(arena: Arena, given: _Submitted, codes: list[int]) -> Iterator[Violation]:
+def _otherwise_than_asked(grid: FaultyGrid, given: _Submitted, codes: list[int]) -> Iterator[Violation]:
     """Yield lines of a fitting array that did not complete, and wrong arrays that were not refused."""
-    states = arena.states(given.submission)
+    states = grid.states(given.submission)
     whose = f"{given.batch_job} (array size {given.size}, {given.lines} lines)"
     if given.fits:
         for index in range(given.lines):

@@ -12,7 +12,7 @@ from localcloud.faults.plan import CallFault, Effect, Stub
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import epoch_seconds
 from verification.deployed_grid import patience
-from verification.faults.faulty_grid import BATCH_ENDED, Arena, Submission, settled, until
+from verification.faults.faulty_grid import BATCH_ENDED, FaultyGrid, Submission, settled, until
 from verification.faults.kills import otherwise_ended
 from verification.faults.table import Outcome
 
@@ -39,54 +39,54 @@ STORM_SECONDS = 300.0
 _STORM = 0.9
 
 
-def lost_replies(arena: Arena, each: int) -> Outcome:
+def lost_replies(grid: FaultyGrid, each: int) -> Outcome:
     """E2: lose `each` replies of every mutating call that the intake, the children and `traingrid cancel` make."""
     struck, few = Counter[str](), list[Violation]()
-    with arena.short_lived_intake(_INTAKE_SECONDS):  # a submit with an unknown result is retried only after this time
-        _lose(arena, _BY_INTAKE, "lambda/*", each)
-        submissions = [arena.submitted(submission) for submission in [arena.upload(2) for _ in range(each)]]
-    settled(arena, submissions)
-    few += _too_few(_struck(arena), _BY_INTAKE, each)
-    struck += _struck(arena)
-    _lose(arena, _BY_CHILDREN, "batch/*", each)
-    submissions.append(arena.submit(each))
-    settled(arena, submissions[-1:])
-    few += _too_few(_struck(arena), _BY_CHILDREN, each)
-    struck += _struck(arena)
+    with grid.short_lived_intake(_INTAKE_SECONDS):  # a submit with an unknown result is retried only after this time
+        _lose(grid, _BY_INTAKE, "lambda/*", each)
+        submissions = [grid.submitted(submission) for submission in [grid.upload(2) for _ in range(each)]]
+    settled(grid, submissions)
+    few += _too_few(_struck(grid), _BY_INTAKE, each)
+    struck += _struck(grid)
+    _lose(grid, _BY_CHILDREN, "batch/*", each)
+    submissions.append(grid.submit(each))
+    settled(grid, submissions[-1:])
+    few += _too_few(_struck(grid), _BY_CHILDREN, each)
+    struck += _struck(grid)
     by_cancel = Counter[str]()
     for begun in range(0, 2 * each, _TRAINING_AT_ONCE):
-        submissions.append(_cancelled_while_training(arena, min(_TRAINING_AT_ONCE, 2 * each - begun)))
-        by_cancel += _struck(arena)
+        submissions.append(_cancelled_while_training(grid, min(_TRAINING_AT_ONCE, 2 * each - begun)))
+        by_cancel += _struck(grid)
     few += _too_few(by_cancel, _BY_CANCEL, each)
     struck += by_cancel
     return Outcome(
         volume=f"{sum(struck.values())} lost replies",
-        violations=[*arena.audit(*(submission.id for submission in submissions)), *few],
+        violations=[*grid.audit(*(submission.id for submission in submissions)), *few],
         facts={"by_call": dict(struck), "lines": sum(submission.lines for submission in submissions)},
     )
 
 
-def _cancelled_while_training(arena: Arena, lines: int) -> Submission:
+def _cancelled_while_training(grid: FaultyGrid, lines: int) -> Submission:
     """Cancel lines while they train, and lose replies to these cancels: up to half as many of each call as lines.
 
     When a training job has stopped already, its child ends by itself, and no terminate call is made for it.
     """
-    with arena.children_at_once(lines):
-        arena.plan(stubs=(_LONG,))
-        submission = arena.submit(lines)
-        until(lambda: len(arena.active()) == lines, "every line trains")
-        _lose(arena, _BY_CANCEL, "*", lines // 2, _LONG)
+    with grid.children_at_once(lines):
+        grid.plan(stubs=(_LONG,))
+        submission = grid.submit(lines)
+        until(lambda: len(grid.active()) == lines, "every line trains")
+        _lose(grid, _BY_CANCEL, "*", lines // 2, _LONG)
         for index in range(lines):
-            _cancelled(arena, submission, index)
-        settled(arena, [submission], sweeps=2)
+            _cancelled(grid, submission, index)
+        settled(grid, [submission], sweeps=2)
     return submission
 
 
-def _cancelled(arena: Arena, submission: Submission, index: int) -> None:
+def _cancelled(grid: FaultyGrid, submission: Submission, index: int) -> None:
     """Cancel a line as a user does, who repeats the command if AWS has not answered any of its attempts."""
     for _ in range(_PERSONS_TRIES):
         with suppress(BotoCoreError):
-            if not arena.cancel(submission, index).errors:
+            if not grid.cancel(submission, index).errors:
                 return
     raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} attempts")
 
@@ -100,7 +100,7 @@ def _too_few(struck: Counter[str], calls: tuple[tuple[str, str], ...], each: int
             yield Violation(invariant="E2", kind="other", submission="", what=what)
 
 
-def _lose(arena: Arena, calls: tuple[tuple[str, str], ...], caller: str, times: int, stub: Stub = _SHORT) -> None:
+def _lose(grid: FaultyGrid, calls: tuple[tuple[str, str], ...], caller: str, times: int, stub: Stub = _SHORT) -> None:
     faults = [
         CallFault(
             effect="lose_reply",
@@ -112,15 +112,15 @@ def _lose(arena: Arena, calls: tuple[tuple[str, str], ...], caller: str, times: 
         )
         for service, action in calls
     ]
-    arena.plan(stubs=(stub,), calls=tuple(faults))
+    grid.plan(stubs=(stub,), calls=tuple(faults))
 
 
-def _struck(arena: Arena) -> Counter[str]:
-    calls = (call for _, call in arena.cloud.faults.struck_calls())
+def _struck(grid: FaultyGrid) -> Counter[str]:
+    calls = (call for _, call in grid.cloud.faults.struck_calls())
     return Counter(f"{call.caller.partition('/')[0] or 'person'}: {call.service}.{call.action}" for call in calls)
 
 
-def throttled(arena: Arena, share: float, lines: int) -> Outcome:
+def throttled(grid: FaultyGrid, share: float, lines: int) -> Outcome:
     """E6: throttle a share of the children's calls to SageMaker and DynamoDB, and check that every line completes.
 
     All children run concurrently, because they only back off and wait, as AWS requests. If nearly all calls were
@@ -128,60 +128,60 @@ def throttled(arena: Arena, share: float, lines: int) -> Outcome:
     """
     counted = [_to_all("delay", service, 1.0) for service in ("sagemaker", "dynamodb")]  # delay of 0 s: only counts
     strikes = [_to_all("throttle", service, share) for service in ("sagemaker", "dynamodb")]
-    arena.plan(stub_seconds=0.5, calls=(*counted, *strikes) if share else tuple(counted))
+    grid.plan(stub_seconds=0.5, calls=(*counted, *strikes) if share else tuple(counted))
     effects = Counter[str]()
-    with arena.children_at_once(lines):
-        submission = arena.submit(lines)
+    with grid.children_at_once(lines):
+        submission = grid.submit(lines)
         if share > _STORM:
             time.sleep(STORM_SECONDS)
-            effects += _effects(arena)
-            arena.plan(stub_seconds=0.5, calls=tuple(counted))
-        arena.ended(submission.batch_job, seconds=patience(lines) + SLOWEST_SECONDS)
-    settled(arena, [submission])
-    until(lambda: arena.recorded(submission), "every end is recorded")
-    effects += _effects(arena)
+            effects += _effects(grid)
+            grid.plan(stub_seconds=0.5, calls=tuple(counted))
+        grid.ended(submission.batch_job, seconds=patience(lines) + SLOWEST_SECONDS)
+    settled(grid, [submission])
+    until(lambda: grid.recorded(submission), "every end is recorded")
+    effects += _effects(grid)
     return Outcome(
         volume=f"{lines} lines" + (f", for {STORM_SECONDS:.0f} s" if share > _STORM else ""),
         struck=effects["throttle"] if share else None,
-        violations=[*arena.audit(submission.id), *otherwise_ended(arena, [submission], {"Completed"})],
+        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"})],
         facts={
             "calls_per_line": round(effects["delay"] / lines, 1),
             "throttled_per_line": round(effects["throttle"] / lines, 1),
-            **_delays(arena, submission),
-            "states": dict(Counter(arena.states(submission.id).values())),
-            "children": _child_states(arena, submission),
+            **_delays(grid, submission),
+            "states": dict(Counter(grid.states(submission.id).values())),
+            "children": _child_states(grid, submission),
         },
     )
 
 
-def _effects(arena: Arena) -> Counter[str]:
-    return Counter(fault.effect for fault, _ in arena.cloud.faults.struck_calls())
+def _effects(grid: FaultyGrid) -> Counter[str]:
+    return Counter(fault.effect for fault, _ in grid.cloud.faults.struck_calls())
 
 
-def stalled(arena: Arena, lines: int) -> Outcome:
+def stalled(grid: FaultyGrid, lines: int) -> Outcome:
     """E7: delay some replies beyond the caller's timeout, and check that every line completes.
 
     The delayed calls take effect nevertheless, and the caller repeats them.
     """
-    return _survived(arena, lines, CallFault(effect="delay", caller="batch/*", share=0.05, seconds=STALL_SECONDS))
+    return _survived(grid, lines, CallFault(effect="delay", caller="batch/*", share=0.05, seconds=STALL_SECONDS))
 
 
-def expired(arena: Arena, lines: int) -> Outcome:
+def expired(grid: FaultyGrid, lines: int) -> Outcome:
     """E13: report expired credentials to children repeatedly, and check that every line completes."""
-    return _survived(arena, lines, CallFault(effect="expire", caller="batch/*", share=0.2))
+    return _survived(grid, lines, CallFault(effect="expire", caller="batch/*", share=0.2))
 
 
-def _survived(arena: Arena, lines: int, fault: CallFault) -> Outcome:
-    arena.plan(stub_seconds=0.5, calls=(fault,))
-    with arena.children_at_once(lines):
-        submission = arena.submit(lines)
-        settled(arena, [submission])
-    until(lambda: arena.recorded(submission), "every end is recorded")
+def _survived(grid: FaultyGrid, lines: int, fault: CallFault) -> Outcome:
+    grid.plan(stub_seconds=0.5, calls=(fault,))
+    with grid.children_at_once(lines):
+        submission = grid.submit(lines)
+        settled(grid, [submission])
+    until(lambda: grid.recorded(submission), "every end is recorded")
     return Outcome(
         volume=f"{lines} lines",
-        struck=_struck(arena).total(),
-        violations=[*arena.audit(submission.id), *otherwise_ended(arena, [submission], {"Completed"})],
-        facts={"by_call": dict(_struck(arena)), **_delays(arena, submission)},
+        struck=_struck(grid).total(),
+        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"})],
+        facts={"by_call": dict(_struck(grid)), **_delays(grid, submission)},
     )
 
 
@@ -189,16 +189,16 @@ def _to_all(effect: Effect, service: str, share: float) -> CallFault:
     return CallFault(effect=effect, service=service, caller="batch/*", share=share)
 
 
-def _delays(arena: Arena, submission: Submission) -> dict[str, float]:
+def _delays(grid: FaultyGrid, submission: Submission) -> dict[str, float]:
     """Return the seconds from the submission until 50 %, 95 % and all of its lines have ended."""
-    head = arena.plane.ledger.submission(submission.id) or {}
-    items = [item for item in arena.plane.ledger.items(submission.id) if item["item"].startswith("job#")]
+    head = grid.plane.ledger.submission(submission.id) or {}
+    items = [item for item in grid.plane.ledger.items(submission.id) if item["item"].startswith("job#")]
     seconds = sorted(epoch_seconds(item["updated_at"]) - epoch_seconds(head["submitted_at"]) for item in items)
     shares = {"p50_seconds": 0.5, "p95_seconds": 0.95, "last_seconds": 1.0}
     return {name: seconds[ceil(share * len(seconds)) - 1] for name, share in shares.items()}
 
 
-def _child_states(arena: Arena, submission: Submission) -> dict[str, int]:
+def _child_states(grid: FaultyGrid, submission: Submission) -> dict[str, int]:
     """Return how many children ended in each of Batch's final states."""
-    children = arena.plane.batch.children(submission.batch_job, submission.lines)
+    children = grid.plane.batch.children(submission.batch_job, submission.lines)
     return dict(Counter(child["status"] for child in children if child["status"] in BATCH_ENDED))

@@ -1,4 +1,4 @@
-"""Arena: a deployed grid in a localcloud with faults, with operations to submit, wait, sweep and audit."""
+"""Faulty grid: a deployed grid in a localcloud with faults, with operations to submit, wait, sweep and audit."""
 
 import itertools
 import json
@@ -36,7 +36,7 @@ from traingrid.submission.batch_children import Children, arrays
 from traingrid.submission.cancel import Canceller, Told, Wanted
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
-from verification.deployed_grid import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
+from verification.deployed_grid import BATCH_ENDED, PATIENCE_SECONDS, DeployedGrid, deployed, until
 from verification.faults import disabled_safeguards
 from verification.faults.account import ACCOUNT, INSTANCE_TYPE, grant_instances, prepare
 
@@ -45,10 +45,10 @@ __all__ = [
     "ENDLESS_SECONDS",
     "PATIENCE_SECONDS",
     "REGIONS",
-    "Arena",
+    "FaultyGrid",
     "Submission",
-    "arena",
     "data_folder",
+    "faulty_grid",
     "settled",
     "until",
 ]
@@ -100,7 +100,7 @@ class Submission:
 
 
 @dataclass(kw_only=True)
-class Arena(Stage):
+class FaultyGrid(DeployedGrid):
     """A deployed grid into which faults are injected.
 
     Attributes:
@@ -373,7 +373,7 @@ def _together(one: World, other: World) -> World:
 
 
 @contextmanager
-def arena(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[Arena]:
+def faulty_grid(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[FaultyGrid]:
     """Deploy a grid in two Regions with the real CDK CLI, once for any number of experiments.
 
     This process has a user's environment for the localcloud during the block.
@@ -395,10 +395,10 @@ def arena(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[
     file = work / GRID_FILE
     work.mkdir(parents=True, exist_ok=True)
     file.write_text(GRID)
-    with deployed(file, settings, first="verification.faults.disabled_safeguards:apply", prepare=prepare) as stage:
-        grant_instances(stage.cloud, "")
+    with deployed(file, settings, first="verification.faults.disabled_safeguards:apply", prepare=prepare) as deployment:
+        grant_instances(deployment.cloud, "")
         _put_data_and_images()
-        yield Arena(cloud=stage.cloud, plane=stage.plane, fork_client=stage.fork_client, seed=seed)
+        yield FaultyGrid(cloud=deployment.cloud, plane=deployment.plane, fork_client=deployment.fork_client, seed=seed)
 
 
 def _put_data_and_images() -> None:
@@ -411,18 +411,18 @@ def _put_data_and_images() -> None:
             client("s3", region).put_object(Bucket=bucket, Key=f"{key}/{channel}/part-{part}", Body=b"x")
 
 
-def settled(arena: Arena, submissions: Sequence[Submission], sweeps: int = 0) -> None:
+def settled(grid: FaultyGrid, submissions: Sequence[Submission], sweeps: int = 0) -> None:
     """Wait until submissions have come to rest, by themselves or through sweeps of the reconciler.
 
     Args:
-        arena: The grid.
+        grid: The grid.
         submissions: The submissions.
         sweeps: Number of sweeps. The first runs as soon as no child is left, and stops cancelled jobs.
     """
-    arena.ended(*(job for submission in submissions for job in submission.batch_jobs))
+    grid.ended(*(job for submission in submissions for job in submission.batch_jobs))
     if sweeps:
-        arena.sweep()
-    arena.at_rest()
+        grid.sweep()
+    grid.at_rest()
     for _ in range(sweeps - 1):
-        arena.sweep()
-        arena.at_rest()
+        grid.sweep()
+        grid.at_rest()

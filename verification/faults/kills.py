@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Quota, Stub
 from traingrid.audit.violation import Violation
-from verification.faults.faulty_grid import ENDLESS_SECONDS, Arena, Submission, settled, until
+from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, Submission, settled, until
 from verification.faults.races import CLAIM, SHUFFLED, cancel_each, created
 from verification.faults.table import Outcome
 
@@ -50,7 +50,7 @@ class Scenario:
     retries: int = 0
     fields: Mapping[str, str] = field(default_factory=dict)
     at: tuple[tuple[str, str, int], ...] = ()
-    meanwhile: Callable[[Arena, Submission, random.Random], None] = field(default=lambda *_: None)
+    meanwhile: Callable[[FaultyGrid, Submission, random.Random], None] = field(default=lambda *_: None)
 
 
 SCENARIOS = {
@@ -96,63 +96,63 @@ SCENARIOS = {
 }
 
 
-def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
+def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
     """E1: kill child `i` before or after its call `k`, for every `k`; half of the kills also lose the host.
 
     Batch retries every child, so that each line completes without the reconciler.
 
     Args:
-        arena: The grid.
+        grid: The grid.
         scenario: Key of `SCENARIOS`.
         kills: Number of children to kill; at full volume each boundary is hit several times.
     """
-    chosen, chance = SCENARIOS[scenario], random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+    chosen, chance = SCENARIOS[scenario], random.Random(grid.seed)  # noqa: S311 - moments, no secrets
     boundaries, struck, submissions, sent = _boundaries(chosen, kills), list[str](), list[Submission](), 0
     for parts, lines in zip(cycle(chosen.parts), _sizes(kills, len(chosen.parts)), strict=False):
         calls = (_SENT, *parts.get("calls", ()), *_faults(chosen, islice(boundaries, lines), chance))
-        arena.plan(**{**parts, "calls": calls})
-        submissions.append(arena.submit(lines, chosen.retries, chosen.fields))
-        chosen.meanwhile(arena, submissions[-1], chance)
-        settled(arena, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
-        struck += kills_of(arena)
-        sent += sum(fault is _SENT for fault, _ in arena.cloud.faults.struck_calls())
+        grid.plan(**{**parts, "calls": calls})
+        submissions.append(grid.submit(lines, chosen.retries, chosen.fields))
+        chosen.meanwhile(grid, submissions[-1], chance)
+        settled(grid, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
+        struck += kills_of(grid)
+        sent += sum(fault is _SENT for fault, _ in grid.cloud.faults.struck_calls())
     for submission in submissions:
-        until(lambda one=submission: arena.recorded(one), "every end is recorded")  # type: ignore[misc]
+        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]
     return Outcome(
         volume=f"{len(struck)} kills of {kills} children",
         struck=len(struck),
         violations=[
-            *arena.audit(*(submission.id for submission in submissions)),
-            *otherwise_ended(arena, submissions, chosen.states),
+            *grid.audit(*(submission.id for submission in submissions)),
+            *otherwise_ended(grid, submissions, chosen.states),
         ],
         facts={
             "kills_by_call": dict(Counter(struck)),
-            "states": states(arena, submissions),
+            "states": states(grid, submissions),
             "creates_sent": sent,
-            "training_jobs": created(arena, [submission.id for submission in submissions]),
+            "training_jobs": created(grid, [submission.id for submission in submissions]),
         },
     )
 
 
-def after_the_create(arena: Arena, kills: int) -> Outcome:
+def after_the_create(grid: FaultyGrid, kills: int) -> Outcome:
     """E1: kill every child, with its host, right after its training job was accepted; the next attempt must attach.
 
     Events are dropped, so that only that child can write to the ledger.
     """
-    arena.plan(stub_seconds=2.0, calls=(_after_the_create("batch/*/1"),), events=_UNHEARD)
-    submission = arena.submit(kills)
-    settled(arena, [submission])
-    until(lambda: arena.recorded(submission), "every end is recorded")
+    grid.plan(stub_seconds=2.0, calls=(_after_the_create("batch/*/1"),), events=_UNHEARD)
+    submission = grid.submit(kills)
+    settled(grid, [submission])
+    until(lambda: grid.recorded(submission), "every end is recorded")
     return Outcome(
-        volume=f"{len(arena.cloud.faults.struck_calls())} kills",
-        violations=arena.audit(submission.id),
-        facts={"states": states(arena, [submission])},
+        volume=f"{len(grid.cloud.faults.struck_calls())} kills",
+        violations=grid.audit(submission.id),
+        facts={"states": states(grid, [submission])},
     )
 
 
-def kills_of(arena: Arena) -> list[str]:
+def kills_of(grid: FaultyGrid) -> list[str]:
     """Return the kills of the active plan, each as the call that it preceded or followed."""
-    struck = arena.cloud.faults.struck_calls()
+    struck = grid.cloud.faults.struck_calls()
     return [
         f"{fault.effect.removeprefix('kill_')} {call.service}.{call.action}"
         for fault, call in struck
@@ -160,16 +160,16 @@ def kills_of(arena: Arena) -> list[str]:
     ]
 
 
-def states(arena: Arena, submissions: Iterable[Submission]) -> dict[str, int]:
+def states(grid: FaultyGrid, submissions: Iterable[Submission]) -> dict[str, int]:
     """Return the number of jobs in each state, over some submissions."""
-    return dict(Counter(state for one in submissions for state in arena.states(one.id).values()))
+    return dict(Counter(state for one in submissions for state in grid.states(one.id).values()))
 
 
-def otherwise_ended(arena: Arena, submissions: Iterable[Submission], wanted: Iterable[str]) -> Iterator[Violation]:
+def otherwise_ended(grid: FaultyGrid, submissions: Iterable[Submission], wanted: Iterable[str]) -> Iterator[Violation]:
     """Yield a violation for each line that ended in a state that it would not have reached without faults."""
     allowed = set(wanted)
     for submission in submissions:
-        for index, state in arena.states(submission.id).items():
+        for index, state in grid.states(submission.id).items():
             if state not in allowed:
                 what = f"job {index} of {submission.id} is {state}; without the faults it would be {sorted(allowed)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission.id, what=what)

@@ -12,7 +12,7 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
-from verification.faults.faulty_grid import Arena, settled, until
+from verification.faults.faulty_grid import FaultyGrid, settled, until
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
 from verification.faults.table import Outcome
 
@@ -31,15 +31,15 @@ _LIFE_SECONDS = 8
 """The function's timeout here. In AWS it is one minute, and a killed function's claim holds for as long."""
 
 
-def of_intake(arena: Arena, kills: int) -> Outcome:
+def of_intake(grid: FaultyGrid, kills: int) -> Outcome:
     """E1: kill the intake before and after each of its calls, then at random calls for many manifests; redrive all.
 
     Args:
-        arena: The grid.
+        grid: The grid.
         kills: Number of kills; below `_MANY`, only some of the boundaries are covered, and no storm runs.
     """
-    with arena.short_lived_intake(_LIFE_SECONDS):
-        return _killed_everywhere(_Intake(arena=arena), kills, random.Random(arena.seed))  # noqa: S311 - moments, no secrets
+    with grid.short_lived_intake(_LIFE_SECONDS):
+        return _killed_everywhere(_Intake(grid=grid), kills, random.Random(grid.seed))  # noqa: S311 - moments, no secrets
 
 
 def _killed_everywhere(intake: "_Intake", kills: int, chance: random.Random) -> Outcome:
@@ -57,10 +57,10 @@ def _killed_everywhere(intake: "_Intake", kills: int, chance: random.Random) -> 
     return intake.outcome({"dead_letters_redriven": redriven})
 
 
-def after_the_submit(arena: Arena, kills: int) -> Outcome:
+def after_the_submit(grid: FaultyGrid, kills: int) -> Outcome:
     """E1: kill the intake right after Batch has accepted the array, before the intake can record it."""
-    with arena.short_lived_intake(_LIFE_SECONDS):
-        intake = _Intake(arena=arena)
+    with grid.short_lived_intake(_LIFE_SECONDS):
+        intake = _Intake(grid=grid)
         intake.killed_at(CallFault(effect="kill_after", action="SubmitJob", times=kills), manifests=kills)
         return intake.outcome({})
 
@@ -74,38 +74,38 @@ class _Intake:
     """The deployed intake, the manifests uploaded for it, and the kills of its processes.
 
     Attributes:
-        arena: The grid.
+        grid: The grid.
         function: The function's name.
         uploaded: Ids of the submissions expected from the manifests.
         struck: The kills, each as the call that it preceded or followed.
         dead: The events in the dead-letter queue, by submission.
     """
 
-    arena: Arena
+    grid: FaultyGrid
     function: str = ""
     uploaded: list[str] = field(default_factory=list)
     struck: list[str] = field(default_factory=list)
     dead: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.function = self.arena.output("IntakeFunction")
+        self.function = self.grid.output("IntakeFunction")
 
     def killed_at(self, *faults: CallFault, manifests: int = 1) -> None:
         """Upload manifests while faults strike the intake, and wait until each is reported or a dead letter."""
         own = tuple(fault.model_copy(update={"caller": f"lambda/{self.function}"}) for fault in faults)
-        self.arena.plan(stub_seconds=0.5, calls=own)
-        self.uploaded += [self.arena.upload(1) for _ in range(manifests)]
+        self.grid.plan(stub_seconds=0.5, calls=own)
+        self.uploaded += [self.grid.upload(1) for _ in range(manifests)]
         self._wait()
-        self.struck += kills_of(self.arena)
+        self.struck += kills_of(self.grid)
 
     def calls(self) -> int:
         """Return the number of calls that the intake makes for one manifest."""
         self.killed_at(CallFault(effect="delay"))
-        return len(self.arena.cloud.faults.struck_calls())
+        return len(self.grid.cloud.faults.struck_calls())
 
     def redriven(self) -> int:
         """Redrive all dead letters, as an operator does, until none is left; return how many were redriven."""
-        self.arena.plan(stub_seconds=0.5)
+        self.grid.plan(stub_seconds=0.5)
         redriven, rounds = len(self.dead), 0
         while self.dead:
             rounds += 1
@@ -119,19 +119,19 @@ class _Intake:
 
     def outcome(self, facts: dict[str, Any]) -> Outcome:
         """Wait until every submission has ended, and return the outcome."""
-        submissions = [self.arena.submitted(submission) for submission in self.uploaded]
-        settled(self.arena, submissions)
-        until(lambda: not self.arena.children_left(), "no array has a child left")
+        submissions = [self.grid.submitted(submission) for submission in self.uploaded]
+        settled(self.grid, submissions)
+        until(lambda: not self.grid.children_left(), "no array has a child left")
         return Outcome(
             volume=f"{len(self.struck)} kills, {len(self.uploaded)} manifests",
             struck=len(self.struck),
             violations=[
-                *self.arena.audit(*self.uploaded),
-                *otherwise_ended(self.arena, submissions, {"Completed"}),
+                *self.grid.audit(*self.uploaded),
+                *otherwise_ended(self.grid, submissions, {"Completed"}),
             ],
             facts={
                 "kills_by_call": dict(Counter(self.struck)),
-                "states": states(self.arena, submissions),
+                "states": states(self.grid, submissions),
                 **facts,
             },
         )
@@ -148,15 +148,15 @@ class _Intake:
         return all(submission in self.dead or self._is_reported(submission) for submission in self.uploaded)
 
     def _is_reported(self, submission: str) -> bool:
-        head = self.arena.plane.ledger.submission(submission)
+        head = self.grid.plane.ledger.submission(submission)
         if not head or head["state"] != "Submitted":
             return False
         report = S3Uri.parse(head["manifest"] + names.REPORT_SUFFIX)
-        return self.arena.plane.storage.read_if_exists(report) is not None
+        return self.grid.plane.storage.read_if_exists(report) is not None
 
     def _collect(self) -> None:
         """Move the messages of the dead-letter queue into `dead`."""
-        sqs, queue = client("sqs", "us-east-1"), self.arena.output("IntakeDeadLetterQueue")
+        sqs, queue = client("sqs", "us-east-1"), self.grid.output("IntakeDeadLetterQueue")
         while found := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
             for message in found:
                 event = json.loads(message["Body"])["requestPayload"]

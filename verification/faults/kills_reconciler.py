@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
-from verification.faults.faulty_grid import Arena, until
+from verification.faults.faulty_grid import FaultyGrid, until
 from verification.faults.kills import KILLS, kills_of, states
-from verification.faults.lost_children import EVENTS_LOST, LostWorld
+from verification.faults.lost_children import EVENTS_LOST, LostChildren
 from verification.faults.table import Outcome
 
 _WRITES = (
@@ -26,17 +26,17 @@ _FEW = 10
 """Volume of a quick run: it kills only at writes, and does not lose the intake, which takes three Lambda attempts."""
 
 
-def of_reconciler(arena: Arena, kills: int) -> Outcome:
+def of_reconciler(grid: FaultyGrid, kills: int) -> Outcome:
     """E1: lose children, events and the intake, and kill each sweep at its call `k` until one completes.
 
     Args:
-        arena: The grid.
+        grid: The grid.
         kills: Number of sweeps to kill, in as many lost worlds as that requires.
     """
-    sweeps = _Sweeps(arena)
+    sweeps = _Sweeps(grid)
     ids, violations, worlds = list[str](), list[Violation](), 0
     while len(sweeps.struck) < kills:
-        world = LostWorld(arena, worlds, intake_lost=kills > _FEW)
+        world = LostChildren(grid, worlds, intake_lost=kills > _FEW)
         sweeps.killed(kills - len(sweeps.struck))
         until(lambda: sweeps.run() and world.at_rest(), "sweeps have closed all lost lines")  # noqa: B023
         violations += world.wrong()
@@ -45,10 +45,10 @@ def of_reconciler(arena: Arena, kills: int) -> Outcome:
     return Outcome(
         volume=f"{len(sweeps.struck)} kills in {worlds} lost worlds",
         struck=len(sweeps.struck),
-        violations=[*arena.audit(*ids), *violations],
+        violations=[*grid.audit(*ids), *violations],
         facts={
             "kills_by_call": dict(Counter(sweeps.struck)),
-            "states": states(arena, [arena.submitted(one) for one in ids]),
+            "states": states(grid, [grid.submitted(one) for one in ids]),
         },
     )
 
@@ -56,12 +56,12 @@ def of_reconciler(arena: Arena, kills: int) -> Outcome:
 class _Sweeps:
     """Sweeps of the deployed function, and their kills, each as the call that it preceded or followed."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, grid: FaultyGrid) -> None:
         self.struck: list[str] = []
-        self._arena = arena
-        self._function = arena.output("ReconcileFunction")
+        self._grid = grid
+        self._function = grid.output("ReconcileFunction")
         self._longest = 0
-        self._chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+        self._chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets
 
     def killed(self, most: int) -> None:
         """Kill up to this many sweeps, or one per kill point if there are fewer."""
@@ -69,15 +69,15 @@ class _Sweeps:
             if most <= 0:
                 break
             own = fault.model_copy(update={"caller": f"lambda/{self._function}", "times": 1})
-            self._arena.plan(stub_seconds=2.0, events=EVENTS_LOST, calls=(own,))
+            self._grid.plan(stub_seconds=2.0, events=EVENTS_LOST, calls=(own,))
             went_through = self.run()
-            struck = kills_of(self._arena)
+            struck = kills_of(self._grid)
             self.struck += struck
             most -= len(struck)
             if went_through and fault.nth:  # this sweep has fewer than `nth` calls, and little work is left
                 break
             self._longest = max(self._longest, fault.nth)
-        self._arena.plan(stub_seconds=2.0, events=EVENTS_LOST)
+        self._grid.plan(stub_seconds=2.0, events=EVENTS_LOST)
 
     def run(self) -> bool:
         """Run one sweep without a grace period; return True if it succeeded."""

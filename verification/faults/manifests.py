@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from traingrid.audit.violation import Violation
 from verification.faults import generated_manifests
 from verification.faults.agreement import disagreements
-from verification.faults.faulty_grid import REGIONS, Arena, data_folder, settled
+from verification.faults.faulty_grid import REGIONS, FaultyGrid, data_folder, settled
 from verification.faults.manifest_trial import Trial
 from verification.faults.memory_growth import MemoryGrowth
 from verification.faults.table import Outcome
@@ -29,42 +29,42 @@ _AT_ONCE = 1000
 """Number of manifests that hypothesis generates per run: it remembers all of them to avoid duplicates."""
 
 
-def truncated(arena: Arena, cuts: int, deployed: int) -> Outcome:
+def truncated(grid: FaultyGrid, cuts: int, deployed: int) -> Outcome:
     """E10: truncate a valid manifest of each form at `cuts` places, with and without a leading `# jobs: n`.
 
     A truncated manifest must be rejected, or contain whole lines and at most one shortened line. With the job count
     it must always be rejected.
 
     Args:
-        arena: The grid.
+        grid: The grid.
         cuts: Number of places to truncate at.
         deployed: Number of accepted and of rejected manifests that are also uploaded to the deployed intake.
     """
-    trial = Trial(deployment=arena.plane.deployment, chance=_chance(arena), keep=deployed)
+    trial = Trial(deployment=grid.plane.deployment, chance=_chance(grid), keep=deployed)
     with MemoryGrowth() as memory:
         for form in generated_manifests.FORMS:
             whole = _good(form)
             promising = f"# jobs: {_GOOD_LINES}\n".encode() + whole
             _cut(trial, whole, cuts, promises=False)
             _cut(trial, promising, cuts, promises=True)
-    return _outcome(arena, trial, memory, f"{trial.outcomes.total()} truncations")
+    return _outcome(grid, trial, memory, f"{trial.outcomes.total()} truncations")
 
 
-def made_up(arena: Arena, manifests: int, deployed: int) -> Outcome:
+def made_up(grid: FaultyGrid, manifests: int, deployed: int) -> Outcome:
     """E10: parse manifests that hypothesis generates, a third of them damaged (see
     `verification.faults.generated_manifests`).
 
     Args:
-        arena: The grid.
+        grid: The grid.
         manifests: Number of manifests.
         deployed: See `truncated`.
     """
-    trial = Trial(deployment=arena.plane.deployment, chance=_chance(arena), keep=deployed)
+    trial = Trial(deployment=grid.plane.deployment, chance=_chance(grid), keep=deployed)
     buckets = {region: data_folder(region).split("/")[2] for region in REGIONS}
     with MemoryGrowth() as memory:
         for start in range(0, manifests, _AT_ONCE):
-            _make_up(trial, buckets, min(_AT_ONCE, manifests - start), arena.seed + start)
-    return _outcome(arena, trial, memory, f"{trial.outcomes.total()} manifests")
+            _make_up(trial, buckets, min(_AT_ONCE, manifests - start), grid.seed + start)
+    return _outcome(grid, trial, memory, f"{trial.outcomes.total()} manifests")
 
 
 def _make_up(trial: Trial, buckets: Mapping[str, str], manifests: int, number: int) -> None:
@@ -88,8 +88,8 @@ def _make_up(trial: Trial, buckets: Mapping[str, str], manifests: int, number: i
     try_one()
 
 
-def _chance(arena: Arena) -> random.Random:
-    return random.Random(arena.seed)  # noqa: S311 - a sample, no secrets
+def _chance(grid: FaultyGrid) -> random.Random:
+    return random.Random(grid.seed)  # noqa: S311 - a sample, no secrets
 
 
 def _good(form: generated_manifests.Form) -> bytes:
@@ -126,12 +126,12 @@ def _are_first(lines: list[Line], complete: list[Line]) -> bool:
     return lines[:before] == complete[:before] and lines[before].region == last.region and shorter
 
 
-def _outcome(arena: Arena, trial: Trial, memory: MemoryGrowth, volume: str) -> Outcome:
+def _outcome(grid: FaultyGrid, trial: Trial, memory: MemoryGrowth, volume: str) -> Outcome:
     if memory.mib > MEMORY_MIB:
         trial.blame(b"", f"and all before it make the process grow by {memory.mib:.0f} MiB")
     return Outcome(
         volume=volume,
-        violations=[*trial.wrong, *_by_the_deployed_intake(arena, trial)],
+        violations=[*trial.wrong, *_by_the_deployed_intake(grid, trial)],
         facts={
             **trial.outcomes,
             "slowest_seconds": round(trial.slowest, 3),
@@ -141,25 +141,25 @@ def _outcome(arena: Arena, trial: Trial, memory: MemoryGrowth, volume: str) -> O
     )
 
 
-def _by_the_deployed_intake(arena: Arena, trial: Trial) -> list[Violation]:
+def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
     """Upload the sampled manifests: a rejected one must only create a report, an accepted one must run its jobs."""
-    arena.plan()
-    arena.quiet()
-    before = len(arena.cloud.record.entries())
-    rejected = [arena.put(content) for content in trial.rejected]
-    states = [arena.report(source)["state"] for source in rejected]
+    grid.plan()
+    grid.quiet()
+    before = len(grid.cloud.record.entries())
+    rejected = [grid.put(content) for content in trial.rejected]
+    states = [grid.report(source)["state"] for source in rejected]
     wrong = [f"a manifest should be rejected, but is {state}" for state in states if state != "rejected"]
-    arena.quiet()
+    grid.quiet()
     ours = {source.uri.key for source in rejected} | {source.report.key for source in rejected}
     wrong += [
         f"rejected manifests were uploaded, and {call['service']}:{call['action']} was called"
-        for call in arena.cloud.record.entries(after=before)
+        for call in grid.cloud.record.entries(after=before)
         if not (call["action"] == "PutObject" and call["parameters"].get("Key") in ours)
     ]
-    accepted = [arena.put(content) for content in trial.accepted]
-    told = [arena.report(source) for source in accepted]
+    accepted = [grid.put(content) for content in trial.accepted]
+    told = [grid.report(source) for source in accepted]
     ids = [said["submission"] for said in told if said["state"] == "submitted"]
     wrong += [f"a manifest should be accepted, but is rejected: {said['errors']}" for said in told if "errors" in said]
-    settled(arena, [arena.submitted(submission) for submission in ids])
+    settled(grid, [grid.submitted(submission) for submission in ids])
     found = [Violation(invariant="I7", kind="other", submission="", what=what) for what in wrong]
-    return [*found, *(arena.audit(*ids) if ids else ())]
+    return [*found, *(grid.audit(*ids) if ids else ())]

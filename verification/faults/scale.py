@@ -9,7 +9,7 @@ from localcloud.processes.process_group import groups
 from traingrid.audit.violation import Violation
 from traingrid.submission.files import submission_id
 from verification.deployed_grid import patience
-from verification.faults.faulty_grid import Arena, Submission, settled, until
+from verification.faults.faulty_grid import FaultyGrid, Submission, settled, until
 from verification.faults.table import Outcome
 
 INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0
@@ -19,32 +19,32 @@ design. The time is measured from the upload to the report, and includes the eve
 _CHILDREN_AT_ONCE = 64
 
 
-def of_lines(arena: Arena, lines: int) -> Outcome:
+def of_lines(grid: FaultyGrid, lines: int) -> Outcome:
     """E11: submit one manifest of this many lines and wait until all have ended, each by its own child."""
-    arena.plan()
-    with arena.children_at_once(_CHILDREN_AT_ONCE):
-        return _brought_to_their_end(arena, lines)
+    grid.plan()
+    with grid.children_at_once(_CHILDREN_AT_ONCE):
+        return _brought_to_their_end(grid, lines)
 
 
-def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
+def cancelled(grid: FaultyGrid, lines: int, begun: int) -> Outcome:
     """E11: submit this many lines, and cancel all of them with the real command once some train.
 
     Args:
-        arena: The grid.
+        grid: The grid.
         lines: Number of lines, in several arrays.
         begun: Number of lines with a training job before the cancel; no child has opened the others.
     """
-    arena.plan(stub_seconds=20.0)
-    submission, intake, violations = _submitted(arena, lines)
-    with arena.children_at_once(_CHILDREN_AT_ONCE), arena.unscheduled():
-        until(lambda: _created(arena, submission) >= begun, f"{begun} lines have a training job", patience(begun))
+    grid.plan(stub_seconds=20.0)
+    submission, intake, violations = _submitted(grid, lines)
+    with grid.children_at_once(_CHILDREN_AT_ONCE), grid.unscheduled():
+        until(lambda: _created(grid, submission) >= begun, f"{begun} lines have a training job", patience(begun))
         started = time.monotonic()
-        command = arena.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
+        command = grid.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
         code = command.wait()
         said = time.monotonic()
-        settled(arena, [submission], sweeps=2)
+        settled(grid, [submission], sweeps=2)
     closed = time.monotonic()
-    violations += arena.audit(submission.id)
+    violations += grid.audit(submission.id)
     if code:
         violations.append(_violation(f"`traingrid cancel` exited with {code}"))
     return Outcome(
@@ -52,27 +52,27 @@ def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
         violations=violations,
         facts={
             **intake,
-            "training_jobs": _created(arena, submission),
+            "training_jobs": _created(grid, submission),
             "command_seconds": round(said - started, 1),
             "seconds_until_two_sweeps_were_done": round(closed - said, 1),
             "audit_seconds": round(time.monotonic() - closed, 1),
-            "states": dict(Counter(arena.states(submission.id).values())),
+            "states": dict(Counter(grid.states(submission.id).values())),
         },
     )
 
 
-def _created(arena: Arena, submission: Submission) -> int:
-    calls = arena.cloud.record.entries("sagemaker", "CreateTrainingJob")
+def _created(grid: FaultyGrid, submission: Submission) -> int:
+    calls = grid.cloud.record.entries("sagemaker", "CreateTrainingJob")
     return sum(f"-{submission.id}-" in call["parameters"]["TrainingJobName"] for call in calls)
 
 
-def _brought_to_their_end(arena: Arena, lines: int) -> Outcome:
-    submission, intake, violations = _submitted(arena, lines)
+def _brought_to_their_end(grid: FaultyGrid, lines: int) -> Outcome:
+    submission, intake, violations = _submitted(grid, lines)
     started = time.monotonic()
-    settled(arena, [submission])
+    settled(grid, [submission])
     seconds = time.monotonic() - started
     audited = time.monotonic()
-    violations += arena.audit(submission.id)
+    violations += grid.audit(submission.id)
     return Outcome(
         volume=f"{lines} lines in {len(submission.batch_jobs)} arrays",
         violations=violations,
@@ -80,28 +80,28 @@ def _brought_to_their_end(arena: Arena, lines: int) -> Outcome:
             **intake,
             "lines_per_second": round(lines / seconds, 1),
             "audit_seconds": round(time.monotonic() - audited, 1),
-            "states": dict(Counter(arena.states(submission.id).values())),
+            "states": dict(Counter(grid.states(submission.id).values())),
         },
     )
 
 
-def _submitted(arena: Arena, lines: int) -> tuple[Submission, dict[str, Any], list[Violation]]:
+def _submitted(grid: FaultyGrid, lines: int) -> tuple[Submission, dict[str, Any], list[Violation]]:
     """Submit this many lines; return the submission, the intake's time and memory, and violations of its limits."""
-    content, started = arena.manifest(lines).encode(), time.monotonic()
-    source = arena.put(content)
-    report = arena.report(source)
+    content, started = grid.manifest(lines).encode(), time.monotonic()
+    source = grid.put(content)
+    report = grid.report(source)
     seconds = time.monotonic() - started
-    peak = max(map(peak_memory_mib, _intakes(arena)), default=0.0)
+    peak = max(map(peak_memory_mib, _intakes(grid)), default=0.0)
     violations = _too_much(seconds, peak)
     if report["jobs"] != lines:
         violations.append(_violation(f"{lines} lines were submitted, but the report counts {report['jobs']} jobs"))
     facts = {"manifest_bytes": len(content), "intake_seconds": round(seconds, 2), "intake_peak_mib": round(peak, 1)}
-    return arena.submitted(submission_id(str(source.uri), source.version)), facts, violations
+    return grid.submitted(submission_id(str(source.uri), source.version)), facts, violations
 
 
-def _intakes(arena: Arena) -> list[int]:
+def _intakes(grid: FaultyGrid) -> list[int]:
     """Return the process ids of the intake function, whose processes stay for a while after an event."""
-    return [group.pid for group in groups(f"lambda/{arena.output('IntakeFunction')}")]
+    return [group.pid for group in groups(f"lambda/{grid.output('IntakeFunction')}")]
 
 
 def _too_much(seconds: float, peak: float) -> list[Violation]:

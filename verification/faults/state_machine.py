@@ -25,7 +25,7 @@ from traingrid.audit.violation import Violation
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.submission.intake import ManifestVersion
-from verification.faults.faulty_grid import Arena
+from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.table import Outcome
 from verification.model.grid import REGIONS, ModelGrid
 
@@ -276,14 +276,14 @@ def played(examples: int, steps: int, number: int, *, shortest: bool = True) -> 
     )
 
 
-def state_machine(arena: Arena, examples: int, steps: int) -> Outcome:
+def state_machine(grid: FaultyGrid, examples: int, steps: int) -> Outcome:
     """E4: run examples of `steps` steps in batches, for at most `SECONDS`; the volume counts the completed ones."""
     started, done, violations = time.monotonic(), 0, list[Violation]()
     GridMachine.seen.clear()
     while done < examples and time.monotonic() - started < SECONDS:
         now = min(EXAMPLES_AT_ONCE, examples - done)
         try:
-            played(now, steps, arena.seed * examples + done)
+            played(now, steps, grid.seed * examples + done)
         except AssertionError as error:
             notes = "; ".join([str(error), *getattr(error, "__notes__", ())])
             violations.append(Violation(invariant="E4", kind="other", submission="", what=notes[:2000]))

@@ -10,7 +10,7 @@ from traingrid.job.channels import by_rank
 from traingrid.job.job import Job, in_region
 
 
-def put_up(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
+def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
     """Create the data and images of jobs in localcloud, in every Region that they may train in.
 
     Skips an image whose name is not valid in ECR: its job fails here as it does in AWS.

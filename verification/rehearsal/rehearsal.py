@@ -25,10 +25,10 @@ from traingrid.manifest.line import Line
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.manifest.plan import NO_SUBMISSION
 from traingrid.submission.files import jobs_of_lines
-from verification.deployed_grid import BATCH_ENDED, Stage, deployed, patience
+from verification.deployed_grid import BATCH_ENDED, DeployedGrid, deployed, patience
 from verification.rehearsal.account import account_of
 from verification.rehearsal.fault_plan import Struck, plan_of, struck
-from verification.rehearsal.placeholders import put_up
+from verification.rehearsal.placeholders import create_placeholders
 
 SWEEPS = 2
 """Number of sweeps in which the reconciler must finish its work (`traingrid.audit.snapshot.SETTLED_SECONDS`)."""
@@ -118,11 +118,11 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
         )
         say(f"deploying grid {script.grid.name} to {len(script.grid.regions)} Regions with the CDK CLI")
         try:
-            with deployed(script.grid_file, settings) as stage:
+            with deployed(script.grid_file, settings) as grid:
                 say("creating the data and images that the manifest names")
-                deployment = stage.plane.deployment
-                put_up(jobs_of_lines(script.lines, deployment, NO_SUBMISSION), deployment.account_of)
-                return _Run(stage=stage, script=script, say=say).through(seed)
+                deployment = grid.plane.deployment
+                create_placeholders(jobs_of_lines(script.lines, deployment, NO_SUBMISSION), deployment.account_of)
+                return _Run(grid=grid, script=script, say=say).through(seed)
         except TraingridError as error:
             if work in error.next_step:  # the log is deleted with the folder
                 error.next_step = "To keep the whole log, deploy to a local AWS as the README describes."
@@ -131,18 +131,18 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
 
 @dataclass(kw_only=True)
 class _Run:
-    stage: Stage
+    grid: DeployedGrid
     script: Script
     say: Callable[[str], None]
     sweeps: list[Mapping[str, Any]] = field(default_factory=list)
 
     def through(self, seed: int) -> Rehearsal:
         """Submit the manifest, watch it, sweep and audit."""
-        cloud = self.stage.cloud
-        with self.stage.short_lived_intake(_INTAKE_SECONDS + len(self.script.jobs) // _LINES_PER_SECOND):
+        cloud = self.grid.cloud
+        with self.grid.short_lived_intake(_INTAKE_SECONDS + len(self.script.jobs) // _LINES_PER_SECOND):
             cloud.faults.set(plan_of(self.script.jobs, seed))
             self.say("submitting the manifest")
-            report = submitted(self.script.manifest, self.stage.plane.deployment)
+            report = submitted(self.script.manifest, self.grid.plane.deployment)
         late: list[Violation] = []
         try:
             self._watch([array["batch_job"] for array in report["arrays"]])
@@ -151,7 +151,7 @@ class _Run:
             late.append(Violation(invariant="I1", kind="lost", submission=report["submission"], what=str(error)))
         self.say("auditing")
         calls = cloud.record.entries()
-        world = read_world(self.stage.plane.deployment, details=True, at_rest=True, calls=calls)
+        world = read_world(self.grid.plane.deployment, details=True, at_rest=True, calls=calls)
         violations = [*late, *_submitted_twice(world), *audit(world)]
         return Rehearsal(
             struck=struck(cloud.faults, len(world.training_jobs)),
@@ -166,21 +166,21 @@ class _Run:
         lines = len(self.script.jobs)
         deadline = time.monotonic() + patience(lines)
         while (ended := sum(map(self._ended, batch_jobs))) < lines and time.monotonic() < deadline:
-            mishaps = sum(self.stage.cloud.faults.struck().values())
-            self.say(f"{ended:,} of {lines:,} lines have ended, {mishaps:,} faults so far")
+            faults = sum(self.grid.cloud.faults.struck().values())
+            self.say(f"{ended:,} of {lines:,} lines have ended, {faults:,} faults so far")
             time.sleep(1.0)
-        self.stage.at_rest(*batch_jobs)
+        self.grid.at_rest(*batch_jobs)
 
     def _ended(self, batch_job: str) -> int:
         """Return the number of children of a Batch job that have ended."""
-        described = self.stage.plane.batch.describe(batch_job) or {}
+        described = self.grid.plane.batch.describe(batch_job) or {}
         tally = described.get("arrayProperties", {}).get("statusSummary", {described.get("status"): 1})
         return sum(tally.get(status, 0) for status in BATCH_ENDED)
 
     def _sweep(self) -> None:
         """Invoke the deployed reconciler without a grace period, and again if it has changed anything."""
         functions = client("lambda", self.script.grid.home)
-        name, asked = self.stage.output("ReconcileFunction"), json.dumps({"grace_seconds": 0}).encode()
+        name, asked = self.grid.output("ReconcileFunction"), json.dumps({"grace_seconds": 0}).encode()
         for _ in range(_SWEEPS_TRIED):
             if len(self.sweeps) == SWEEPS or (self.sweeps and not any(self.sweeps[-1].values())):
                 return
@@ -189,7 +189,7 @@ class _Run:
             swept = json.loads(reply["Payload"].read())
             if "FunctionError" not in reply:  # after an error, the next scheduled sweep does all of the work
                 self.sweeps.append(swept)
-            self.stage.at_rest()
+            self.grid.at_rest()
 
 
 def _submitted_twice(world: World) -> list[Violation]:

@@ -29,7 +29,7 @@ def asked_table(jobs: Sequence[Job]) -> Table:
     return table
 
 
-def mishaps_table(struck: Sequence[Struck]) -> Table:
+def faults_table(struck: Sequence[Struck]) -> Table:
     """Return the faults that struck, and how often."""
     table = _table("fault", "times", "where")
     for each in struck:

@@ -2,11 +2,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from verification.faults.faulty_grid import Arena, arena
+from verification.faults.faulty_grid import FaultyGrid, faulty_grid
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyGrid]:
     """Deploy a grid with forked children, shared by all experiments of a module."""
-    with arena(tmp_path_factory.mktemp("faults"), seed=1) as deployed:
+    with faulty_grid(tmp_path_factory.mktemp("faults"), seed=1) as deployed:
         yield deployed

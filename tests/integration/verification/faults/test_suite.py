@@ -18,10 +18,10 @@ from verification.faults import (
     races,
     scale,
 )
-from verification.faults.faulty_grid import Arena
+from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.table import Outcome, measured, table
 
-Experiment = Callable[[Arena], Outcome]
+Experiment = Callable[[FaultyGrid], Outcome]
 
 HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
@@ -50,12 +50,12 @@ SABOTAGES: dict[str, Experiment] = {
 
 
 @pytest.mark.parametrize("what", HOLDS)
-def test_invariants_hold_when(grid: Arena, what: str) -> None:
+def test_invariants_hold_when(grid: FaultyGrid, what: str) -> None:
     assert HOLDS[what](grid).violations == []
 
 
 @pytest.mark.parametrize("safeguard", SABOTAGES)
-def test_the_suite_detects_a_missing_safeguard(grid: Arena, safeguard: str) -> None:
+def test_the_suite_detects_a_missing_safeguard(grid: FaultyGrid, safeguard: str) -> None:
     assert SABOTAGES[safeguard](grid).violations == []
     with grid.sabotaged(safeguard):
         assert SABOTAGES[safeguard](grid).violations

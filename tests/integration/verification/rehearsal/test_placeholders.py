@@ -8,7 +8,7 @@ from tests.integration.stacks.templates import a_grid
 from traingrid.grid.deployment import Deployment
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
-from verification.rehearsal.placeholders import put_up
+from verification.rehearsal.placeholders import create_placeholders
 
 HOME, OTHER = "123456789012", "210987654321"
 
@@ -19,7 +19,7 @@ def test_data_and_images_are_in_the_account_of_their_region() -> None:
     deployment = Deployment(grid=grid, account=HOME, table="", manifest_bucket="")
     lines = parse([b"us-east-1,s3://campaigns-iad/one\neu-west-1,s3://campaigns-dub/one\n"], deployment)
     with mock_aws():
-        put_up(jobs_of_lines(lines, deployment, "0123abcd"), deployment.account_of)
+        create_placeholders(jobs_of_lines(lines, deployment, "0123abcd"), deployment.account_of)
         for account, region, bucket in ((HOME, "us-east-1", "campaigns-iad"), (OTHER, "eu-west-1", "campaigns-dub")):
             assert list(s3_backends[account]["aws"].buckets) == [bucket]
             assert list(ecr_backends[account][region].repositories) == ["traingrid/training"]

@@ -127,10 +127,10 @@ def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the attach safeguard, a retried child fails the line whose training job it has created before."""
-    careless = partial(
+    without_attach = partial(
         deployed_grid.deployed, first="tests.integration.verification.rehearsal.without_attaching:without_attaching"
     )
-    monkeypatch.setattr(rehearsal, "deployed", careless)
+    monkeypatch.setattr(rehearsal, "deployed", without_attach)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed = CallFault(effect="kill_after", action="CreateTrainingJob", caller="batch/*/1")
     unheard = EventFault(source="aws.sagemaker", drop=1.0)
