@@ -53,7 +53,7 @@ PARTS = {
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "log_streams", "dynamodb", "s3"),
-        *("ecr", "lambda_", "events", "batch", "sagemaker", "cloudformation", "checkout", "codebuild", "server"),
+        *("ecr", "checkout", "lambda_", "events", "batch", "sagemaker", "cloudformation", "codebuild", "server"),
     ),
     "verification": ("model", "deployed_grid", "rehearsal", "faults"),
 }
