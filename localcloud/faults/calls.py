@@ -8,7 +8,8 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from localcloud.faults.plan import CallFault, CallPlace, Faults
+from localcloud.faults.faults import CallPlace, Faults
+from localcloud.faults.plan import CallFault
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import StartResponse, WsgiApp, buffered

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from localcloud.faults.plan import Faults
+from localcloud.faults.faults import Faults
 
 
 class FaultyWay:

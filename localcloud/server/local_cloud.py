@@ -21,7 +21,7 @@ from localcloud.credentials.account import account
 from localcloud.credentials.secret import RANDOM_SECRET, issued
 from localcloud.events.router import Router
 from localcloud.faults.calls import FaultyCalls
-from localcloud.faults.plan import Faults
+from localcloud.faults.faults import Faults
 from localcloud.iam.enforcement import Enforcer
 from localcloud.lambda_.functions import Functions
 from localcloud.limits.account_limits import AccountLimits
@@ -39,7 +39,7 @@ _ONE_PER_PROCESS = threading.Lock()
 FEATURES = (
     "localcloud.wire.callers",
     "localcloud.credentials.session_tokens",
-    "localcloud.faults.plan",
+    "localcloud.faults.faults",
     "localcloud.dynamodb",
     "localcloud.cloudformation",
     "localcloud.s3.bucket_policies",

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud.faults.plan import CallFault, Capacity, Effect, EventFault, Faults, Lag, Plan, Quota, Stub
+from localcloud.faults.faults import Faults
+from localcloud.faults.plan import CallFault, Capacity, Effect, EventFault, Lag, Plan, Quota, Stub
 from traingrid.job.job import Job
 from traingrid.submission.files import MAX_ARRAY
 

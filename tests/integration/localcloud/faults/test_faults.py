@@ -14,7 +14,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, HTTPClientError
 
 from localcloud.faults.events import FaultyWay
-from localcloud.faults.plan import CallFault, CallPlace, Capacity, EventFault, Faults, Lag, Plan, Quota, Stub
+from localcloud.faults.faults import CallPlace, Faults
+from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Plan, Quota, Stub
 from localcloud.processes.process_group import ProcessGroup, group_of
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.page_client import ask
