@@ -16,7 +16,7 @@ from typing import Any
 import boto3
 
 from localcloud.checkout.deploy import deploy
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.server.local_cloud import LocalCloud

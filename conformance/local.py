@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 
 from conformance.aws import Place
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings

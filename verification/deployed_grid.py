@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from localcloud.checkout.deploy import deploy
 from localcloud.checkout.fork_client import ForkClient
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names

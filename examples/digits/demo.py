@@ -23,7 +23,7 @@ from typing import TypedDict, TypeVar
 from rich.table import Table
 
 from localcloud.checkout.deploy import deploy
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.server.lifecycle import runs
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 import boto3
 
 from localcloud.checkout.images import push_images
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid

@@ -14,7 +14,7 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from localcloud.credentials import isolation
+from localcloud.credentials import access_keys
 from localcloud.iam.encryption_keys import key_policy_lets
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.named_resources import Asked
@@ -48,7 +48,7 @@ class Enforcer:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Refuse or forward a request."""
         signature = signature_of(environ)
-        principal = isolation.principal_of(signature.access_key) if signature else None
+        principal = access_keys.principal_of(signature.access_key) if signature else None
         if signature is None or principal is None or principal.endswith(".amazonaws.com"):
             return self._application(environ, start_response)
         documents = _policies(principal)
@@ -92,7 +92,7 @@ def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]
     call = read_call(signature.service, request, whole_texts=True)
     if call is None:
         return [Permission(f"{signature.service}:?", "*", {})]
-    account = isolation.account_of(signature.access_key)
+    account = access_keys.account_of(signature.access_key)
     return required_permissions(Asked(signature.service, call.action, call.parameters, signature.region, account))
 
 

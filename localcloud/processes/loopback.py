@@ -1,6 +1,9 @@
 """Confines a process to this machine. Standard library only: a Lambda function's process loads this file by path."""
 
 import ipaddress
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _TARGET_OF = {
@@ -44,3 +47,29 @@ def is_local(host: object) -> bool:
         return ipaddress.ip_address(name.split("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+_guards = 0
+_hooked = False
+
+
+@contextmanager
+def loopback_only() -> Iterator[None]:
+    """Refuse every connection of this process to another machine while the block runs.
+
+    An audit hook cannot be removed (PEP 578), so it is added once and checks a counter.
+    """
+    global _guards, _hooked  # noqa: PLW0603 - the hook belongs to the process, not to one server
+    if not _hooked:
+        sys.addaudithook(_hook)
+        _hooked = True
+    _guards += 1
+    try:
+        yield
+    finally:
+        _guards -= 1
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _guards:
+        refuse_other_machines(event, arguments)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.server.page_client import ask
 from localcloud.server.state_file import Running, holder_of, read_state, remove_state
 from traingrid.errors import TraingridError

@@ -16,7 +16,7 @@ from moto.moto_server import werkzeug_app
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from localcloud.credentials import isolation
+from localcloud.credentials import environments
 from localcloud.credentials.account import account
 from localcloud.credentials.secret import RANDOM_SECRET, issued
 from localcloud.events.router import Router
@@ -26,6 +26,7 @@ from localcloud.iam.enforcement import Enforcer
 from localcloud.lambda_.functions import Functions
 from localcloud.limits.account_limits import AccountLimits
 from localcloud.limits.throttle import Throttle, TokenBuckets
+from localcloud.processes.loopback import loopback_only
 from localcloud.processes.process_group import Spawn, group_of
 from localcloud.processes.program import Program
 from localcloud.server.request_filter import Page, RequestFilter
@@ -137,8 +138,8 @@ class LocalCloud:
         (self.data_dir / "home").mkdir(parents=True, exist_ok=True)
         self._resources.enter_context(locked(self.data_dir))
         self._resources.enter_context(issued(self.secret))
-        self._resources.enter_context(isolation.closed_environment(self.settings.account))
-        self._resources.enter_context(isolation.loopback_only())
+        self._resources.enter_context(environments.closed_environment(self.settings.account))
+        self._resources.enter_context(loopback_only())
         moto_api_backends["global"].reset()
         self.limits = AccountLimits(self.settings.account_profile)
         werkzeug_app.DISABLE_GLOBAL_CORS = True  # otherwise moto would let every web page read its responses
@@ -182,8 +183,8 @@ class LocalCloud:
         self._stop_callbacks.callback(callback)
 
     def environment_for(self, region: str, role_arn: str | None, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return the complete environment of a child process; see `isolation.child_environment`."""
-        return isolation.child_environment(self.endpoint_url, self.data_dir / "home", region, role_arn, extra)
+        """Return the complete environment of a child process; see `environments.child_environment`."""
+        return environments.child_environment(self.endpoint_url, self.data_dir / "home", region, role_arn, extra)
 
     def put_event(self, region: str, event: dict[str, Any], account_id: str = "") -> None:
         """Deliver an event of an AWS service to the default bus of a Region, without waiting for its targets.

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from werkzeug.wrappers import Request, Response
 
-from localcloud.credentials import isolation
+from localcloud.credentials import access_keys
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import Record, StartResponse, WsgiApp, buffered
 from localcloud.wire.refusals import XML_SERVICES, refusal
@@ -91,7 +91,7 @@ class RequestFilter:
         return answer
 
     def _page(self, path: str, environ: dict[str, Any], signature: Signature | None) -> Response:
-        if signature and not isolation.is_user(signature.access_key):
+        if signature and not access_keys.is_user(signature.access_key):
             message = f"{path} is for users of localcloud, not for roles."
             return refusal(environ, HTTPStatus.FORBIDDEN, "AccessDeniedException", message, "")
         if path == "/localcloud/status":
@@ -128,7 +128,7 @@ def _not_ours(environ: dict[str, Any], signature: Signature | None) -> Response 
     """Refuse a caller that does not know this server's secret."""
     if signature is None:
         return _unsigned(environ)
-    credentials = isolation.credentials_of(signature.access_key)
+    credentials = access_keys.credentials_of(signature.access_key)
     if credentials is None:
         return _foreign(environ, signature)
     flaw = flaw_of(environ, signature, credentials)

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from moto.core.responses import BaseResponse
 
-from localcloud.credentials import isolation
+from localcloud.credentials import access_keys
 from localcloud.wire.signature import signature_of
 
 if TYPE_CHECKING:
@@ -24,4 +24,4 @@ def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have th
 def _account(response: Any) -> str:
     query = urlsplit(str(response.uri)).query
     signed = signature_of({"HTTP_AUTHORIZATION": response.headers.get("Authorization", ""), "QUERY_STRING": query})
-    return isolation.account_of(signed.access_key if signed else "")
+    return access_keys.account_of(signed.access_key if signed else "")

@@ -18,7 +18,7 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from localcloud.credentials import isolation
+from localcloud.credentials import access_keys
 from localcloud.wire.protocols import Call, Request, abridged, read_call
 from localcloud.wire.refusals import refusal
 from localcloud.wire.signature import Signature, signature_of
@@ -155,7 +155,7 @@ class Recorder:
                     "service": signature.service,
                     "region": signature.region,
                     "access_key": signature.access_key,
-                    "principal": isolation.principal_of(signature.access_key),
+                    "principal": access_keys.principal_of(signature.access_key),
                     **_outcome(call, int(status.split()[0]), dict(headers), b"".join(chunks)),
                 }
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from localcloud.checkout.deploy import deploy, run_cdk
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import Spawn
 from localcloud.processes.program import Program
 from localcloud.server.local_cloud import LocalCloud

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 from moto.sts.models import sts_backends
 
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import GRID, two_regions
 from tests.e2e.test_two_regions import DIGITS, submit, until

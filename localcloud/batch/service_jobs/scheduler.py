@@ -18,7 +18,7 @@ from localcloud.batch.jobs import now_ms
 from localcloud.batch.service_jobs.jobs import ENDED, ServiceJob
 from localcloud.batch.service_jobs.resources import ANY_TYPE, Queue
 from localcloud.batch.waiting_jobs import weights_of
-from localcloud.credentials.isolation import BATCH_KEY
+from localcloud.credentials.access_keys import BATCH_KEY
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import Account

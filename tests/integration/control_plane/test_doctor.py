@@ -11,7 +11,7 @@ import pytest
 import yaml
 from botocore import xform_name
 
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.limits.quota import FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings

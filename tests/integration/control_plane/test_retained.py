@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names

@@ -17,7 +17,7 @@ import boto3
 import moto
 import pytest
 
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings

@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud.batch import scheduler
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.faults.plan import Plan, Stub
 from localcloud.limits import linked_roles
 from localcloud.limits.account_limits import RequestRefusedError

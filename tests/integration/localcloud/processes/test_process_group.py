@@ -9,7 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from localcloud.credentials.isolation import DUMMY_KEY
+from localcloud.credentials.access_keys import DUMMY_KEY
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings

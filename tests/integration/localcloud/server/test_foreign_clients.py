@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.credentials.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.training_side import SageMaker
 

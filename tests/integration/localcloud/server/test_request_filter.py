@@ -14,8 +14,8 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from localcloud.credentials import isolation
-from localcloud.credentials.isolation import DUMMY_KEY
+from localcloud.credentials import access_keys
+from localcloud.credentials.access_keys import DUMMY_KEY
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
 
@@ -82,7 +82,7 @@ def test_pages_of_other_origins_cannot_read_responses(cloud: LocalCloud, client:
     assert sent(cloud, preflight)[0] == 403
 
 
-@pytest.mark.parametrize("key", [DUMMY_KEY, f"{DUMMY_KEY}-210987654321", isolation.CLOUDFORMATION_KEY])
+@pytest.mark.parametrize("key", [DUMMY_KEY, f"{DUMMY_KEY}-210987654321", access_keys.CLOUDFORMATION_KEY])
 def test_a_wrong_secret_is_refused(cloud: LocalCloud, key: str) -> None:
     assert sent(cloud, identity(cloud, key=key))[0] == 200
     status, text = sent(cloud, identity(cloud, secret="localcloud", key=key))
