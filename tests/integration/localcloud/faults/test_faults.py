@@ -271,12 +271,12 @@ def test_a_quota_is_raised_after_the_planned_number_of_refusals(
 def test_a_new_job_is_invisible_at_first_but_reserves_its_name(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
-    cloud.faults.set(Plan(lags=(Lag(seconds=0.5),), stubs=(Stub(),)))
+    cloud.faults.set(Plan(lags=(Lag(seconds=1.5),), stubs=(Stub(),)))
     name, sagemaker = launch(), client("sagemaker")
     with pytest.raises(ClientError, match=r"Requested resource not found\."):
         sagemaker.describe_training_job(TrainingJobName=name)
     assert sagemaker.list_training_jobs(NameContains=name)["TrainingJobSummaries"] == []
-    time.sleep(0.5)
+    time.sleep(1.5)
     assert ended(client, name)["TrainingJobStatus"] == "Completed"
     assert len(sagemaker.list_training_jobs(NameContains=name)["TrainingJobSummaries"]) == 1
 
