@@ -11,7 +11,7 @@ PIP = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip install --quiet,$(1)/bin/pip --disab
 INSTALL = $(call PIP,$(1)) --require-hashes
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
-SOURCES := app.py batch_job bench conformance examples faults lambda localcloud rehearsal stacks tests traingrid training_container
+SOURCES := app.py batch_job bench conformance examples lambda localcloud stacks tests traingrid training_container verification
 
 .DEFAULT_GOAL := help
 
@@ -117,7 +117,7 @@ bench-training: .venv-training/.installed  ## Measure input, steps and ranks of 
 SEED ?= 1
 ACCOUNT ?= young
 faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours)
-	.venv/bin/python -m faults --seed $(SEED) --account $(ACCOUNT)
+	.venv/bin/python -m verification.faults --seed $(SEED) --account $(ACCOUNT)
 
 ##@ Set up (demo and test do this automatically)
 setup: setup-control .venv-training/.installed build/digits/.written tests/integration/policies/node_modules/.installed  ## Install everything that is missing

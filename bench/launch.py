@@ -8,8 +8,8 @@ from typing import Any
 
 from bench.machine import CHECKOUT, peak_memory_mib
 from bench.world import ACCOUNT, IDLE_TAG, Array, World
-from localcloud.checkout_images import ORCHESTRATOR
-from localcloud.isolation import user_environment
+from localcloud.checkout.images import ORCHESTRATOR
+from localcloud.credentials.environments import user_environment
 from traingrid import names
 
 ROUNDS = 7

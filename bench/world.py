@@ -15,11 +15,11 @@ from typing import Any
 
 import boto3
 
-from localcloud import images
-from localcloud.deploy import deploy
-from localcloud.images import ProcessImage
-from localcloud.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.checkout.deploy import deploy
+from localcloud.credentials.environments import user_environment
+from localcloud.ecr import process_images
+from localcloud.ecr.process_images import ProcessImage
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.grid.file import load_grid
@@ -199,7 +199,7 @@ def deployed(work: Path) -> Iterator[World]:
         world = World(cloud=cloud, grid=load_grid(file), work=work)
         idle = ProcessImage(command=("/bin/true",), working_directory="/")
         for region in world.grid.regions:
-            images.push(client("ecr", region), names.training_repository(world.grid.name), IDLE_TAG, idle)
+            process_images.push(client("ecr", region), names.training_repository(world.grid.name), IDLE_TAG, idle)
         world.put_data()
         yield world
 

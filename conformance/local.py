@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import boto3
 
 from conformance.aws import Place
-from localcloud import images
-from localcloud.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.credentials.environments import user_environment
+from localcloud.ecr import process_images
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,5 +58,5 @@ def local_place(folder: Path) -> Iterator[Place]:
 def _this_python(ecr: Any, repository: str, tag: str) -> None:
     """Push an image that contains this machine's Python; a container in localcloud is a process."""
     folder = str(Path(sys.executable).parent)
-    image = images.ProcessImage(command=(), environment={"PATH": f"{folder}:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"})
-    images.push(ecr, repository, tag, image)
+    variables = {"PATH": f"{folder}:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}
+    process_images.push(ecr, repository, tag, process_images.ProcessImage(command=(), environment=variables))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.server.state_file import FolderInUseError, holder_of, read_state
 from localcloud.settings import Settings
-from localcloud.state_file import FolderInUseError, holder_of, read_state
 
 
 def main(arguments: list[str] | None = None) -> int:

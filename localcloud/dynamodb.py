@@ -19,7 +19,7 @@ from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 _ONE_AT_A_TIME = threading.RLock()
 _call_action = DynamoHandler.call_action

@@ -27,7 +27,7 @@ class Settings:
         training_hosts: Maximum number of concurrent hosts of training jobs; others wait in Pending. 0 derives it from
             the machine's cores and memory. Stubs of training jobs use no hosts.
         keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, for inspection.
-        faults: An initial fault plan in JSON (see `localcloud.faults`); empty for none.
+        faults: An initial fault plan in JSON (see `localcloud.faults.plan`); empty for none.
         seed: Seed of every random choice, so that a run can be repeated.
         account: The 12-digit id of the server's AWS account.
         account_profile: Initial quotas of every account, `young` or `grown` (see `localcloud.limits`).

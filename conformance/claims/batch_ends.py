@@ -50,7 +50,7 @@ def killed_container_is_retried(aws: Aws) -> None:
 def terminated_container_has_30_seconds(aws: Aws) -> None:
     """TerminateJob sends SIGTERM; a container that does not exit is killed about 30 seconds later, with code 137."""
     batch = Batch.of(aws)
-    job = batch.submit(batch.define("stubborn", retryStrategy={"attempts": 2}))
+    job = batch.submit(batch.define("ignores_sigterm", retryStrategy={"attempts": 2}))
     batch.prints(job, "running")
     batch.api.terminate_job(jobId=job, reason="the claim")
     ended = batch.ended(job)
@@ -69,7 +69,7 @@ def terminated_container_has_30_seconds(aws: Aws) -> None:
 def terminated_job_is_not_retried(aws: Aws) -> None:
     """A terminated job becomes FAILED with isTerminated and the caller's reason, and is not retried."""
     batch = Batch.of(aws)
-    job = batch.submit(batch.define("obedient", retryStrategy={"attempts": 3}))
+    job = batch.submit(batch.define("exits_on_sigterm", retryStrategy={"attempts": 3}))
     batch.prints(job, "running")
     batch.api.terminate_job(jobId=job, reason="the claim's reason")
     ended = batch.ended(job)
@@ -88,7 +88,7 @@ def terminated_job_is_not_retried(aws: Aws) -> None:
 def cancel_job_leaves_a_running_job_alone(aws: Aws) -> None:
     """CancelJob for a running job succeeds without ending the job; TerminateJob ends it."""
     batch = Batch.of(aws)
-    job = batch.submit(batch.define("obedient"))
+    job = batch.submit(batch.define("exits_on_sigterm"))
     batch.prints(job, "running")
     batch.api.cancel_job(jobId=job, reason="the claim")
     aws.stays_false(lambda: batch.job(job)["status"] != "RUNNING", of_aws=20)
@@ -105,7 +105,7 @@ def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
     """A job that is terminated before it starts becomes FAILED with isCancelled or isTerminated, and has no attempt."""
     batch = Batch.of(aws)
     wide = {"resourceRequirements": [{"type": "VCPU", "value": "4"}, {"type": "MEMORY", "value": "8192"}]}
-    definition = batch.define("obedient")
+    definition = batch.define("exits_on_sigterm")
     first, second = (batch.submit(definition, containerOverrides=wide) for _ in range(2))  # together exceed the queue
     waiting = aws.wait(
         lambda: next((job for job in (first, second) if batch.job(job)["status"] == "RUNNABLE"), ""), "a waiting job"
@@ -126,7 +126,7 @@ def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
 def terminated_array_terminates_its_children(aws: Aws) -> None:
     """TerminateJob for the parent of an array terminates its children."""
     batch = Batch.of(aws)
-    job = batch.submit(batch.define("obedient"), arrayProperties={"size": 2})
+    job = batch.submit(batch.define("exits_on_sigterm"), arrayProperties={"size": 2})
     aws.wait(lambda: all(batch.job(f"{job}:{index}")["status"] == "RUNNING" for index in (0, 1)), "both children")
     batch.api.terminate_job(jobId=job, reason="the claim")
     assert batch.ended(job)["status"] == "FAILED"

@@ -209,7 +209,7 @@ def payload_of_a_service_job_is_limited(aws: Aws) -> None:
 def terminated_service_job_stops_its_training_job(aws: Aws) -> None:
     """TerminateServiceJob stops the training job, and the service job becomes FAILED with isTerminated."""
     queue = ServiceQueue.of(aws)
-    job, _ = queue.submitted("obedient")
+    job, _ = queue.submitted("exits_on_sigterm")
     arn = training_job_arn(queue.reached(job, "RUNNING"))
     queue.api.terminate_service_job(jobId=job, reason="the claim")
     assert queue.reached(job, *ENDED)["isTerminated"]

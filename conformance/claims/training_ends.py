@@ -31,7 +31,7 @@ def failure_file_is_the_reason(aws: Aws) -> None:
 def stopped_container_has_120_seconds(aws: Aws) -> None:
     """StopTrainingJob sends SIGTERM; a container that does not exit is killed about 120 seconds later."""
     training = Training.of(aws)
-    name = training.running("stubborn")
+    name = training.running("ignores_sigterm")
     training.api.stop_training_job(TrainingJobName=name)
     assert training.ended(name)["TrainingJobStatus"] == "Stopped"
     lived = [float(line.rpartition(" ")[2]) for line in training.lines(name) if line.startswith("seconds since")]
@@ -48,7 +48,7 @@ def stopped_container_has_120_seconds(aws: Aws) -> None:
 def stopping_job_may_be_stopped_again(aws: Aws) -> None:
     """StopTrainingJob for a job in Stopping succeeds, and the model that the job saves is kept."""
     training = Training.of(aws)
-    name = training.running("obedient")
+    name = training.running("exits_on_sigterm")
     training.api.stop_training_job(TrainingJobName=name)
     training.api.stop_training_job(TrainingJobName=name)
     assert training.describe(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
@@ -80,7 +80,7 @@ def time_limit_ends_a_job(aws: Aws) -> None:
     """A job that exceeds MaxRuntimeInSeconds ends as Stopped with the secondary status MaxRuntimeExceeded."""
     training = Training.of(aws)
     limit = {"MaxRuntimeInSeconds": max(1, round(aws.seconds(60)))}
-    job = training.run("obedient", StoppingCondition=limit)
+    job = training.run("exits_on_sigterm", StoppingCondition=limit)
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
 
 

@@ -117,6 +117,6 @@ def deleted_name_is_free_again(aws: Aws) -> None:
 def running_training_job_cannot_be_deleted(aws: Aws) -> None:
     """DeleteTrainingJob is refused while a training job runs."""
     training = Training.of(aws)
-    name = training.start("obedient")
+    name = training.start("exits_on_sigterm")
     with refused("ResourceInUse", "ValidationException"):
         training.api.delete_training_job(TrainingJobName=name)

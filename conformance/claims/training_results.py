@@ -139,7 +139,7 @@ def listed_job_has_an_end_only_if_it_has_ended(aws: Aws) -> None:
     """ListTrainingJobs returns a TrainingEndTime only for jobs that have ended."""
     training = Training.of(aws)
     ended = training.specimen()["TrainingJobName"]
-    runs = training.start("obedient")
+    runs = training.start("exits_on_sigterm")
 
     def summary(name: str) -> dict[str, object]:
         found = training.api.list_training_jobs(NameContains=name)["TrainingJobSummaries"]

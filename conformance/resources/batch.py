@@ -104,7 +104,7 @@ class Batch:
     def define(self, program: str, name: str = "", **more: Any) -> str:
         """Register a job definition that runs a program, and return its ARN."""
         made = self.api.register_job_definition(
-            jobDefinitionName=name or self.aws.name(program),
+            jobDefinitionName=name or self.aws.name(program.replace("_", "-")),
             type="container",
             platformCapabilities=["FARGATE"],
             containerProperties={

@@ -61,7 +61,7 @@ class Training:
     def request(self, program: str = "nothing", hosts: int = 1, **more: Any) -> dict[str, Any]:
         """Return a request for a training job that runs a program on some hosts; `more` replaces members."""
         return {
-            "TrainingJobName": self.aws.name(program),
+            "TrainingJobName": self.aws.name(program.replace("_", "-")),
             "AlgorithmSpecification": {
                 "TrainingImage": self.image,
                 "TrainingInputMode": "File",

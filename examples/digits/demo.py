@@ -22,10 +22,10 @@ from typing import TypedDict, TypeVar
 
 from rich.table import Table
 
-from localcloud.deploy import deploy
-from localcloud.isolation import user_environment
-from localcloud.lifecycle import runs
-from localcloud.server import LocalCloud
+from localcloud.checkout.deploy import deploy
+from localcloud.credentials.environments import user_environment
+from localcloud.server.lifecycle import runs
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri

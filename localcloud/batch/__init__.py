@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from localcloud.batch import backend
 from localcloud.batch.scheduler import Scheduler
-from localcloud.batch.services.scheduler import ServiceScheduler
+from localcloud.batch.service_jobs.scheduler import ServiceScheduler
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:

@@ -10,14 +10,14 @@ from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
 from moto.logs.exceptions import ResourceNotFoundException
 
-from localcloud import images
 from localcloud.batch.jobs import Job, now_ms
 from localcloud.batch.retries import Outcome
-from localcloud.logstreams import LogStream, ensure_group
-from localcloud.processes import ProcessGroup
+from localcloud.ecr import process_images
+from localcloud.log_streams import LogStream, ensure_group
+from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 DEFAULT_LOG_GROUP = "/aws/batch/job"
 EXITED = "Essential container in task exited"
@@ -124,11 +124,11 @@ class Attempt:
             return Outcome(exit_code=None, reason=None, status_reason=HOST_LOST)
         return Outcome(exit_code=code, reason=None, status_reason=TIMED_OUT if self.timed_out else EXITED)
 
-    def _image(self) -> images.ProcessImage:
+    def _image(self) -> process_images.ProcessImage:
         uri = str(self.job.submission.container["image"])
         try:
-            return images.resolve(self._place[1], uri)
-        except (images.InvalidImageError, images.ImageNotFoundError) as error:
+            return process_images.resolve(self._place[1], uri)
+        except (process_images.InvalidImageError, process_images.ImageNotFoundError) as error:
             raise CannotStartError(f"CannotPullContainerError: failed to resolve ref {error}") from error
 
     def _log(self) -> LogStream:
@@ -150,7 +150,7 @@ class Attempt:
             )
             raise CannotStartError(message) from error
 
-    def _spawn(self, image: images.ProcessImage, log: LogStream) -> ProcessGroup:
+    def _spawn(self, image: process_images.ProcessImage, log: LogStream) -> ProcessGroup:
         if self._stop_after is not None:
             raise CannotStartError("the job was stopped before its container started")
         container = self.job.submission.container

@@ -19,8 +19,8 @@ from moto.batch.utils import make_arn_for_job
 from localcloud.batch import listing, submission
 from localcloud.batch.jobs import Job
 from localcloud.batch.scheduler import Scheduler
-from localcloud.batch.services.api import OPERATIONS, Services
-from localcloud.batch.services.scheduler import ServiceScheduler
+from localcloud.batch.service_jobs.api import OPERATIONS, Services
+from localcloud.batch.service_jobs.scheduler import ServiceScheduler
 from localcloud.limits import linked_roles
 
 DESCRIBE_LIMIT = 100
@@ -156,7 +156,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
     def create_any_queue(self, request: Mapping[str, Any]) -> Any:
         """CreateJobQueue: ours for service jobs, otherwise moto's, which requires the optional state."""
         if request.get("serviceEnvironmentOrder"):
-            made = self.services.places.create_queue(request)
+            made = self.services.resources.create_queue(request)
             if request.get("tags"):
                 self.tag_resource(made.arn, request["tags"])
             return made
@@ -172,13 +172,13 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
     def describe_job_queues(self, job_queues: list[str] | None = None) -> list[dict[str, Any]]:
         """Return moto's queues and the queues of service jobs."""
         wanted = {name.rpartition("/")[2] for name in job_queues or ()}
-        ours = [queue for queue in self.services.places.queues.values() if not wanted or queue.name in wanted]
+        ours = [queue for queue in self.services.resources.queues.values() if not wanted or queue.name in wanted]
         tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in ours]
         return [*super().describe_job_queues(job_queues), *tagged]
 
     def delete_job_queue(self, queue_name: str) -> None:
         """Delete a queue of service jobs, or one of moto's with `_delete_compute_queue`."""
-        queue = self.services.places.queue(queue_name)
+        queue = self.services.resources.queue(queue_name)
         if queue is None:
             self._delete_compute_queue(queue_name)
             return
@@ -186,7 +186,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
             raise ClientException(f"Cannot delete JobQueue {queue.name}: it is {queue.state} or has quota shares")
         for job in queue.jobs:
             self.services.scheduler.terminate(job, "Job queue deleted")
-        del self.services.places.queues[queue.name]
+        del self.services.resources.queues[queue.name]
 
     def _delete_compute_queue(self, queue_name: str) -> None:
         """Delete one of moto's queues as AWS does: refuse an ENABLED queue; terminate the jobs of a DISABLED one."""
@@ -220,10 +220,10 @@ class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
 
     def updatejobqueue(self) -> str:
         """Update any kind of queue; moto does not support queues of service jobs."""
-        queue = self.batch_backend.services.places.queue(str(self._request.get("jobQueue") or ""))
+        queue = self.batch_backend.services.resources.queue(str(self._request.get("jobQueue") or ""))
         if queue is None:
             return str(super().updatejobqueue())
-        self.batch_backend.services.places.update_queue(queue, self._request)
+        self.batch_backend.services.resources.update_queue(queue, self._request)
         return json.dumps({"jobQueueArn": queue.arn, "jobQueueName": queue.name})
 
     def submitjob(self) -> str:

@@ -15,13 +15,13 @@ from moto.batch.models import ComputeEnvironment, JobQueue
 from localcloud.batch.attempts import Attempt
 from localcloud.batch.jobs import ENDED, NOT_STARTED, STATUSES, Job, now_ms
 from localcloud.batch.retries import Outcome, should_retry
-from localcloud.batch.waiting import Waiting, weights_of
+from localcloud.batch.waiting_jobs import WaitingJobs, weights_of
 from localcloud.limits.quota import FARGATE_VCPUS
 from localcloud.limits.rates import FARGATE_LAUNCHES
 from localcloud.limits.throttle import TokenBuckets
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 CHILD_FAILED = "Array Child Job failed"
 _UNTIL_NEXT_LAUNCH = 1 / FARGATE_LAUNCHES.per_second
@@ -39,7 +39,7 @@ class Scheduler:
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._arrived: deque[Job] = deque()
-        self._runnable: dict[JobQueue, Waiting[Job]] = {}  # not by ARN: a deleted queue may be created again
+        self._runnable: dict[JobQueue, WaitingJobs[Job]] = {}  # not by ARN: a deleted queue may be created again
         self._used: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
         self._launches = TokenBuckets()
@@ -154,7 +154,7 @@ class Scheduler:
         queue = job.submission.queue
         job.started_at = job.stopped_at = None
         asked = job.submission
-        self._runnable.setdefault(queue, Waiting()).add(job, asked.share, asked.priority)
+        self._runnable.setdefault(queue, WaitingJobs()).add(job, asked.share, asked.priority)
         self._move(job, "RUNNABLE", reason)
 
     def _dispatch(self) -> None:

@@ -18,7 +18,7 @@ from localcloud.cloudformation.stacks import StackBackend
 from localcloud.cloudformation.templates import template_from_url
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:

@@ -12,10 +12,10 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from moto.cloudformation.exceptions import UnformattedGetAttTemplateException
 from moto.cloudformation.utils import random_suffix
 
-from localcloud.isolation import CLOUDFORMATION_KEY, key_in
+from localcloud.credentials.access_keys import CLOUDFORMATION_KEY, key_in
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 class ProvisioningError(Exception):

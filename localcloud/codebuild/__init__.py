@@ -18,7 +18,7 @@ from moto.codebuild.models import codebuild_backends
 from localcloud.codebuild.backend import Builds
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from localcloud.logstreams import LogStream, ensure_group
-from localcloud.processes import ProcessGroup
+from localcloud.log_streams import LogStream, ensure_group
+from localcloud.processes.process_group import ProcessGroup
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 PHASES = ("install", "pre_build", "build", "post_build")
 PROGRAMS = ("aws", "docker")

@@ -19,9 +19,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from localcloud import images
-from localcloud.checkout_images import IMAGES
-from localcloud.images import ImageUri
+from localcloud.checkout.images import IMAGES
+from localcloud.ecr import process_images
+from localcloud.ecr.process_images import ImageUri
 
 _FROM = re.compile(r"^FROM\s+(?:--\S+\s+)*\S+(?:\s+AS\s+(?P<name>\S+))?\s*$", re.I | re.M)
 _COPY = re.compile(r"^COPY\s+(?P<words>.+)$", re.I | re.M)
@@ -90,7 +90,7 @@ def _push(given: argparse.Namespace) -> None:
     built = json.loads(_store(given.tag).read_text())
     ecr: Any = boto3.client("ecr", region_name=uri.region)
     image = replace(IMAGES[built["dockerfile"]], source=built["source"])
-    print(f"{uri.tag}: digest: {images.push(ecr, uri.repository, uri.tag or 'latest', image)}")
+    print(f"{uri.tag}: digest: {process_images.push(ecr, uri.repository, uri.tag or 'latest', image)}")
 
 
 def _digest(context: Path) -> str:

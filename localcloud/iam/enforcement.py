@@ -14,17 +14,17 @@ from typing import Any
 
 from werkzeug.wrappers import Response
 
-from localcloud import isolation
+from localcloud.credentials import access_keys
 from localcloud.iam.encryption_keys import key_policy_lets
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.named_resources import Asked
 from localcloud.iam.required_permissions import Permission, required_permissions
 from localcloud.iam.roles import policies_of, trust_of
 from localcloud.iam.trust import lets
-from localcloud.protocols import read_call
-from localcloud.record import StartResponse, WsgiApp, buffered
-from localcloud.refusals import refusal
-from localcloud.signature import Signature, signature_of
+from localcloud.wire.protocols import read_call
+from localcloud.wire.record import StartResponse, WsgiApp, buffered
+from localcloud.wire.refusals import refusal
+from localcloud.wire.signature import Signature, signature_of
 
 _SESSION = "assumed-role/"
 _READS = ("s3:GetObject", "s3:GetObjectVersion")
@@ -48,7 +48,7 @@ class Enforcer:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Refuse or forward a request."""
         signature = signature_of(environ)
-        principal = isolation.principal_of(signature.access_key) if signature else None
+        principal = access_keys.principal_of(signature.access_key) if signature else None
         if signature is None or principal is None or principal.endswith(".amazonaws.com"):
             return self._application(environ, start_response)
         documents = _policies(principal)
@@ -92,7 +92,7 @@ def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]
     call = read_call(signature.service, request, whole_texts=True)
     if call is None:
         return [Permission(f"{signature.service}:?", "*", {})]
-    account = isolation.account_of(signature.access_key)
+    account = access_keys.account_of(signature.access_key)
     return required_permissions(Asked(signature.service, call.action, call.parameters, signature.region, account))
 
 

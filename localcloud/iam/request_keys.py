@@ -7,6 +7,8 @@ As in AWS, a key exists only if the request contains its value. The Service Auth
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from moto.batch.models import batch_backends
+
 Context = dict[str, str | list[str]]
 
 
@@ -34,6 +36,12 @@ def tag_keys(tags: Mapping[str, str]) -> Context:
     return (
         {"aws:TagKeys": list(tags), **{f"aws:RequestTag/{key}": value for key, value in tags.items()}} if tags else {}
     )
+
+
+def batch_resource_tag_keys(account: str, region: str, arn: str) -> Context:
+    """Return the keys of a Batch resource's tags, aws:ResourceTag/...; empty if it does not exist."""
+    tags: dict[str, str] = batch_backends[account][region].list_tags_for_resource(arn)
+    return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
 
 
 def service_job_keys(request: Mapping[str, Any]) -> Context:

@@ -2,8 +2,7 @@
 
 They are in the table required_permissions.json. `python -m tests.integration.policies.derivation` derives it from
 the Service Authorization Reference and from public records of AWS's refusals; only `named_resources` is written by
-hand. A call
-that is not in the table requires the action with its own name on the request's resources.
+hand. A call that is not in the table requires the action with its own name on the request's resources.
 """
 
 import json
@@ -13,8 +12,7 @@ from typing import Any, NamedTuple
 
 from localcloud.iam.encryption_keys import key_context
 from localcloud.iam.named_resources import Asked, named_resources
-from localcloud.iam.request_keys import KEYS, Context
-from localcloud.iam.resource_tags import of_batch
+from localcloud.iam.request_keys import KEYS, Context, batch_resource_tag_keys
 
 TABLE = Path(__file__).with_suffix(".json")
 _CALLS: Mapping[str, list[Mapping[str, Any]]] = json.loads(TABLE.read_text())["calls"]
@@ -56,5 +54,5 @@ def _permission(action: str, resource: str, context: Context, asked: Asked) -> P
     if action.startswith("kms:") and resource.startswith("arn:"):
         return Permission(action, resource, {**context, **key_context(resource, asked.service)})
     if action == "batch:TerminateServiceJob":  # the only action whose policies have conditions on the resource's tags
-        return Permission(action, resource, of_batch(asked.account, asked.region, resource))
+        return Permission(action, resource, batch_resource_tag_keys(asked.account, asked.region, resource))
     return Permission(action, resource, context or (KEYS[action](asked.parameters) if action in KEYS else {}))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from localcloud.iam.request_keys import Context
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 _DECISIONS: Mapping[Verdict, str] = {
     "Allowed": "allowed",

@@ -14,7 +14,7 @@ from moto.iam.exceptions import NotFoundException
 from moto.iam.models import SERVICE_NAME_CONVERSION, iam_backends
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 SERVICES = {"AWSServiceRoleForECS": "ecs.amazonaws.com", "AWSServiceRoleForBatch": "batch.amazonaws.com"}
 """Services by the names of their roles

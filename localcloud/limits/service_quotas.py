@@ -18,7 +18,7 @@ from localcloud.limits.account_limits import (
 from localcloud.limits.quota import Quota
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 Answer = dict[str, Any]
 _PAGE = 100

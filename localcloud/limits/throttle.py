@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from localcloud import isolation
-from localcloud.faults_calls import throttled
+from localcloud.credentials import access_keys
+from localcloud.faults.calls import throttled
 from localcloud.limits.rates import SERVICES, Rate, rate_of
-from localcloud.protocols import read_call
-from localcloud.record import StartResponse, WsgiApp, buffered
-from localcloud.signature import signature_of
+from localcloud.wire.protocols import read_call
+from localcloud.wire.record import StartResponse, WsgiApp, buffered
+from localcloud.wire.signature import signature_of
 
 Clock = Callable[[], float]
 
@@ -67,9 +67,9 @@ class Throttle:
         signature = signature_of(environ)
         if signature is None or signature.service not in SERVICES:
             return self._application(environ, start_response)
-        principal = isolation.principal_of(signature.access_key) or ""
+        principal = access_keys.principal_of(signature.access_key) or ""
         call = None if principal.endswith(".amazonaws.com") else read_call(signature.service, buffered(environ))
-        account = isolation.account_of(signature.access_key)
+        account = access_keys.account_of(signature.access_key)
         if call is None or self._buckets.take(account, signature.region, signature.service, call.action):
             return self._application(environ, start_response)
         return throttled(environ, signature.service)(environ, start_response)

@@ -8,7 +8,7 @@ from moto.ec2.models import EC2Backend
 from localcloud.limits.quota import VPCS
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.server.local_cloud import LocalCloud
 
 _create_vpc = EC2Backend.create_vpc
 

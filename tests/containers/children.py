@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from localcloud.checkout_images import ORCHESTRATOR
-from localcloud.programs import Program
+from localcloud.checkout.images import ORCHESTRATOR
+from localcloud.processes.program import Program
 from tests.containers.engine import PODMAN, podman
 
 # The limits of this job definition's containers: no writable file system, no privileges, grid.yaml's default memory.
@@ -31,11 +31,11 @@ class Children:
         self._image = image
 
     def spawn(self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path) -> Program:
-        """Start a program, with the interface of `localcloud.processes.Spawn`.
+        """Start a program, with the interface of `localcloud.processes.process_group.Spawn`.
 
         The process is podman, which forwards signals, and ends with the container's exit code. podman's command line
         contains variables' names, but not their values. The container's processes are children of podman's monitor, an
-        orphan that the keeper adopts (localcloud/keeper.py).
+        orphan that the subreaper adopts (localcloud/processes/subreaper.py).
         """
         if list(command[1:]) != ["-m", "batch_job"]:
             return Program(command, environment, folder)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.containers.children import Children, container
 from tests.containers.engine import podman
 from tests.e2e.deployed import control_plane, two_regions

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from traingrid.cli.control_plane import ControlPlane
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.deploy import deploy, run_cdk
-from localcloud.isolation import user_environment
-from localcloud.processes import Spawn
-from localcloud.programs import Program
-from localcloud.server import LocalCloud
+from localcloud.checkout.deploy import deploy, run_cdk
+from localcloud.credentials.environments import user_environment
+from localcloud.processes.process_group import Spawn
+from localcloud.processes.program import Program
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid.aws.clients import renew
 from traingrid.cli.control_plane import ControlPlane

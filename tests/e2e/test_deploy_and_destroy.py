@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.checkout_images import push_images
-from localcloud.deploy import deploy, run_cdk
-from localcloud.faults import Plan, Stub
-from localcloud.holdings import hold_object
-from localcloud.server import LocalCloud
-from rehearsal.stage import until
+from localcloud.checkout.deploy import deploy, run_cdk
+from localcloud.checkout.images import push_images
+from localcloud.faults.plan import Plan, Stub
+from localcloud.sagemaker.assumed_data import hold_object
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
 from traingrid import names
 from traingrid.aws.clients import client
@@ -25,6 +24,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.job.job import Channel, Job
 from traingrid.ledger.ledger import FINAL_STATES, Ledger
+from verification.deployed_grid import until
 
 HOME, FAR = "us-east-1", "eu-west-1"
 GRID = """\

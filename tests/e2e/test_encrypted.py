@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud import checkout_images, images
-from localcloud.server import LocalCloud
+from localcloud.checkout import images
+from localcloud.ecr import process_images
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.test_two_regions import ended, submit
 from traingrid import names
@@ -37,9 +38,9 @@ WRITES_A_MODEL = (
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    image = images.ProcessImage(command=(sys.executable, "-c", WRITES_A_MODEL, "train"))
+    image = process_images.ProcessImage(command=(sys.executable, "-c", WRITES_A_MODEL, "train"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkout_images, "TRAINING", image)  # the deployment pushes it as the training image
+        patch.setattr(images, "TRAINING", image)  # the deployment pushes it as the training image
         with two_regions(tmp_path_factory.mktemp("encrypted"), grid=GRID) as running:
             yield running
 

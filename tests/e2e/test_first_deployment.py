@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.limits.quota import VPCS
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, Templates, empty_cloud
 from traingrid.aws.clients import client
 from traingrid.errors import TraingridError

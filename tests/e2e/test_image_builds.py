@@ -12,9 +12,9 @@ from contextlib import suppress
 
 import pytest
 
-from localcloud.faults import EventFault, Plan
+from localcloud.faults.plan import EventFault, Plan
 from localcloud.limits.quota import BUILDS
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, Templates, empty_cloud
 from tests.integration.stacks.templates import ROOT
 from traingrid.aws.clients import client

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.test_two_regions import DIGITS, ended, submit
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults import CallFault, Capacity, Effect, EventFault, Plan, Quota, Stub
-from localcloud.server import LocalCloud
+from localcloud.faults.plan import CallFault, Capacity, Effect, EventFault, Plan, Quota, Stub
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.test_two_regions import ended, submit, until
 from traingrid import names

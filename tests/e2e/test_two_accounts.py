@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 from moto.sts.models import sts_backends
 
-from localcloud.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.credentials.environments import user_environment
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import GRID, two_regions
 from tests.e2e.test_two_regions import DIGITS, submit, until
 from traingrid import names

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from localcloud.checkout_images import push_images
-from localcloud.deploy import run_cdk
-from localcloud.faults import Plan, Stub
-from localcloud.forking import Nursery
-from localcloud.server import LocalCloud
-from localcloud.training.runner import Runner
-from localcloud.training.transfer import TransferInterruptedError
+from localcloud.checkout.deploy import run_cdk
+from localcloud.checkout.fork_client import ForkClient
+from localcloud.checkout.images import push_images
+from localcloud.faults.plan import Plan, Stub
+from localcloud.sagemaker.runner import Runner
+from localcloud.sagemaker.transfer import TransferInterruptedError
+from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
 from tests.e2e.test_two_regions import submit, until
 from tests.integration.stacks.templates import ROOT, an_app
@@ -115,10 +115,10 @@ class Deployer:
 
 @pytest.fixture(scope="module")
 def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
-    nursery = Nursery()
+    fork_client = ForkClient()
     try:
         with empty_cloud(tmp_path_factory.mktemp("updates"), HOME) as cloud, pytest.MonkeyPatch.context() as patch:
-            cloud.spawn = nursery.spawn
+            cloud.spawn = fork_client.spawn
             cloud.faults.set(Plan(stubs=(Stub(seconds=3600),)))
             pace = Pace()
             patch.setattr(Runner, "_pass", lambda runner, seconds: pace.train(runner, seconds))  # noqa: PLW0108 - binds
@@ -129,7 +129,7 @@ def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
                 client("s3", HOME).put_object(Bucket=bucket, Key=f"x/{channel}/a", Body=b"a")
             yield made
     finally:
-        nursery.close()
+        fork_client.close()
 
 
 @pytest.fixture(scope="module")

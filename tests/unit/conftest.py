@@ -5,7 +5,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from faults.model.table import ModelTable
+from verification.model.table import ModelTable
 from tests.support.sample_deployment import SAMPLE, sample_deployment
 from tests.support.sample_grid import GOOD
 from traingrid.aws.s3 import Storage

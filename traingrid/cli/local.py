@@ -34,7 +34,7 @@ def local() -> None:
 )
 def up(port: int, account: str, training_hosts: int | None) -> None:
     """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
-    from localcloud import lifecycle
+    from localcloud.server import lifecycle
 
     killed = lifecycle.condition(_FOLDER).state == "killed"
     server = lifecycle.up(_FOLDER, port, ["--account-profile", account, "--training-hosts", str(training_hosts or 0)])
@@ -47,7 +47,7 @@ def up(port: int, account: str, training_hosts: int | None) -> None:
 @local.command()
 def down() -> None:
     """Stop the local AWS and delete its state."""
-    from localcloud import lifecycle
+    from localcloud.server import lifecycle
 
     click.echo("stopped" if lifecycle.down(_FOLDER) else "nothing was running", err=True)
 
@@ -58,7 +58,7 @@ def status() -> None:
 
     The exit code is 1 if none runs.
     """
-    from localcloud import lifecycle
+    from localcloud.server import lifecycle
 
     found = lifecycle.condition(_FOLDER)
     if found.state == "answers" and found.server:
@@ -83,7 +83,7 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
     Without arguments, grant all pending requests (aws service-quotas request-service-quota-increase). With SERVICE,
     QUOTA (its code or name) and VALUE, give a quota that value without a request: fargate L-3032A538 64.
     """
-    from localcloud import lifecycle
+    from localcloud.server import lifecycle
 
     if service and (quota is None or value is None):
         raise click.UsageError("SERVICE, QUOTA and VALUE must be given together.")
@@ -104,8 +104,8 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
 @click.pass_obj
 def push(grid_file: Path) -> None:
     """Push this checkout's images to local ECR."""
-    from localcloud import lifecycle
-    from localcloud.checkout_images import push_images
+    from localcloud.checkout.images import push_images
+    from localcloud.server import lifecycle
 
     running = lifecycle.status(_FOLDER)
     if running is None:

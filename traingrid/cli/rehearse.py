@@ -19,7 +19,7 @@ from traingrid.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rehearsal.rehearsing import Rehearsal, Script
+    from verification.rehearsal.rehearsal import Rehearsal, Script
 
 _NOT_SHOWN = """\
 Nothing was sent from this machine.
@@ -43,8 +43,8 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
     Deploys grid.yaml into a local AWS that exists as long as the command, with stubs for trainings: calls, events and
     processes are lost, and the result is audited. Costs nothing and needs no AWS account.
     """
-    from rehearsal.rehearsing import read_script
-    from rehearsal.rehearsing import rehearse as run
+    from verification.rehearsal.rehearsal import read_script
+    from verification.rehearsal.rehearsal import rehearse as run
 
     script = read_script(manifest, grid_file)
     _print_script(script)
@@ -75,7 +75,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _print_script(script: Script) -> None:
-    from rehearsal.report import asked_table
+    from verification.rehearsal.report import asked_table
 
     count, orchestrator = len(script.jobs), script.grid.orchestrator
     click.echo(
@@ -87,11 +87,11 @@ def _print_script(script: Script) -> None:
 
 
 def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:
-    from rehearsal.mishaps import STUB_SECONDS
-    from rehearsal.report import ends_table, mishaps_table, unfinished
+    from verification.rehearsal.fault_plan import STUB_SECONDS
+    from verification.rehearsal.report import ends_table, faults_table, unfinished
 
     out = console()
-    out.print(mishaps_table(rehearsal.struck))
+    out.print(faults_table(rehearsal.struck))
     out.print()
     out.print(ends_table(rehearsal.world))
     for sentence in unfinished(rehearsal.world):

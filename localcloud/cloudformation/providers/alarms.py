@@ -7,9 +7,9 @@ import contextlib
 import json
 from typing import Any
 
-from localcloud.account import account
 from localcloud.cloudformation.context import Context, Provisioned, without
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
+from localcloud.credentials.account import account
 
 
 class Alarm(Provider):

@@ -14,7 +14,7 @@ from conformance.__main__ import LOCAL_INSTANCES, LOCAL_WORKERS
 from conformance.claim import CLAIMS, Claim
 from conformance.local import local_place
 from conformance.runner import Run, run
-from localcloud.loopback import is_local
+from localcloud.processes.loopback import is_local
 
 
 @dataclass

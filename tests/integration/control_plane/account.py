@@ -6,8 +6,8 @@ Children and trainings are tiny processes, so that a test controls which steps e
 import itertools
 from typing import Any
 
-from localcloud import images
-from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.checkout.images import ORCHESTRATOR
+from localcloud.ecr import process_images
 from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names
 from traingrid.audit.read_snapshot import read_world
@@ -99,7 +99,7 @@ class Account:
             client("s3", region).put_object(Bucket=self.data(region), Key="x/validation/a", Body=b"a")
         ecr = client("ecr", HOME)
         ecr.create_repository(repositoryName="traingrid/orchestrator")
-        images.push(ecr, "traingrid/orchestrator", "1", ORCHESTRATOR)
+        process_images.push(ecr, "traingrid/orchestrator", "1", ORCHESTRATOR)
         environment = {
             "TRAINGRID_GRID": self.deployment.grid.to_environment(),
             "TRAINGRID_ACCOUNT": ACCOUNT,

@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.credentials.environments import user_environment
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import Account
 from traingrid.cli.control_plane import ControlPlane

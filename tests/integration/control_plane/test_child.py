@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults import CallFault, Capacity, Lag, Plan, Quota, Stub
-from localcloud.server import LocalCloud
+from localcloud.faults.plan import CallFault, Capacity, Lag, Plan, Quota, Stub
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from traingrid.aws.s3_uri import S3Uri

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from botocore import xform_name
 
-from localcloud.isolation import user_environment
+from localcloud.credentials.environments import user_environment
 from localcloud.limits.quota import FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.aws.clients import client

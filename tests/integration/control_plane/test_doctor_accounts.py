@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.credentials.environments import user_environment
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid.aws.clients import client, renew
 from traingrid.cli.main import cli

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.credentials.environments import user_environment
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.aws.clients import client

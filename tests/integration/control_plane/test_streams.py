@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from localcloud.faults import CallFault, Plan
-from localcloud.server import LocalCloud
+from localcloud.faults.plan import CallFault, Plan
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import ACCOUNT, wait_until
 from traingrid import names

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from localcloud.server import LocalCloud
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from traingrid.audit.audit import audit

@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.faults import CallFault, Effect, Plan
-from localcloud.server import LocalCloud
+from localcloud.faults.plan import CallFault, Effect, Plan
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import Account
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from localcloud import images
+from localcloud.ecr import process_images
 
 ACCOUNT = "123456789012"
 
@@ -33,7 +33,9 @@ def image(ecr: Any, repository: str, code: str, *arguments: str) -> str:
     with contextlib.suppress(ecr.exceptions.RepositoryAlreadyExistsException):
         ecr.create_repository(repositoryName=repository)
     with contextlib.suppress(ecr.exceptions.ImageAlreadyExistsException, ecr.exceptions.ImageTagAlreadyExistsException):
-        images.push(ecr, repository, "v1", images.ProcessImage(command=(sys.executable, "-c", code, *arguments)))
+        process_images.push(
+            ecr, repository, "v1", process_images.ProcessImage(command=(sys.executable, "-c", code, *arguments))
+        )
     return f"{ACCOUNT}.dkr.ecr.{ecr.meta.region_name}.amazonaws.com/{repository}:v1"
 
 

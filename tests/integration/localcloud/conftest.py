@@ -5,8 +5,8 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from localcloud.isolation import DUMMY_KEY
-from localcloud.server import LocalCloud
+from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.localcloud.training_side import SageMaker
 

@@ -17,9 +17,9 @@ import boto3
 import moto
 import pytest
 
-from localcloud import images
-from localcloud.isolation import user_environment
-from localcloud.server import LocalCloud
+from localcloud.credentials.environments import user_environment
+from localcloud.ecr import process_images
+from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 
 _REGIONS = ("us-east-1", "eu-central-1")
@@ -74,7 +74,7 @@ def _adapt() -> None:
     for region in _REGIONS:
         ecr = boto3.client("ecr", region)
         ecr.create_repository(repositoryName="runs")
-        images.push(ecr, "runs", "v1", images.ProcessImage(command=("/usr/bin/env",)))
+        process_images.push(ecr, "runs", "v1", process_images.ProcessImage(command=("/usr/bin/env",)))
     allow = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "sagemaker.amazonaws.com"}}
     everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
     iam = boto3.client("iam")

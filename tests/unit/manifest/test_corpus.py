@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from faults.agreement import disagreements
-from faults.generated import Manifest, manifests
 from tests.support.sample_deployment import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
 from tests.unit.manifest.corpus import Case, bytes_cases, csv_cases, json_cases, value_cases
 from traingrid.aws.s3_uri import S3Uri
@@ -18,6 +16,8 @@ from traingrid.manifest.parse import parse
 from traingrid.submission.files import iter_jobs, jobs_of_lines, normalised
 from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.text import escaped_cell
+from verification.faults.agreement import disagreements
+from verification.faults.generated_manifests import Manifest, manifests
 
 DEPLOYMENT = sample_deployment()
 CASES = [*bytes_cases.cases(), *csv_cases.cases(), *json_cases.cases(), *value_cases.cases()]

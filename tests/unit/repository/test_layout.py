@@ -13,7 +13,7 @@ PRODUCT = (
     "batch_job",
     "traingrid",
     "localcloud",
-    "rehearsal",
+    "verification",
     "conformance",
     "training_container",
 )
@@ -22,8 +22,7 @@ FORBIDDEN = {
     "traingrid": {
         "stacks",
         "localcloud",
-        "rehearsal",
-        "faults",
+        "verification",
         "training_container",
         "batch_job",
         "aws_cdk",
@@ -38,21 +37,28 @@ FORBIDDEN = {
         "stacks",
         "training_container",
         "batch_job",
-        "rehearsal",
-        "faults",
+        "verification",
         "conformance",
         "aws_cdk",
         "tensorflow",
     },
-    "conformance": {"stacks", "traingrid", "training_container", "batch_job", "rehearsal", "faults", "aws_cdk", "moto"},
-    "rehearsal": {"stacks", "training_container", "batch_job", "faults", "aws_cdk", "tensorflow"},
+    "conformance": {"stacks", "traingrid", "training_container", "batch_job", "verification", "aws_cdk", "moto"},
+    "verification": {"stacks", "training_container", "batch_job", "conformance", "aws_cdk", "tensorflow"},
     "training_container": {"stacks", "localcloud", "batch_job", "traingrid", "aws_cdk", "moto"},
 }
-PACKAGES = (
-    *("aws", "job", "ledger", "grid", "backends", "manifest", "submission", "audit", "deploy", "reconciler", "child"),
-    "cli",
-)
-"""The packages of traingrid: each may import those before it when it is loaded, but none after it."""
+PARTS = {
+    "traingrid": (
+        *("aws", "job", "ledger", "grid", "backends", "manifest", "submission", "audit", "deploy", "reconciler"),
+        *("child", "cli"),
+    ),
+    "localcloud": (
+        *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "log_streams", "dynamodb", "s3"),
+        *("ecr", "checkout", "lambda_", "events", "batch", "sagemaker", "cloudformation", "codebuild", "server"),
+    ),
+    "verification": ("model", "deployed_grid", "rehearsal", "faults"),
+}
+"""Packages (and modules of localcloud and verification): each may import those before it when it is loaded, but none
+after it."""
 TRAINING_PACKAGES = {
     "contract": {"contract"},
     "launcher": {"contract", "launcher", "safe_tarfile", "trainer.config"},
@@ -75,7 +81,7 @@ WITHOUT_TENSORFLOW = (
 """They run before a rank needs TensorFlow, whose import takes seconds."""
 EXCEPTIONS = {  # the commands that start them
     ("traingrid/cli/local.py", "localcloud"),
-    ("traingrid/cli/rehearse.py", "rehearsal"),
+    ("traingrid/cli/rehearse.py", "verification"),
 }
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "manager", "constants", "misc"}
 
@@ -106,28 +112,31 @@ def test_imports_follow_the_direction_of_folders(part: str) -> None:
     assert set(wrong) <= EXCEPTIONS
 
 
-def loaded(path: Path) -> set[str]:
-    """Return the packages of traingrid that a module imports when it is loaded."""
+def loaded(path: Path, top: str) -> set[str]:
+    """Return the parts of a top-level package that a module imports when it is loaded."""
     tree = ast.parse(path.read_text())
     for_types = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     found = set()
     for node in (node for node in tree.body if node not in for_types):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("traingrid"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == top:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             found |= {name.split(".")[1] for name in names if name and "." in name}
     return found
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_packages_import_only_those_below_them(package: str) -> None:
-    above = set(PACKAGES[PACKAGES.index(package) + 1 :])
-    modules = (ROOT / "traingrid" / package).rglob("*.py")
-    assert [(path.name, wrong) for path in modules for wrong in loaded(path) & above] == []
+@pytest.mark.parametrize(("top", "part"), [(top, part) for top, parts in PARTS.items() for part in parts])
+def test_parts_import_only_those_below_them(top: str, part: str) -> None:
+    above = set(PARTS[top][PARTS[top].index(part) + 1 :])
+    modules = [*(ROOT / top / part).rglob("*.py"), *(ROOT / top).glob(f"{part}.py")]
+    assert [(path.name, wrong) for path in modules for wrong in loaded(path, top) & above] == []
 
 
-def test_every_package_has_a_place_in_the_direction() -> None:
-    folders = {path.parent.name for path in (ROOT / "traingrid").glob("*/__init__.py")}
-    assert folders == set(PACKAGES)
+@pytest.mark.parametrize("top", PARTS)
+def test_every_part_has_a_place_in_the_direction(top: str) -> None:
+    parts = {path.parent.name for path in (ROOT / top).glob("*/__init__.py")}
+    if top != "traingrid":  # its modules that all packages import, such as names.py, are below all packages
+        parts |= {path.stem for path in (ROOT / top).glob("[!_]*.py")}
+    assert parts == set(PARTS[top])
 
 
 def training_imports() -> dict[str, set[str]]:
@@ -200,7 +209,7 @@ def test_product_code_does_not_mention_localcloud() -> None:
         for path in files()
         if path.is_relative_to(ROOT)
         and "localcloud" in path.read_text()
-        and not {"localcloud", "rehearsal", "conformance"} & set(path.relative_to(ROOT).parts)
+        and not {"localcloud", "verification", "conformance"} & set(path.relative_to(ROOT).parts)
     ]
     allowed = {"traingrid/cli/local.py"}
     assert set(mentions) <= allowed

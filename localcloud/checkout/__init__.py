@@ -1,0 +1,1 @@
+"""Checkout: images, deployment and forked children of the traingrid checkout that contains localcloud."""

@@ -1,0 +1,106 @@
+"""Access keys: the principal, account and secret of a caller. A key that this server did not issue is refused."""
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.credentials import Credentials
+from moto.iam.models import iam_backends
+from moto.sts.models import sts_backends
+
+from localcloud.credentials import session_tokens
+from localcloud.credentials.account import account
+from localcloud.credentials.secret import server_secret
+
+DUMMY_KEY = "localcloud"
+"""Access key id of every user of a localcloud server; the secret is the server's (`localcloud.credentials.secret`).
+Followed by a hyphen and 12 digits, it is the key of another account's user: an account exists from the first call with
+its key."""
+
+CLOUDFORMATION_KEY, BATCH_KEY = f"{DUMMY_KEY}-cloudformation", f"{DUMMY_KEY}-batch"
+"""Access key ids with which services call other services here; the record shows the calling service."""
+
+_IN_AN_ACCOUNT = re.compile(rf"{DUMMY_KEY}(-(?P<service>cloudformation|batch))?(-(?P<account>\d{{12}}))?")
+
+
+def key_in(account_id: str, key: str = DUMMY_KEY) -> str:
+    """Return the access key of an account's user, or of the service with the access key `key`."""
+    return key if account_id in ("", account()) else f"{key}-{account_id}"
+
+
+class _Sessions:
+    """Indexes role sessions by access key, because moto only keeps a growing list for each account."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listed: dict[str, list[Any]] = {}
+        self._sessions: dict[str, Any] = {}
+        self._read: dict[str, int] = {}
+
+    def known(self) -> Mapping[str, Any]:
+        for account_id, backends in list(sts_backends.items()):
+            listed = backends["aws"].assumed_roles
+            with self._lock:
+                if listed is not self._listed.get(account_id):  # another server has started in this process
+                    self._listed[account_id], self._read[account_id] = listed, 0
+                for assumed in listed[self._read[account_id] :]:
+                    self._sessions[assumed.access_key_id] = assumed
+                    self._read[account_id] += 1
+        return self._sessions
+
+
+_sessions = _Sessions()
+
+
+def principal_of(access_key: str) -> str | None:
+    """Return the ARN of the principal that an access key belongs to.
+
+    Returns:
+        The ARN of a user, of a role session or (dummy key) of the account, or the name of a service that calls other
+        services; None for a key that this server did not issue.
+    """
+    if found := _IN_AN_ACCOUNT.fullmatch(access_key):
+        whose = found["account"] or account()
+        return f"{found['service']}.amazonaws.com" if found["service"] else f"arn:aws:iam::{whose}:root"
+    if issued := session_tokens.issued(access_key):
+        return issued.arn
+    if session := _sessions.known().get(access_key):
+        return str(session.arn)
+    return str(owner[0].arn) if (owner := _user_with(access_key)) else None
+
+
+def credentials_of(access_key: str) -> Credentials | None:
+    """Return the secret and, if it has one, the session token of an access key.
+
+    Returns:
+        The credentials that must sign the key's calls; None for a key that this server did not issue.
+    """
+    if _IN_AN_ACCOUNT.fullmatch(access_key):
+        return Credentials(access_key, server_secret())
+    if issued := session_tokens.issued(access_key):
+        return issued.credentials
+    if session := _sessions.known().get(access_key):
+        return Credentials(access_key, session.secret_access_key, session.session_token)
+    return Credentials(access_key, found[1].secret_access_key) if (found := _user_with(access_key)) else None
+
+
+def _user_with(access_key: str) -> tuple[Any, Any] | None:
+    """Return the IAM user with an access key, and moto's object of the key."""
+    for user in list(iam_backends[account()]["aws"].users.values()):
+        for key in user.access_keys:
+            if key.access_key_id == access_key:
+                return user, key
+    return None
+
+
+def account_of(access_key: str) -> str:
+    """Return the account of a call with an access key; the server's own account for an unknown key."""
+    if found := _IN_AN_ACCOUNT.fullmatch(access_key):
+        return found["account"] or account()
+    return (principal_of(access_key) or f"::::{account()}").split(":")[4]
+
+
+def is_user(access_key: str) -> bool:
+    """Return True for the access key of an account's user."""
+    return bool((found := _IN_AN_ACCOUNT.fullmatch(access_key)) and not found["service"])

@@ -1,0 +1,1 @@
+"""ECR: repositories, replication, and images that stand for processes of this machine."""

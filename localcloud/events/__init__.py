@@ -1,0 +1,1 @@
+"""EventBridge: rules, schedules and the delivery of events to targets."""

@@ -1,0 +1,1 @@
+"""Faults: the plan of injected failures, applied to calls and events."""

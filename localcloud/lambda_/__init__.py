@@ -1,0 +1,1 @@
+"""Lambda: functions, their execution environments and the destinations of their results."""

@@ -1,0 +1,245 @@
+"""Lambda: runs the deployed code of functions, synchronously or with AWS's asynchronous retries.
+
+The account's concurrency is enforced: an invocation beyond it is refused, and an asynchronous event waits.
+Not enforced: memory size, reserved concurrency, IAM permission to invoke. Container-image functions are refused.
+"""
+
+import base64
+import threading
+import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from moto.awslambda import urls as lambda_urls
+from moto.awslambda.exceptions import LambdaClientError
+from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFunction, lambda_backends
+from werkzeug.wrappers import Request, Response
+
+from localcloud.lambda_ import assets, destinations
+from localcloud.lambda_.execution_environments import FunctionSpec, Outcome, Sandbox
+from localcloud.limits.quota import LAMBDA_CONCURRENCY
+
+if TYPE_CHECKING:
+    from localcloud.server.local_cloud import LocalCloud
+
+_IDLE_SECONDS = 120.0
+_ASYNC_WORKERS = 4
+_LONGEST_THROTTLED_WAIT = 300.0
+
+
+def install(cloud: "LocalCloud") -> None:
+    """Replace moto's Lambda backend with ours; no process starts before the first invocation."""
+    functions = Functions(cloud)
+    FunctionsBackend.functions = functions
+    lambda_backends.backend = FunctionsBackend
+    cloud.functions = functions
+    cloud.pages["/localcloud/runtime/"] = functions.serve_runtime
+    cloud.on_stop(functions.stop)
+
+
+class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped to us
+    """Lambda without Docker. moto 5.2.5 also drops DeadLetterConfig and uses the oldest of two invoke configs."""
+
+    functions: ClassVar["Functions"]
+    _url_module = lambda_urls
+
+    def create_function(self, spec: dict[str, Any]) -> LambdaFunction:
+        """Create a function from a ZIP archive.
+
+        Raises:
+            LambdaClientError: If it is a container image, which cannot run here.
+        """
+        if spec.get("PackageType") == "Image":
+            message = "localcloud runs only functions from ZIP archives; PackageType Image requires a container engine."
+            raise LambdaClientError("InvalidParameterValueException", message)
+        function = super().create_function(spec)
+        self.get_function(spec["FunctionName"]).dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
+        return function
+
+    def update_function_configuration(
+        self, function_name: str, qualifier: str | None, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Update the configuration, including the dead-letter queue."""
+        answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
+        if "DeadLetterConfig" in body:
+            function = self.get_function(function_name, qualifier)
+            function.dead_letter_target = body["DeadLetterConfig"].get("TargetArn")
+        return answer
+
+    def put_function_event_invoke_config(self, function_name: str, config: dict[str, Any]) -> dict[str, Any]:
+        """Replace the configuration; moto appends it and then reads the first one."""
+        function = self.get_function(function_name)
+        function.event_invoke_config = [EventInvokeConfig(function.function_arn, function.last_modified, config)]
+        return cast(dict[str, Any], function.event_invoke_config[0].response())
+
+    def invoke(
+        self, function_name: str, qualifier: str | None, body: Any, headers: Any, response_headers: Any
+    ) -> str | bytes | None:
+        """Run the function's code; the invocation type `Event` only queues the event."""
+        function = self.get_function(function_name, qualifier)
+        event = body.encode() if isinstance(body, str) else body or b"{}"
+        named = {key.lower(): value for key, value in dict(headers).items()}
+        kind = named.get("x-amz-invocation-type", "RequestResponse")
+        response_headers["x-amz-executed-version"] = str(function.version)
+        if kind == "RequestResponse":
+            outcome = self.functions.run(function, event, str(uuid.uuid4()))
+            if outcome is None:
+                raise TooManyRequestsError
+            response_headers["x-amz-log-result"] = base64.b64encode(outcome.log_tail).decode()
+            if outcome.error:
+                response_headers["x-amz-function-error"] = outcome.error
+            return outcome.payload
+        if kind == "Event":
+            self.functions.run_later(function, event)
+        return b""
+
+
+class TooManyRequestsError(LambdaClientError):  # type: ignore[misc] # moto is untyped to us
+    """Lambda's error for an invocation beyond the account's concurrency (API reference, Invoke, Errors)."""
+
+    code = 429
+
+    def __init__(self) -> None:
+        super().__init__("TooManyRequestsException", "Rate Exceeded.")
+
+
+class Functions:
+    """Runs functions: provides execution environments, retries asynchronous events, and notifies destinations."""
+
+    def __init__(self, cloud: "LocalCloud") -> None:
+        self._cloud = cloud
+        self._folder = cloud.data_dir / "lambda"
+        self._idle: list[Sandbox] = []
+        self._all: dict[str, Sandbox] = {}
+        self._lock = threading.Lock()
+        self._workers = ThreadPoolExecutor(_ASYNC_WORKERS, thread_name_prefix="lambda-event")
+        self._timers: set[threading.Timer] = set()
+        self._running: Counter[tuple[str, str]] = Counter()
+        self._stopped = False
+
+    def run(self, function: LambdaFunction, event: bytes, request_id: str) -> Outcome | None:
+        """Run a function once and wait for its end; return None if the account's concurrency is used up."""
+        place = (function.account_id, function.region)
+        with self._lock:
+            if self._running[place] >= self._cloud.limits.value(*place, LAMBDA_CONCURRENCY):
+                return None
+            self._running[place] += 1
+        try:
+            sandbox = self._take(self._spec(function))
+            outcome = sandbox.invoke(event, request_id)
+            self._give_back(sandbox)
+            return outcome
+        finally:
+            with self._lock:
+                self._running[place] -= 1
+
+    def run_later(self, function: LambdaFunction, event: bytes) -> None:
+        """Queue an asynchronous event: up to three attempts, then the function's destinations."""
+        self._submit(function.function_arn, event, str(uuid.uuid4()), 1)
+
+    def serve_runtime(self, request: Request) -> Response:
+        """Serve the runtime API of every execution environment."""
+        token = request.path.removeprefix("/localcloud/runtime/").split("/", 1)[0]
+        sandbox = self._all.get(token)
+        return sandbox.serve(request.path, request) if sandbox else Response(status=410)
+
+    def stop(self) -> None:
+        """End every execution environment; events that wait for a retry are lost."""
+        with self._lock:
+            self._stopped = True
+            timers, sandboxes = list(self._timers), list(self._all.values())
+        for timer in timers:
+            timer.cancel()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        for sandbox in sandboxes:
+            sandbox.close()
+
+    def _submit(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int = 0) -> None:
+        if not self._stopped:
+            self._workers.submit(self._attempt, arn, event, request_id, attempt, throttled)
+
+    def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int) -> None:
+        """Make one attempt. Look up the function again, because an update may have fixed it.
+
+        A throttled event does not count as an attempt. It waits between one second and five minutes
+        (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
+        """
+        function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
+        if function is None or self._stopped:
+            return
+        outcome = self.run(function, event, request_id)
+        if outcome is None:
+            delay = min(2.0**throttled, _LONGEST_THROTTLED_WAIT)
+            self._later(delay, arn, event, request_id, attempt, throttled + 1)
+            return
+        config = function.event_invoke_config[0].config if function.event_invoke_config else {}
+        retries = config.get("MaximumRetryAttempts", 2)
+        if outcome.error and attempt <= retries and not self._stopped:
+            self._retry(arn, event, request_id, attempt)
+        elif not self._stopped:
+            destinations.tell(function, config, event, outcome, attempt)
+
+    def _retry(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
+        delays = self._cloud.settings.lambda_retry_delays_seconds
+        self._later(delays[min(attempt, len(delays)) - 1], arn, event, request_id, attempt + 1)
+
+    def _later(self, delay: float, *arguments: Any) -> None:
+        """Call `_submit` after a delay."""
+        timer = threading.Timer(delay, self._submit, arguments)
+        timer.daemon = True
+        with self._lock:
+            self._timers = {waiting for waiting in self._timers if waiting.is_alive()} | {timer}
+            timer.start()
+
+    def _take(self, spec: FunctionSpec) -> Sandbox:
+        with self._lock:
+            stale = [sandbox for sandbox in self._idle if not self._usable(sandbox, spec)]
+            self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]
+            found = next((sandbox for sandbox in self._idle if sandbox.spec == spec), None)
+            if found:
+                self._idle.remove(found)
+        for sandbox in stale:
+            self._close(sandbox)
+        if found:
+            return found
+        sandbox = Sandbox(self._cloud, spec, self._all)
+        if self._stopped:
+            self._close(sandbox)
+        return sandbox
+
+    def _usable(self, sandbox: Sandbox, spec: FunctionSpec) -> bool:
+        """Return True if an idle environment is reusable: not idle for too long, and of the current function."""
+        replaced = (sandbox.spec.arn, sandbox.spec.version) == (spec.arn, spec.version) and sandbox.spec != spec
+        return sandbox.alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
+
+    def _give_back(self, sandbox: Sandbox) -> None:
+        if sandbox.alive and not self._stopped:
+            with self._lock:
+                self._idle.append(sandbox)
+        else:
+            self._close(sandbox)
+
+    def _close(self, sandbox: Sandbox) -> None:
+        self._all.pop(sandbox.token, None)
+        sandbox.close()
+
+    def _spec(self, function: LambdaFunction) -> FunctionSpec:
+        backend = lambda_backends[function.account_id][function.region]
+        layers = [backend.layers_versions_by_arn(layer["Arn"]) for layer in function.layers]
+        folders = [assets.unpack(layer.code_bytes, layer.code_sha_256, self._folder / "layers") for layer in layers]
+        code = assets.unpack(function.code_bytes, function.code_sha_256, self._folder / "code")
+        in_layers = (path for folder in reversed(folders) for path in assets.layer_paths(folder))
+        return FunctionSpec(
+            name=function.function_name,
+            arn=function.function_arn,
+            version=str(function.version),
+            region=function.region,
+            role=function.role,
+            handler=function.handler,
+            timeout=float(function.timeout),
+            memory=int(function.memory_size),
+            variables=tuple(sorted(function.environment_vars.items())),
+            code=code,
+            import_path=(code, *in_layers, assets.runtime_packages(self._folder)),
+        )

@@ -1,0 +1,74 @@
+"""Initial content of an account: objects in S3 and images in ECR, created without API calls.
+
+For tests and tools that require them to exist but do not read their content, such as training stubs.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import asdict
+
+from moto.ecr.exceptions import RepositoryAlreadyExistsException
+from moto.ecr.models import ecr_backends
+from moto.s3.exceptions import MissingBucket
+from moto.s3.models import s3_backends
+
+from localcloud.ecr.process_images import MEDIA_TYPE, ImageUri, ProcessImage
+
+_NOTHING = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(ProcessImage(command=("true",)))}
+# As in the repositories of AWS's own deep-learning containers, other accounts may pull.
+_EVERYBODY_PULLS = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": "*",
+                "Action": ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
+            }
+        ],
+    }
+)
+
+
+def hold_object(account: str, region: str, bucket: str, key: str, content: bytes = b"") -> None:
+    """Create an object and, if necessary, its bucket, without sending an event.
+
+    Args:
+        account: The account.
+        region: Region of the bucket, if the bucket does not exist yet.
+        bucket: The bucket.
+        key: The object.
+        content: Its content.
+    """
+    s3 = s3_backends[account]["aws"]
+    try:
+        s3.get_bucket(bucket)
+    except MissingBucket:
+        s3.create_bucket(bucket, region)
+    s3.put_object(bucket, key, content, disable_notification=True)
+
+
+def hold_image(account: str, image_uri: str) -> None:
+    """Create an image and its repository. A repository in another account's registry allows everyone to pull.
+
+    An existing image is not replaced.
+
+    Args:
+        account: The account that uses the image.
+        image_uri: URI of the image.
+
+    Raises:
+        InvalidImageError: If the URI is not an ECR URI.
+        KeyError: If its Region does not exist.
+    """
+    uri = ImageUri.parse(image_uri)
+    registry = ecr_backends[uri.account][uri.region]
+    with suppress(RepositoryAlreadyExistsException):
+        registry.create_repository(uri.repository, uri.account, {"encryptionType": "AES256"}, None, "MUTABLE", [])
+        if uri.account != account:
+            registry.set_repository_policy(uri.account, uri.repository, _EVERYBODY_PULLS)
+    wanted = {"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}
+    if not registry.batch_get_image(uri.repository, uri.account, [wanted])["images"]:
+        # ECR treats pushes with the same manifest as one image; this annotation makes the image distinct.
+        manifest = json.dumps({**_NOTHING, "annotations": wanted})
+        registry.put_image(uri.repository, manifest, uri.tag, MEDIA_TYPE, uri.digest)

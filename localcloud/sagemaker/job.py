@@ -1,0 +1,203 @@
+"""A training job as data: its request, its progress, and its documents."""
+
+import math
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from localcloud.sagemaker.request import S3Uri
+from localcloud.sagemaker.status import Progress
+
+_ASKED = (
+    "TrainingJobName",
+    "HyperParameters",
+    "AlgorithmSpecification",
+    "RoleArn",
+    "InputDataConfig",
+    "OutputDataConfig",
+    "ResourceConfig",
+    "VpcConfig",
+    "StoppingCondition",
+    "EnableNetworkIsolation",
+    "EnableInterContainerTrafficEncryption",
+    "EnableManagedSpotTraining",
+    "CheckpointConfig",
+    "ExperimentConfig",
+    "Environment",
+    "RetryStrategy",
+    "RemoteDebugConfig",
+    "InfraCheckConfig",
+    "DebugHookConfig",
+    "ProfilerConfig",
+)
+"""Members of CreateTrainingJob that DescribeTrainingJob returns."""
+
+_IN_EVENTS = (
+    "TrainingJobName",
+    "TrainingJobArn",
+    "TrainingJobStatus",
+    "SecondaryStatus",
+    "FailureReason",
+    "HyperParameters",
+    "AlgorithmSpecification",
+    "RoleArn",
+    "InputDataConfig",
+    "OutputDataConfig",
+    "ResourceConfig",
+    "StoppingCondition",
+    "EnableManagedSpotTraining",
+    "CheckpointConfig",
+    "ModelArtifacts",
+    "CreationTime",
+    "TrainingStartTime",
+    "TrainingEndTime",
+    "LastModifiedTime",
+    "SecondaryStatusTransitions",
+    "FinalMetricDataList",
+    "Environment",
+)
+"""Members of an event's detail (Developer Guide, "Amazon SageMaker training job state change"); no billable time."""
+
+DEFAULT_RUNTIME_SECONDS = 24 * 3600
+"""API reference, StoppingCondition.MaxRuntimeInSeconds: "the default is 1 day"."""
+
+
+class TrainingJob:
+    """One training job.
+
+    Attributes:
+        arn: Its ARN.
+        name: TrainingJobName.
+        request: The CreateTrainingJob request.
+        tags: Its tags in SageMaker's form; moto's tag operations and search read this attribute.
+        progress: Its statuses.
+        lock: Required to change or describe it.
+        stop_requested: Set by StopTrainingJob.
+    """
+
+    def __init__(self, request: Mapping[str, Any], account: str, region: str) -> None:
+        self.request = dict(request)
+        self.name = self.training_job_name = str(request["TrainingJobName"])
+        self.account, self.region = account, region
+        self.arn = f"arn:aws:sagemaker:{region}:{account}:training-job/{self.name}"
+        self.tags: list[dict[str, str]] = list(request.get("Tags") or [])
+        self.progress = Progress(now())
+        self.lock = threading.RLock()
+        self.stop_requested = threading.Event()
+        self.started_at: datetime | None = None
+        self.ended_at: datetime | None = None
+        self.failure_reason: str | None = None
+        self.final_metrics: list[dict[str, Any]] = []
+        self.has_artifacts = False
+
+    @property
+    def creation_time(self) -> datetime:
+        """Return its creation time."""
+        return self.progress.created_at
+
+    @property
+    def max_runtime_seconds(self) -> int:
+        """Return MaxRuntimeInSeconds or its default."""
+        condition = self.request.get("StoppingCondition") or {}
+        return int(condition.get("MaxRuntimeInSeconds", DEFAULT_RUNTIME_SECONDS))
+
+    @property
+    def output(self) -> S3Uri:
+        """Return the folder of its artifacts: <S3OutputPath>/<name>/output."""
+        return S3Uri.parse(self.request["OutputDataConfig"]["S3OutputPath"]).child(self.name, "output")
+
+    @property
+    def output_key(self) -> str:
+        """Return the KMS key of its artifacts; empty if the request has none."""
+        return str(self.request["OutputDataConfig"].get("KmsKeyId") or "")
+
+    @property
+    def response_object(self) -> dict[str, Any]:
+        """Return the answer of DescribeTrainingJob; moto's search reads this attribute."""
+        with self.lock:
+            return self._describe()
+
+    def _describe(self) -> dict[str, Any]:
+        profiler = self.request.get("ProfilerConfig") or {"DisableProfiler": True}
+        answer = {name: self.request[name] for name in _ASKED if self.request.get(name) is not None}
+        answer |= {
+            "TrainingJobArn": self.arn,
+            "TrainingJobStatus": self.progress.status,
+            "SecondaryStatus": self.progress.secondary,
+            "SecondaryStatusTransitions": [dict(entry) for entry in self.progress.transitions],
+            "CreationTime": self.creation_time,
+            "LastModifiedTime": self.progress.changed_at,
+            "StoppingCondition": {
+                **(self.request.get("StoppingCondition") or {}),
+                "MaxRuntimeInSeconds": self.max_runtime_seconds,
+            },
+            "ProfilingStatus": "Disabled" if profiler.get("DisableProfiler") else "Enabled",
+        }
+        for name in (
+            "EnableNetworkIsolation",
+            "EnableInterContainerTrafficEncryption",
+            "EnableManagedSpotTraining",
+        ):
+            answer.setdefault(name, False)
+        return answer | self._outcome()
+
+    def _outcome(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {}
+        if self.failure_reason:
+            answer["FailureReason"] = self.failure_reason
+        if self.final_metrics:
+            answer["FinalMetricDataList"] = self.final_metrics
+        if self.has_artifacts:
+            answer["ModelArtifacts"] = {"S3ModelArtifacts": str(self.output.child("model.tar.gz"))}
+        if self.started_at:
+            answer["TrainingStartTime"] = self.started_at
+        if self.ended_at:
+            answer["TrainingEndTime"] = self.ended_at
+        if self.started_at and self.ended_at:
+            # Wall-clock seconds of the job; billing multiplies them by the instances (API reference,
+            # BillableTimeInSeconds). With spot instances there would be fewer; localcloud simulates no interruptions.
+            seconds = math.ceil((self.ended_at - self.started_at).total_seconds())
+            answer |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
+        return answer
+
+    def summary(self) -> dict[str, Any]:
+        """Return its entry in ListTrainingJobs."""
+        with self.lock:
+            document = self._describe()
+        names = (
+            "TrainingJobName",
+            "TrainingJobArn",
+            "CreationTime",
+            "TrainingEndTime",
+            "LastModifiedTime",
+            "TrainingJobStatus",
+            "SecondaryStatus",
+        )
+        return {name: document[name] for name in names if name in document}
+
+    def event(self) -> dict[str, Any]:
+        """Return its state-change event: a description with times in milliseconds since 1970."""
+        document = self.response_object
+        detail = {name: _in_milliseconds(document[name]) for name in _IN_EVENTS if name in document}
+        return {
+            "source": "aws.sagemaker",
+            "detail-type": "SageMaker Training Job State Change",
+            "resources": [self.arn],
+            "detail": detail | {"Tags": {tag["Key"]: tag["Value"] for tag in self.tags}},
+        }
+
+
+def now() -> datetime:
+    """Return the current time with its time zone, as boto3 returns times."""
+    return datetime.now(UTC)
+
+
+def _in_milliseconds(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return int(value.timestamp() * 1000)
+    if isinstance(value, dict):
+        return {key: _in_milliseconds(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_in_milliseconds(member) for member in value]
+    return value

@@ -1,0 +1,67 @@
+"""Service quotas on training instances: the account's quotas, and lower ones from a fault plan."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from moto.sagemaker.exceptions import SagemakerClientError
+
+from localcloud.limits.instance_quotas import quota_name, training_quotas
+from localcloud.sagemaker.job import TrainingJob
+from localcloud.sagemaker.request import hosts
+
+if TYPE_CHECKING:
+    from localcloud.server.local_cloud import LocalCloud
+
+
+class ResourceLimitExceeded(SagemakerClientError):  # type: ignore[misc] # noqa: N818 - moto is untyped; AWS's own name
+    """SageMaker's error for a request that exceeds a quota."""
+
+    code = "ResourceLimitExceeded"
+
+
+def check(
+    cloud: "LocalCloud", account: str, region: str, request: Mapping[str, Any], jobs: Iterable[TrainingJob]
+) -> None:
+    """Check a CreateTrainingJob request against the quotas of its account and Region.
+
+    The message is SageMaker's (text: github.com/aws/amazon-sagemaker-examples/issues/1543).
+
+    Args:
+        cloud: Provides the quotas and the fault plan.
+        account: The account.
+        region: The Region.
+        request: The request.
+        jobs: The account's jobs in the Region; jobs that have not ended use instances.
+
+    Raises:
+        ResourceLimitExceeded: If the job needs more instances than are available.
+    """
+    running = [job for job in list(jobs) if not job.progress.is_final]
+    same_kind = [job for job in running if _is_spot(job.request) == _is_spot(request)]
+    used, used_of_kind = _instances(running), _instances(same_kind)
+    for kind, asked in Counter(host.instance_type for host in hosts(request)).items():
+        name = quota_name(kind, spot=_is_spot(request))
+        planned = cloud.faults.quota(region, kind)
+        if planned is not None and used[kind] + asked > planned:
+            cloud.faults.refused(region, kind)
+            raise _refusal(name, planned, used[kind], asked)
+        quota = training_quotas().get(name)
+        limit = int(cloud.limits.value(account, region, quota)) if quota and planned is None else None
+        if limit is not None and used_of_kind[kind] + asked > limit:
+            raise _refusal(name, limit, used_of_kind[kind], asked)
+
+
+def _is_spot(request: Mapping[str, Any]) -> bool:
+    return bool(request.get("EnableManagedSpotTraining"))
+
+
+def _instances(jobs: Iterable[TrainingJob]) -> Counter[str]:
+    return Counter(host.instance_type for job in jobs for host in hosts(job.request))
+
+
+def _refusal(name: str, limit: int, used: int, asked: int) -> ResourceLimitExceeded:
+    return ResourceLimitExceeded(
+        f"The account-level service limit '{name}' is {limit} Instances, with current utilization of {used} Instances "
+        f"and a request delta of {asked} Instances. Please contact AWS support to request an increase for this limit."
+    )

@@ -1,0 +1,205 @@
+"""Rules of CreateTrainingJob beyond the service model: AWS's own rules, and features that localcloud lacks.
+
+Messages are AWS's if they are public (each cites its source); the others state the rule in AWS's style.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moto.iam.exceptions import NotFoundException
+from moto.iam.models import iam_backends
+from moto.s3.exceptions import MissingBucket
+from moto.s3.models import FakeDeleteMarker, s3_backends
+from moto.sagemaker.exceptions import AWSValidationException
+
+from localcloud.ecr import process_images
+from localcloud.sagemaker.request import Channel, S3Uri, channels
+
+# API reference, StoppingCondition: "The maximum value is 28 days".
+MAX_RUNTIME_SECONDS = 28 * 24 * 3600
+_PULL = "ecr:BatchCheckLayerAvailability, ecr:BatchGetImage, ecr:GetDownloadUrlForLayer"
+
+
+def check(request: Mapping[str, Any], account: str, region: str, *, stub: bool = False) -> None:
+    """Check a request that the service model has accepted.
+
+    Args:
+        request: The request.
+        account: The account.
+        region: The Region.
+        stub: True if the job will be a stub, which needs none of the features that localcloud lacks.
+
+    Raises:
+        AWSValidationException: If AWS refuses the request, or localcloud lacks a feature; the message names it.
+    """
+    _check_present(request)
+    if not stub:
+        _check_left_out(request)
+    _check_times(request)
+    _check_resources(request.get("ResourceConfig") or {})
+    _check_role(str(request["RoleArn"]), account)
+    _check_image(request, account)
+    _check_metrics(request["AlgorithmSpecification"].get("MetricDefinitions") or [])
+    _check_channels(channels(request), str(request["RoleArn"]), account, region)
+
+
+def _refuse(message: str) -> None:
+    raise AWSValidationException(message)
+
+
+def _check_present(request: Mapping[str, Any]) -> None:
+    """Require members that the model leaves optional for serverless jobs, which localcloud lacks."""
+    for name in ("AlgorithmSpecification", "ResourceConfig", "StoppingCondition"):
+        if not request.get(name):
+            _refuse(f"Invalid request. {name} must be present")
+
+
+def _check_left_out(request: Mapping[str, Any]) -> None:
+    """Refuse features that localcloud lacks and whose absence would affect a training job.
+
+    DebugHookConfig and ProfilerConfig are accepted and described, because the SageMaker Python SDK v2 sends them unless
+    they are disabled (https://sagemaker.readthedocs.io/en/stable/api/training/estimators.html). The hook saves tensors
+    only if the image has the library smdebug, and no training job reads the profiler's files. Rules would start
+    processing jobs, which localcloud lacks.
+    """
+    rules = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+    for name in ("ServerlessJobConfig", "TensorBoardOutputConfig", *rules):
+        if request.get(name):
+            _refuse(f"{name} is not supported by localcloud; remove it")
+    if request["AlgorithmSpecification"].get("AlgorithmName"):
+        _refuse("AlgorithmName is not supported by localcloud; specify TrainingImage")
+    for channel in request.get("InputDataConfig") or []:
+        source = channel["DataSource"].get("S3DataSource")
+        if source is None or source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
+            _refuse(
+                f"channel {channel['ChannelName']}: localcloud reads only S3DataSource of type S3Prefix or ManifestFile"
+            )
+        if channel.get("CompressionType", "None") != "None":
+            _refuse(f"channel {channel['ChannelName']}: localcloud does not decompress data; remove CompressionType")
+    for piped in (channel for channel in channels(request) if channel.piped):
+        if piped.record_wrapper != "None":
+            _refuse(f"channel {piped.name}: localcloud streams objects unchanged; remove RecordWrapperType")
+    local = (request.get("CheckpointConfig") or {}).get("LocalPath", "/opt/ml/checkpoints")
+    if not local.startswith("/opt/ml/"):
+        _refuse(f"CheckpointConfig.LocalPath {local} is outside /opt/ml, which localcloud does not support")
+
+
+def _check_times(request: Mapping[str, Any]) -> None:
+    condition = request.get("StoppingCondition") or {}
+    runtime = condition.get("MaxRuntimeInSeconds", 24 * 3600)
+    wait = condition.get("MaxWaitTimeInSeconds")
+    if not 1 <= runtime <= MAX_RUNTIME_SECONDS:
+        _refuse(f"Invalid MaxRuntimeInSeconds. It must be between 1 and {MAX_RUNTIME_SECONDS}")
+    if request.get("EnableManagedSpotTraining"):
+        if wait is None or wait < runtime:
+            _refuse(
+                "Invalid MaxWaitTimeInSeconds. It must be present and be greater than or equal to MaxRuntimeInSeconds"
+            )
+    elif wait is not None:  # github.com/Kenza-AI/sagify/issues/111
+        _refuse("Invalid MaxWaitTimeInSeconds. It is only supported when EnableManagedSpotTraining is set to true")
+
+
+def _check_resources(resources: Mapping[str, Any]) -> None:
+    if resources.get("InstanceGroups"):
+        if resources.get("InstanceType") or resources.get("InstanceCount"):
+            _refuse("Invalid ResourceConfig. InstanceGroups excludes InstanceType and InstanceCount")
+        return
+    if not resources.get("InstanceType") or not resources.get("InstanceCount"):
+        _refuse("Invalid ResourceConfig. InstanceType and InstanceCount must be present")
+
+
+def _check_role(role_arn: str, account: str) -> None:
+    """Require a role that trusts SageMaker (text: github.com/awslabs/predictive-maintenance-.../issues/3)."""
+    try:
+        role = iam_backends[account]["aws"].get_role_by_arn(role_arn)
+    except NotFoundException:
+        role = None
+    if role is None or not _trusts(role.assume_role_policy_document, "sagemaker.amazonaws.com"):
+        _refuse(
+            f"Could not assume role {role_arn}. Please ensure that the role exists and allows principal "
+            "'sagemaker.amazonaws.com' to assume the role."
+        )
+
+
+def _trusts(document: str | Mapping[str, Any], service: str) -> bool:
+    policy = json.loads(document) if isinstance(document, str) else document
+    statements = policy.get("Statement") or []
+    for statement in statements if isinstance(statements, list) else [statements]:
+        principals = statement.get("Principal") or {}
+        services = principals.get("Service") or [] if isinstance(principals, Mapping) else [service]
+        if statement.get("Effect") == "Allow" and service in ([services] if isinstance(services, str) else services):
+            return True
+    return False
+
+
+def _check_image(request: Mapping[str, Any], account: str) -> None:
+    """Require an existing image (texts: github.com/aws/sagemaker-python-sdk/issues/2063,
+    .../amazon-sagemaker-examples/issues/1476 and 2534)."""
+    uri = request["AlgorithmSpecification"].get("TrainingImage")
+    if uri is None and request["AlgorithmSpecification"].get("AlgorithmName"):
+        return  # a stub of an algorithm resource; localcloud has no such resources
+    try:
+        process_images.resolve(account, str(uri))
+    except process_images.InvalidImageError:
+        _refuse(
+            "Invalid training image. Please provide a valid Amazon Elastic Container Registry path of the Docker "
+            f"image to run. ({uri})"
+        )
+    except process_images.ImageNotFoundError as error:
+        parts = process_images.ImageUri.parse(str(uri))
+        what = (
+            f"Cannot find the requested image: {uri}"
+            if error.repository_exists
+            else f"Cannot find repository: {parts.repository} in registry ID: {parts.account}"
+        )
+        _refuse(
+            f"{what} Please check if your ECR repository exists and role {request['RoleArn']} has proper pull "
+            f"permissions for SageMaker: {_PULL}"
+        )
+
+
+def _check_metrics(definitions: Sequence[Mapping[str, str]]) -> None:
+    for definition in definitions:
+        try:
+            re.compile(definition["Regex"])
+        except re.error as error:
+            _refuse(f"Invalid MetricDefinitions. The regex of {definition['Name']} is not valid: {error}")
+
+
+def _check_channels(given: Sequence[Channel], role_arn: str, account: str, region: str) -> None:
+    names = [channel.name for channel in given]
+    for name in names:
+        if names.count(name) > 1:
+            _refuse(f"Invalid InputDataConfig. Channel names must be unique, but '{name}' is used more than once")
+    for channel in given:
+        _check_data(channel, role_arn, account, region)
+
+
+def _check_data(channel: Channel, role_arn: str, account: str, region: str) -> None:
+    """Require data in the job's Region (text: github.com/aws/amazon-sagemaker-examples/issues/2489)."""
+    problem = _problem_with(S3Uri.parse(channel.uri), account, region)
+    if problem is not None:
+        bucket = S3Uri.parse(channel.uri).bucket
+        _refuse(
+            f'No S3 objects found under S3 URL "{channel.uri}" given in input data source. Please ensure that the '
+            f"bucket exists in the selected region ({region}), that objects exist under that S3 prefix, and that the "
+            f'role "{role_arn}" has "s3:ListBucket" permissions on bucket "{bucket}".{problem}'
+        )
+
+
+def _problem_with(uri: S3Uri, account: str, region: str) -> str | None:
+    backend = s3_backends[account]["aws"]
+    try:
+        bucket = backend.get_bucket(uri.bucket)
+    except MissingBucket:
+        return " Error message from S3: The specified bucket does not exist"
+    if bucket.region_name != region:
+        return (
+            f" Error message from S3: The bucket is in this region: {bucket.region_name}. "
+            "Please use this region to retry the request"
+        )
+    newest = list(bucket.keys.items())
+    exists = any(name.startswith(uri.key) and not isinstance(key, FakeDeleteMarker) for name, key in newest)
+    return None if exists else ""

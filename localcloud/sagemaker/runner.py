@@ -1,0 +1,307 @@
+"""Runs one training job from Starting to its end, in its own thread."""
+
+import dataclasses
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localcloud.ecr import process_images
+from localcloud.faults.plan import Stub
+from localcloud.log_streams import ensure_group
+from localcloud.sagemaker import transfer
+from localcloud.sagemaker.cluster import Cluster, host_environment, log_streams
+from localcloud.sagemaker.host_capacity import HostCapacity
+from localcloud.sagemaker.hosts import HostNetwork
+from localcloud.sagemaker.job import TrainingJob, now
+from localcloud.sagemaker.metrics import Metrics, to_cloudwatch
+from localcloud.sagemaker.opt_ml import FAILURE_CHARACTERS, OptMl, algorithm_error
+from localcloud.sagemaker.pipe import Pipes
+from localcloud.sagemaker.request import S3Uri, channels, hosts
+
+if TYPE_CHECKING:
+    from localcloud.server.local_cloud import LocalCloud
+
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
+"""FailureReason of a job that failed because of SageMaker itself."""
+
+NO_CAPACITY = (
+    "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
+)
+"""FailureReason of a job without instances (text: github.com/DIAGNijmegen/rse-grand-challenge/issues/2631)."""
+
+_OF_THE_NETWORK = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+class Runner:
+    """Manages the instances, containers and transfers of one job.
+
+    Args:
+        cloud: The localcloud.
+        job: The job.
+        stub: The stub that the fault plan defined at creation; None for a job that really trains.
+        capacity: Capacity for hosts on this machine.
+    """
+
+    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, capacity: HostCapacity) -> None:
+        self.job = job
+        self._cloud = cloud
+        self._stub = stub
+        self._capacity = capacity
+        self._hosts = hosts(job.request)
+        self._channels = channels(job.request)
+        self._folder: Path = cloud.data_dir / "training" / job.region / job.name
+        self._opt_ml = {host.name: OptMl(self._folder / host.name / "opt-ml") for host in self._hosts}
+        definitions = job.request["AlgorithmSpecification"].get("MetricDefinitions") or []
+        self._metrics = Metrics(definitions, to_cloudwatch(job.arn.split(":")[4], job.region, job.name))
+        self._cluster: Cluster | None = None
+        self._pipes: Pipes | None = None
+        self._overtime = False
+        self._abandoned = False
+        self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the job's thread."""
+        self._tell()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """StopTrainingJob: set Stopping, send SIGTERM to every host, and SIGKILL after the grace period."""
+        with self.job.lock:
+            if self.job.progress.status == "InProgress":
+                self._advance("Stopping")
+            self.job.stop_requested.set()
+            if self._cluster:
+                self._cluster.stop()
+
+    def join(self) -> None:
+        """Wait until the files of an ended job are deleted."""
+        self._thread.join()
+
+    def abandon(self) -> None:
+        """Kill all processes and keep the job's status, because the server stops."""
+        self._abandoned = True
+        self.job.stop_requested.set()
+        if self._cluster:
+            self._cluster.kill()
+        if self._thread.is_alive():  # a job created while the server stops has not been started
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._live()
+        except transfer.TransferInterruptedError:
+            self._finish("Stopped")
+        except transfer.TransferError as error:
+            self._fail(str(error))
+        finally:
+            if not self.job.progress.is_final:  # a defect of localcloud: the traceback is on stderr, the job must end
+                self._fail(INTERNAL_ERROR)
+            if not self._cloud.settings.keep_training_folders:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _live(self) -> None:
+        self._step("Pending")
+        self._wait_for_instances()
+        if self._stub:
+            self._pretend(self._stub)
+            return
+        # Pending: "waiting for compute capacity" (botocore's service model, DescribeTrainingJobResponse).
+        with self._capacity.held(len(self._hosts), self.job.stop_requested) as has_capacity:
+            if has_capacity:
+                self._run_on_hosts()
+            else:
+                raise transfer.TransferInterruptedError
+
+    def _run_on_hosts(self) -> None:
+        environment = self._environment()
+        s3 = transfer.s3_client(environment)
+        with self.job.lock:
+            self.job.started_at = now()
+        deadline = time.monotonic() + self.job.max_runtime_seconds
+        self._prepare(s3)
+        self._step("Training")
+        try:
+            self._train(self._containers(environment), s3, deadline)
+        except OSError as error:
+            self._fail(algorithm_error(f"the container could not be started: {error}", 127))
+            return
+        if not self._abandoned:
+            self._upload(s3, environment)
+            self._conclude()
+
+    def _wait_for_instances(self) -> None:
+        """Fail after some time if the fault plan has no instances for this job."""
+        types = {host.instance_type for host in self._hosts}
+        found = (self._cloud.faults.no_capacity(self.job.region, instance_type) for instance_type in sorted(types))
+        seconds = next((seconds for seconds in found if seconds is not None), None)
+        if seconds is not None:
+            self._pass(seconds)
+            raise transfer.TransferError(NO_CAPACITY)
+
+    def _pretend(self, stub: Stub) -> None:
+        """Simulate training as the fault plan requires, without a process, data or a model."""
+        with self.job.lock:
+            self.job.started_at = now()
+        self._step("Training")
+        try:
+            self._pass(stub.seconds)
+        except transfer.TransferInterruptedError:
+            time.sleep(stub.stop_seconds)
+            raise
+        if stub.outcome == "Failed":
+            raise transfer.TransferError(stub.reason)
+        self._step("Uploading")
+        self._finish("Completed", has_artifacts=True)
+
+    def _pass(self, seconds: float) -> None:
+        """Wait, unless the job is being stopped."""
+        if self.job.stop_requested.wait(seconds):
+            raise transfer.TransferInterruptedError
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment variables that all containers share."""
+        request = self.job.request
+        specification = request["AlgorithmSpecification"]
+        image = process_images.resolve(self.job.account, specification["TrainingImage"])
+        entry_point = specification.get("ContainerEntrypoint") or image.command
+        command = (*entry_point, *(specification.get("ContainerArguments") or ()))
+        self._image = dataclasses.replace(image, command=command)
+        own = {
+            "TRAINING_JOB_NAME": self.job.name,
+            "TRAINING_JOB_ARN": self.job.arn,
+            "AWS_REGION": self.job.region,
+        }
+        extra = {**self._image.environment, **own, **(request.get("Environment") or {})}
+        return dict(self._cloud.environment_for(self.job.region, request["RoleArn"], extra))
+
+    def _containers(self, environment: dict[str, str]) -> dict[str, str]:
+        """Return the containers' variables: network isolation removes AWS's address and the credentials.
+
+        SageMaker's developer guide, "Run Training and Inference Containers in Internet-Free Mode". Loopback sockets,
+        the only ones of this machine's processes, stay available for traffic between the hosts.
+        """
+        if not self.job.request.get("EnableNetworkIsolation"):
+            return environment
+        return {name: value for name, value in environment.items() if name not in _OF_THE_NETWORK}
+
+    def _prepare(self, s3: Any) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)  # may be left by a killed server with the same data_dir
+        for host in self._hosts:
+            self._opt_ml[host.name].prepare(self.job.request, host, self._hosts, self._channels)
+        downloader = transfer.Downloader(s3, self.job.stop_requested.is_set)
+        checkpoints = self._checkpoints()
+        if self._channels or checkpoints:
+            self._step("Downloading")
+        self._pipes = Pipes(s3, self._channels, [each.base for each in self._opt_ml.values()])
+        for channel in (channel for channel in self._channels if not channel.piped):
+            downloader.channel(channel, [each.base / "input/data" / channel.name for each in self._opt_ml.values()])
+        if checkpoints:
+            for folder in checkpoints[1]:
+                downloader.prefix(checkpoints[0], folder)
+
+    def _checkpoints(self) -> tuple[S3Uri, list[Path]] | None:
+        config = self.job.request.get("CheckpointConfig")
+        if not config:
+            return None
+        local = config.get("LocalPath", "/opt/ml/checkpoints")
+        return S3Uri.parse(config["S3Uri"]), [each.path(local) for each in self._opt_ml.values()]
+
+    def _train(self, environment: dict[str, str], s3: Any, deadline: float) -> None:
+        ensure_group(self.job.account, self.job.region, LOG_GROUP)
+        logs = log_streams(self.job.account, self.job.region, LOG_GROUP, self.job.name, self._hosts)
+        checkpoints = self._checkpoints()
+        sync = transfer.CheckpointSync(s3, checkpoints[1], checkpoints[0]) if checkpoints else None
+        network = HostNetwork([host.name for host in self._hosts])
+        cluster = Cluster(grace_seconds=self._cloud.settings.training_stop_grace_seconds, deadline=deadline)
+        try:
+            for host in self._hosts:
+                folder = self._folder / host.name
+                variables = host_environment(environment, network, host, folder, self._opt_ml[host.name].base)
+
+                def output(line: str, stream: Any = logs[host.name]) -> None:
+                    stream.write(line)
+                    self._metrics.read(line)
+
+                cluster.start(host, self._image, variables, output)
+            self._cluster = cluster
+            if self.job.stop_requested.is_set():  # requested before the cluster existed
+                cluster.stop()
+            if self._abandoned:
+                cluster.kill()
+            if sync:
+                sync.start()
+            if self._pipes:
+                self._pipes.start(cluster.stop)
+            cluster.follow(self._on_overtime)
+        finally:
+            cluster.kill()
+            if self._pipes:
+                self._pipes.close()
+            network.close()
+            for stream in logs.values():
+                stream.flush()
+        if sync:
+            sync.finish()
+
+    def _on_overtime(self) -> None:
+        with self.job.lock:
+            self._overtime = self.job.progress.status == "InProgress"
+            if self._overtime:
+                self._advance("Stopping")
+
+    def _upload(self, s3: Any, environment: Mapping[str, str]) -> None:
+        with self.job.lock:
+            self._advance("Uploading")
+            self.job.final_metrics = self._metrics.final()
+        transfer.check_output_key(environment, self.job.output_key)
+        bases = [each.base for each in self._opt_ml.values()]
+        transfer.upload_archive(s3, [base / "model" for base in bases], "model.tar.gz", self.job.output, self._folder)
+        transfer.upload_archive(
+            s3, [base / "output/data" for base in bases], "output.tar.gz", self.job.output, self._folder
+        )
+
+    def _conclude(self) -> None:
+        failure = self._cluster.first_failure if self._cluster else None
+        if self._overtime:
+            self._finish("MaxRuntimeExceeded", has_artifacts=True)
+        elif self.job.progress.status == "Stopping":
+            self._finish("Stopped", has_artifacts=True)
+        elif self._pipes and self._pipes.failure:
+            self._fail(self._pipes.failure)
+        elif failure:
+            host, code = failure
+            self._fail(algorithm_error(self._opt_ml[host].failure(), code))
+        else:
+            self._finish("Completed", has_artifacts=True)
+
+    def _step(self, secondary: str) -> None:
+        """Advance to a status, unless the job is being stopped."""
+        with self.job.lock:
+            if self.job.stop_requested.is_set():
+                raise transfer.TransferInterruptedError
+            self._advance(secondary)
+
+    def _fail(self, reason: str) -> None:
+        with self.job.lock:
+            self.job.failure_reason = reason[:FAILURE_CHARACTERS]
+            self._finish("Failed")
+
+    def _finish(self, secondary: str, *, has_artifacts: bool = False) -> None:
+        if self._abandoned:
+            return
+        with self.job.lock:
+            self.job.has_artifacts = has_artifacts
+            self.job.ended_at = at = now()
+            self._advance(secondary, at)
+
+    def _advance(self, secondary: str, at: datetime | None = None) -> None:
+        self.job.progress.advance(secondary, at or now())
+        self._tell()
+
+    def _tell(self) -> None:
+        self._cloud.put_event(self.job.region, self.job.event(), self.job.account)

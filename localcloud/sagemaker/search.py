@@ -1,0 +1,105 @@
+"""Search for training jobs: filters, order and pages (Search and Filter in SageMaker's service model)."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from botocore.loaders import Loader
+from moto.sagemaker.exceptions import AWSValidationException
+
+from localcloud.sagemaker.job import TrainingJob
+
+PAGE = 10
+"""Number of results on a page without MaxResults; the service model allows up to 100."""
+_ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqualTo": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanOrEqualTo": operator.le,
+}
+
+
+def search(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the records of one page and the token of the next page, or None on the last page.
+
+    Args:
+        jobs: All jobs of the account and Region.
+        request: The request of Search with the resource TrainingJob.
+
+    Raises:
+        AWSValidationException: If a property does not exist, or localcloud does not support the expression.
+    """
+    expression = request.get("SearchExpression") or {}
+    for name in ("NestedFilters", "SubExpressions"):
+        if expression.get(name):
+            raise AWSValidationException(f"{name} is not supported by localcloud; use Filters")
+    filters, every = expression.get("Filters") or [], expression.get("Operator", "And") == "And"
+    records = [{**job.response_object, "Tags": list(job.tags)} for job in jobs]
+    found = [one for one in records if not filters or (all if every else any)(_passes(one, each) for each in filters)]
+    key = request.get("SortBy", "LastModifiedTime")
+    found = [one for one in found if _value(one, key) is not None]
+    found.sort(key=lambda one: _value(one, key), reverse=request.get("SortOrder", "Descending") == "Descending")
+    start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or PAGE)
+    return found[start : start + size], str(start + size) if start + size < len(found) else None
+
+
+def _passes(record: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+    value, text = _value(record, condition["Name"]), str(condition.get("Value", ""))
+    kind = condition.get("Operator", "Equals")
+    if kind in ("Exists", "NotExists"):
+        return bool((value is not None) == (kind == "Exists"))
+    if value is None:
+        return False
+    if kind in _ORDERED:
+        return bool(_ORDERED[kind](*_comparable(value, text)))
+    if kind == "Contains":
+        return text in str(value)
+    if kind == "In":
+        return str(value) in text.split(",")
+    return bool((str(value) == text) == (kind == "Equals"))
+
+
+def _comparable(value: Any, text: str) -> tuple[Any, Any]:
+    """Return a property and a filter's text as numbers or times."""
+    try:
+        if isinstance(value, datetime):
+            asked = datetime.fromisoformat(text)
+            return value, asked if asked.tzinfo else asked.replace(tzinfo=UTC)
+        return float(value), float(text)
+    except ValueError as error:
+        raise AWSValidationException(
+            f"{text!r} is neither a number nor a time of the form YYYY-mm-ddTHH:MM:SS"
+        ) from error
+
+
+def _value(record: Mapping[str, Any], name: str) -> Any:
+    """Return a property by its name in Search; None if the job has no such tag, metric or property."""
+    kind, _, rest = name.partition(".")
+    if kind == "Tags" and rest:
+        return next((tag["Value"] for tag in record["Tags"] if tag["Key"] == rest), None)
+    if kind == "Metrics" and rest:
+        metrics = record.get("FinalMetricDataList") or []
+        return next((metric["Value"] for metric in metrics if metric["MetricName"] == rest), None)
+    shape = "TrainingJob"
+    value: Any = dict(record)
+    for part in name.split(".", 1) if kind == "HyperParameters" else name.split("."):
+        members = _members(shape)
+        if members is not None and part not in members:
+            raise AWSValidationException(f"Unknown property name: {name}")
+        shape = members[part]["shape"] if members is not None else ""
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _members(shape: str) -> Mapping[str, Any] | None:
+    """Return the members of a structure of the service model; None for other shapes."""
+    members: Mapping[str, Any] | None = _shapes().get(shape, {}).get("members")
+    return members
+
+
+@cache
+def _shapes() -> Mapping[str, Any]:
+    shapes: Mapping[str, Any] = Loader().load_service_model("sagemaker", "service-2")["shapes"]
+    return shapes

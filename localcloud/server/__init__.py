@@ -1,0 +1,1 @@
+"""Server: starts, filters requests, and installs the services."""

@@ -1,8 +1,0 @@
-"""Entry point of a child without the attach safeguard."""
-
-from faults.sabotage import SAFEGUARDS
-
-
-def without_attaching() -> None:
-    """Disable this process's check for an existing training job."""
-    SAFEGUARDS["attach"]()

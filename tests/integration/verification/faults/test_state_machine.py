@@ -1,0 +1,123 @@
+"""A short run of the fault suite's state machine, proof that it can fail, and the failures that it once found."""
+
+from collections.abc import Callable
+
+import pytest
+
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.child.attempt import Attempt
+from verification.faults import disabled_safeguards
+from verification.faults.state_machine import GridMachine, played
+from verification.model import programs
+from verification.model.table import ModelTable
+
+
+def test_invariants_hold_for_random_events_kills_and_losses() -> None:
+    GridMachine.seen.clear()
+    played(examples=100, steps=30, number=1)
+    assert GridMachine.seen["training jobs"] > 100
+    assert GridMachine.seen["cancels"] > 10
+    assert GridMachine.seen["programs killed"] > 10
+
+
+@pytest.fixture
+def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore after the test the methods that a sabotage replaces."""
+    monkeypatch.setattr(SageMaker, "start", SageMaker.start)
+    monkeypatch.setattr(Attempt, "cancelled", Attempt.cancelled)
+
+
+@pytest.mark.parametrize("safeguard", ["attach", "check after create"])
+def test_a_missing_safeguard_is_detected(put_back: None, safeguard: str) -> None:
+    disabled_safeguards.SAFEGUARDS[safeguard]()
+    with pytest.raises(AssertionError):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def test_missing_conditional_writes_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelTable, "is_conditional", False)
+    with pytest.raises(AssertionError):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") -> None:
+    """Run given steps, followed by the teardown of every example."""
+    machine = GridMachine()
+    try:
+        machine.a_first_manifest(
+            lines=1, retries=0, replicas=False, under_way=under_way, until_started=False, as_asked=True
+        )
+        for step in steps:
+            step(machine)
+            machine.nothing_is_wrong()
+    finally:
+        machine.teardown()
+
+
+def test_no_create_long_after_a_cancel_when_sagemaker_is_throttled() -> None:
+    play(
+        lambda grid: grid.lose_sight(0),
+        lambda grid: grid.throttle("sagemaker"),
+        lambda grid: grid.time_passes(70.0),
+        lambda grid: grid.lose_reply(0),
+        lambda grid: grid.time_passes(1.0),
+        lambda grid: grid.cancel(0, None, ""),
+    )
+
+
+@pytest.mark.parametrize("first", ["the old child", "the new child"])
+def test_a_sleeping_child_leaves_a_retried_line_alone(first: str) -> None:
+    def the_old_child_wakes(grid: GridMachine) -> None:
+        grid.time_passes(70.0)
+        grid.all_act(60)
+
+    def the_new_child_starts(grid: GridMachine) -> None:
+        grid.start_children(1, 60)
+
+    order = (the_old_child_wakes, the_new_child_starts)
+    play(
+        lambda grid: grid.retry(0, mended=True),
+        lambda grid: grid.turns.give(grid.turns.actors[-1], 60),
+        *(order if first == "the old child" else reversed(order)),
+        under_way="failed",
+    )
+
+
+def deleted_while_its_child_was_lost() -> None:
+    play(
+        lambda grid: grid.all_act(60),
+        lambda grid: grid.kill(0, for_good=False),
+        lambda grid: grid.training_goes_on(0, ""),
+        lambda grid: grid.training_goes_on(0, ""),
+        lambda grid: grid.drop(0),
+        lambda grid: grid.drop(0),
+        lambda grid: grid.time_passes(700.0),
+        lambda grid: grid.clean_up(0),
+        lambda grid: grid.start_children(1, 60),
+    )
+
+
+def test_a_training_job_deleted_before_its_end_is_recorded_is_not_recreated() -> None:
+    deleted_while_its_child_was_lost()
+
+
+def test_a_child_that_ignores_the_ledger_recreates_a_deleted_training_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("traingrid.child.launch.was_seen", lambda _item: False)
+    with pytest.raises(AssertionError, match="was accepted twice"):
+        deleted_while_its_child_was_lost()
+
+
+def test_a_child_that_does_not_notice_a_retry_is_detected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(programs, "array_file", lambda _key: "")
+    with pytest.raises(AssertionError, match="another array retries its line"):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def test_a_training_job_without_a_fingerprint_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traingrid.child.attempt.tags_of", lambda *_: {"traingrid:grid": "traingrid"})
+    with pytest.raises(AssertionError, match="because of a foreign training job"):
+        played(examples=2000, steps=30, number=1, shortest=False)

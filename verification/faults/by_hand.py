@@ -1,0 +1,115 @@
+"""E14: manifests submitted by hand in the Batch console, with a fitting array, a wrong array size, or no array."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, cycle, islice
+from typing import Any
+
+from traingrid import names
+from traingrid.audit.violation import Violation
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.submission.files import submission_id
+from verification.faults.faulty_grid import FaultyGrid
+from verification.faults.table import Outcome
+
+CASES: tuple[tuple[int, int | None], ...] = ((4, 3), (4, None), (3, 3), (2, 4), (1, None), (1, 2))
+"""Number of lines in the manifest, and the array's size; None for a job that is not an array."""
+
+_REFUSED = 2
+"""A child's exit code for an invalid configuration (ARCHITECTURE.md, "Exit codes of a child")."""
+_AT_ONCE = 12
+_numbers = count()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Submitted:
+    """A manifest and the Batch job that received it.
+
+    Attributes:
+        batch_job: The job's id.
+        lines: Number of lines in the manifest.
+        size: The array's size; None for a job that is not an array.
+    """
+
+    batch_job: str
+    lines: int
+    size: int | None
+
+    @property
+    def submission(self) -> str:
+        return submission_id(self.batch_job)
+
+    @property
+    def fits(self) -> bool:
+        return (self.size or 1) == self.lines
+
+    @property
+    def children(self) -> list[str]:
+        return [f"{self.batch_job}:{index}" for index in range(self.size)] if self.size else [self.batch_job]
+
+
+def submitted_by_hand(grid: FaultyGrid, manifests: int) -> Outcome:
+    """E14: every child of an array with the wrong size refuses its manifest; all lines of other manifests train.
+
+    Args:
+        grid: The grid.
+        manifests: Number of manifests; they cycle through `CASES`.
+    """
+    grid.plan(stub_seconds=0.5)
+    cases, given = islice(cycle(CASES), manifests), list[_Submitted]()
+    while batch := [_submit(grid, lines, size) for lines, size in islice(cases, _AT_ONCE)]:
+        given += batch
+        grid.ended(*(one.batch_job for one in batch))
+    grid.at_rest()
+    codes = {one.batch_job: _exit_codes(one) for one in given}
+    return Outcome(
+        volume=f"{len(given)} manifests",
+        struck=sum(not one.fits for one in given),
+        violations=[
+            *grid.audit(*(one.submission for one in given)),
+            *(found for one in given for found in _otherwise_than_asked(grid, one, codes[one.batch_job])),
+        ],
+        facts={
+            "refused": sum(not one.fits for one in given),
+            "exit_codes": dict(Counter(code for found in codes.values() for code in found)),
+        },
+    )
+
+
+def _submit(grid: FaultyGrid, lines: int, size: int | None) -> _Submitted:
+    """Upload a manifest to the by-hand prefix, which the intake ignores, and submit it as the Batch console does."""
+    deployment = grid.plane.deployment
+    uri = S3Uri(deployment.manifest_bucket, f"{names.BY_HAND_PREFIX}{next(_numbers)}.csv")
+    grid.plane.storage.write(uri, grid.manifest(lines).encode(), "text/csv")
+    request: dict[str, Any] = {
+        "jobName": "by-hand",
+        "jobQueue": deployment.job_queue,
+        "jobDefinition": deployment.job_definition,
+        "containerOverrides": {"environment": [{"name": "S3_ARRAY_FILE", "value": str(uri)}]},
+    }
+    if size is not None:
+        request["arrayProperties"] = {"size": size}
+    return _Submitted(
+        batch_job=client("batch", deployment.grid.home).submit_job(**request)["jobId"], lines=lines, size=size
+    )
+
+
+def _exit_codes(given: _Submitted) -> list[int]:
+    described = client("batch", "us-east-1").describe_jobs(jobs=given.children)["jobs"]
+    return [job["container"].get("exitCode", -1) for job in described]
+
+
+def _otherwise_than_asked(grid: FaultyGrid, given: _Submitted, codes: list[int]) -> Iterator[Violation]:
+    """Yield lines of a fitting array that did not complete, and wrong arrays that were not refused."""
+    states = grid.states(given.submission)
+    whose = f"{given.batch_job} (array size {given.size}, {given.lines} lines)"
+    if given.fits:
+        for index in range(given.lines):
+            if states.get(index) != "Completed":
+                what = f"line {index} of {whose} is {states.get(index, 'not in the ledger')}, not Completed"
+                yield Violation(invariant="I1", kind="lost", submission=given.submission, what=what)
+    elif states or set(codes) != {_REFUSED}:
+        what = f"{whose} was not refused: its children exited with {codes}, and {len(states)} of its lines were opened"
+        yield Violation(invariant="E14", kind="other", submission=given.submission, what=what)

@@ -1,0 +1,93 @@
+"""E8, E9: children that receive SIGTERM at any moment, and the loss of all children and events."""
+
+import random
+import time
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from localcloud.faults.plan import EventFault
+from localcloud.processes.process_group import ProcessGroup
+from traingrid.audit.violation import Violation
+from traingrid.ledger.ledger import FINAL_STATES
+from verification.faults.faulty_grid import FaultyGrid, Submission, settled, until
+from verification.faults.kills import otherwise_ended
+from verification.faults.table import Outcome
+
+EXIT_SECONDS = 5.0
+"""A child must end within this time after SIGTERM (`traingrid.child.supervisor`)."""
+
+_CHILDREN_AT_ONCE = 20
+"""Less than the grid's limit of concurrent children, so that no line waits for another line's child."""
+
+
+def at_any_moment(grid: FaultyGrid, children: int) -> Outcome:
+    """E8: send SIGTERM at a random moment and SIGKILL a random time later; children must end before the SIGKILL."""
+    chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets
+    grid.plan(stub_seconds=4.0)
+    submission = grid.submit(children)
+    told = _tell_to_end(grid, chance, children)
+    settled(grid, [submission], sweeps=2)
+    slow = [
+        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{one.label} was slow to end")
+        for one, ended in told
+        if not ended.result()
+    ]
+    return Outcome(
+        volume=f"{len(told)} SIGTERM",
+        struck=len(told),
+        violations=[*slow, *grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"})],
+        facts={f"slower_than_{EXIT_SECONDS:.0f}_s": len(slow), "states": _states(grid, submission)},
+    )
+
+
+def _tell_to_end(grid: FaultyGrid, chance: random.Random, times: int) -> list[tuple[ProcessGroup, Future[bool]]]:
+    """Send SIGTERM and a later SIGKILL to this many children; return each, and whether it ended in time by itself."""
+    told: dict[ProcessGroup, Future[bool]] = {}
+    with ThreadPoolExecutor(times, thread_name_prefix="watch") as watchers:
+        while len(told) < times:
+            fresh = [group for group in grid.running() if group not in told]
+            if fresh:
+                group, grace = chance.choice(fresh), chance.uniform(0.0, 30.0)
+                group.stop(grace)
+                told[group] = watchers.submit(_ends, group, grace)
+            elif not grid.children_left():
+                break
+            time.sleep(chance.uniform(0.0, 0.1))
+    return list(told.items())
+
+
+def _ends(group: ProcessGroup, killed_after: float) -> bool:
+    """Return True if a child ends in time. A child that is killed before its time is up counts as in time."""
+    return group.wait(EXIT_SECONDS) is not None or killed_after <= EXIT_SECONDS
+
+
+def everything_lost(grid: FaultyGrid, lines: int) -> Outcome:
+    """E9: kill all children permanently while their jobs train, and drop all events; the reconciler must finish."""
+    grid.plan(stub_seconds=15.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
+    submissions, killed = list[Submission](), 0
+    for start in range(0, lines, _CHILDREN_AT_ONCE):
+        submissions.append(grid.submit(min(_CHILDREN_AT_ONCE, lines - start)))
+        until(lambda: _all_train(grid, submissions[-1]), "every line trains")
+        killed += grid.lose_children(submissions[-1])
+    settled(grid, submissions)
+    left = sum(not grid.recorded(submission) for submission in submissions)
+    settled(grid, submissions, sweeps=2)
+    return Outcome(
+        volume=f"{lines} lines",
+        violations=grid.audit(*(submission.id for submission in submissions)),
+        facts={
+            "killed": killed,
+            "submissions_open_before_the_sweeps": left,
+            "states": dict(sum((Counter(_states(grid, one)) for one in submissions), Counter[str]())),
+        },
+    )
+
+
+def _all_train(grid: FaultyGrid, submission: Submission) -> bool:
+    """Return True if every line has a training job. On a slow machine the first of them may have ended already."""
+    states = grid.states(submission.id)
+    return len(states) == submission.lines and set(states.values()) <= {"InProgress", *FINAL_STATES}
+
+
+def _states(grid: FaultyGrid, submission: Submission) -> dict[str, int]:
+    return dict(Counter(grid.states(submission.id).values()))

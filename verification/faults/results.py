@@ -1,0 +1,88 @@
+"""`bench/results/faults.json`: the latest result of each experiment, with the commit that it tested."""
+
+import fcntl
+import json
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.machine import description
+from verification.faults.account import DEFAULT_ACCOUNT
+from verification.faults.table import Row
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+RESULTS = _CHECKOUT / "bench/results/faults.json"
+"""The results that are committed with the code."""
+
+
+def _commit() -> str:
+    """Return the checked-out commit, with the suffix -dirty if tracked files differ from it."""
+    described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(described, cwd=_CHECKOUT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Rows of the results file; each contains its commit, share and time.
+
+    Attributes:
+        rows: Rows of the experiments, which must find no violations.
+        sabotage: Rows of the experiments without a safeguard, which must find violations.
+        commit: The commit under test, determined when the run began.
+        account: The account profile of the run.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    sabotage: list[dict[str, Any]] = field(default_factory=list)
+    commit: str = field(default_factory=_commit)
+    account: str = DEFAULT_ACCOUNT
+
+    def add(self, row: Row, share: float, *, sabotaged: bool = False) -> None:
+        """Add the row of an experiment that has just ended, with its share of the full volume."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        written = {**row.as_dict(), "share": share, "account": self.account, "commit": self.commit, "ended_at": at}
+        (self.sabotage if sabotaged else self.rows).append(written)
+
+    def write(self, file: Path, order: Sequence[str]) -> "Results":
+        """Merge the rows into the results file: replace those of the same experiments, and keep all others.
+
+        A lock makes this safe for a second process that writes to the same file.
+
+        Args:
+            file: The results file.
+            order: The names of all experiments, in the order of the table.
+
+        Returns:
+            All results in the file.
+        """
+        with file.open("a+") as written:
+            fcntl.flock(written, fcntl.LOCK_EX)
+            written.seek(0)
+            former = json.loads(written.read() or '{"rows": [], "sabotage": []}')
+            rows, sabotage = _over(former["rows"], self.rows), _over(former["sabotage"], self.sabotage)
+            rows.sort(key=lambda row: order.index(row["experiment"]) if row["experiment"] in order else len(order))
+            written.truncate(0)
+            report = {"machine": description(), "rows": rows, "sabotage": sabotage}
+            written.write(json.dumps(report, indent=2) + "\n")
+        return Results(rows=rows, sabotage=sabotage)
+
+    @property
+    def good(self) -> bool:
+        """True if no experiment found a violation, and every sabotaged one did."""
+        return not any(row["violations"] for row in self.rows) and all(row["violations"] for row in self.sabotage)
+
+    @property
+    def sentence(self) -> str:
+        """One-line summary of all rows."""
+        counts = {kind: sum(row[kind] for row in self.rows) for kind in ("duplicates", "orphans", "lost", "violations")}
+        seeds = sorted({row["seed"] for row in self.rows})
+        sums = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        return f"{sums} in {len(self.rows)} experiments (seed {', '.join(map(str, seeds))})"
+
+
+def _over(former: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = {row["experiment"] for row in now}
+    return [row for row in former if row["experiment"] not in names] + now

@@ -1,0 +1,42 @@
+"""Placeholders for the data and images that a manifest names: SageMaker refuses a job without them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from localcloud.ecr.process_images import InvalidImageError
+from localcloud.sagemaker.assumed_data import hold_image, hold_object
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.channels import by_rank
+from traingrid.job.job import Job, in_region
+
+
+def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
+    """Create the data and images of jobs in localcloud, in every Region that they may train in.
+
+    Skips an image whose name is not valid in ECR: its job fails here as it does in AWS.
+
+    Args:
+        jobs: The jobs of the deployed grid, which has resolved its own images and those of AWS.
+        account_of: Returns the account of a Region, which is to own them.
+    """
+    wanted = [(job, region) for job in jobs for region in job.regions]
+    for region, bucket, key in dict.fromkeys(_objects(wanted)):
+        hold_object(account_of(region), region, bucket, key, content=b".")
+    for region, image in dict.fromkeys((region, in_region(job, region).image) for job, region in wanted):
+        with suppress(InvalidImageError, KeyError):
+            if image:
+                hold_image(account_of(region), image)
+
+
+def _objects(wanted: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield Region, bucket and key of the objects that channels read: a manifest file, or objects under a prefix.
+
+    A prefix has one object, or one per rank if every rank reads different objects.
+    """
+    for job, region in wanted:
+        inputs = in_region(job, region).inputs
+        dealt = by_rank(inputs, job.streams)
+        for name, channel in inputs.items():
+            uri = S3Uri.parse(channel.uri)
+            for part in range(job.ranks if name in dealt else 1):
+                yield region, uri.bucket, (uri if channel.manifest else uri / f"part-{part}").key
