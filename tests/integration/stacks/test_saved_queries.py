@@ -7,7 +7,7 @@ import pytest
 
 from stacks.saved_queries import QUERIES
 from tests.integration.stacks.templates import ROOT, Template, flat, resources
-from traingrid.log_lines import TRAINING
+from traingrid.log import TRAINING
 
 WORDS = {"fields", "filter", "stats", "sort", "limit", "by", "as", "and", "or", "like", "asc", "desc"}
 FUNCTIONS = {"coalesce", "count", "count_distinct", "latest", "ispresent", "bin"}

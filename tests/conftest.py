@@ -1,0 +1,28 @@
+"""Fixtures of all tests."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.recorded_log import RecordedLog, recorded_log
+
+_CONFIGURED = ("", "traingrid", "botocore.retries", "botocore.retryhandler")
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Undo the set-up of a command or a child that runs in the test's process."""
+    handlers, levels = list(logging.root.handlers), {name: logging.getLogger(name).level for name in _CONFIGURED}
+    yield
+    for handler in set(logging.root.handlers) - set(handlers):
+        logging.root.removeHandler(handler)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.fixture
+def log() -> Iterator[RecordedLog]:
+    """The log lines of the test."""
+    with recorded_log() as recorded:
+        yield recorded
