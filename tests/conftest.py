@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.recorded_log import RecordedLog, recorded_log
 
-_CONFIGURED = ("", "traingrid", "botocore.retries", "botocore.retryhandler")
+_CONFIGURED = ("", "traingrid", "boto3", "botocore", "botocore.retries", "botocore.retryhandler")
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 Modules log with `logging.getLogger(__name__)` and pass fields in `extra`. The field names, and the form of timestamps
 and exceptions, are those of Lambda's own JSON format
 (https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced), so that one query can read
-the logs of functions and of children. In a function, Lambda's own handler writes the records; nothing is set up.
+the logs of functions and of children. In a function, Lambda's own handler writes the records.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _RETRY_LOGGERS = ("botocore.retries", "botocore.retryhandler")
 """botocore's loggers of retries and delays, which log neither requests nor responses. Its other loggers write signed
 headers (botocore.auth, botocore.endpoint) and responses with credentials (botocore.parsers) at DEBUG, so they stay at
 WARNING (https://docs.aws.amazon.com/boto3/latest/reference/core/boto3.html#boto3.set_stream_logger)."""
+
+_LIBRARIES = ("boto3", "botocore", "s3transfer", "urllib3")
 
 _STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _RENAMED = {"job_name": "name"}
@@ -115,6 +117,15 @@ def configure_child(environment: Mapping[str, str]) -> None:
         message = f"The environment variable {LEVEL_VARIABLE} has the value {printable(level)!r}, which is not a level."
         raise UsageError(message, f"Set it to one of {', '.join(_LEVELS)}, or remove it for INFO.")
     _set_level(level)
+
+
+def configure_function() -> None:
+    """Omit the records of libraries below WARNING, for example of each credential and endpoint that botocore finds.
+
+    Lambda's runtime has set the root logger to the level of the function's LoggingConfig, which is INFO.
+    """
+    for name in _LIBRARIES:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def configure_cli(*, verbose: bool = False, debug: bool = False) -> None:
