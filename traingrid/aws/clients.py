@@ -103,7 +103,8 @@ def _client(service: Any, region: str | None, role: ActingRole | None, config: C
 def _log_call(region: str, role: ActingRole | None, model: Any, **_: Any) -> None:
     """Log the service, operation and Region of a call; its parameters and headers may be confidential."""
     of_role = f" as {role.arn}" if role else ""
-    logger.debug("AWS call: %s %s in %s%s", model.service_model.service_name, model.name, region, of_role)
+    service = model.service_model.service_name
+    logger.debug("AWS call: %s %s in %s%s", service, model.name, region, of_role, extra={"region": region})
 
 
 @cache
