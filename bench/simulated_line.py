@@ -154,15 +154,10 @@ def run_line(
         job=job,
         backend_in=lambda _: Backend(deployment, job.region, line),
         ledger=Ledger(job, line),  # type: ignore[arg-type]
-        say=_silent,
         pace=Pace.of_array(lines, deployment.grid.orchestrator),
         clock=Clock(now=lambda: line.now, sleep=line.sleep),
     ).run()
     return line.now, line.calls
-
-
-def _silent(sentence: str, **facts: Any) -> None:
-    """Discard a log line."""
 
 
 def job_of(index: int, region: str, hosts: int) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from functools import cache
@@ -11,8 +12,9 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.s3 import Storage
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
-from traingrid.log_lines import log_line
 from traingrid.submission.intake import Intake, ManifestVersion
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -31,5 +33,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         return {"state": "ignored", "key": event["detail"]["object"]["key"]}
     owner = f"{context.aws_request_id}/{uuid.uuid4().hex[:8]}"
     report = _intake().accept(source, owner, within=context.get_remaining_time_in_millis() / 1000)
-    print(log_line(f"{source.uri}: {report['state']}", event="manifest", **report))
+    logger.info("%s: %s", source.uri, report["state"], extra={"event": "manifest", **report})
     return report

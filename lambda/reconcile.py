@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import asdict
 from functools import cache
@@ -14,6 +15,8 @@ from traingrid.reconciler.sweep_coverage import UnreachedError
 
 if TYPE_CHECKING:
     from traingrid.reconciler.sweep import Sweep
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -34,12 +37,12 @@ def handler(event: dict[str, Any] | None, context: Any) -> dict[str, Any]:
     try:
         done = Reconciler.of(_deployment(), grace).sweep(within)
     except UnreachedError as error:
-        _say(error.done)
+        _log(error.done)
         raise
-    _say(done)
+    _log(done)
     return asdict(done)
 
 
-def _say(done: Sweep) -> None:
-    said = {"message": done.sentence(), "level": "INFO", "event": "sweep"}
-    print(embedded_metrics(_deployment().grid.name, done.measured(), {**said, **asdict(done)}))
+def _log(done: Sweep) -> None:
+    metrics = embedded_metrics(_deployment().grid.name, done.measured())
+    logger.info(done.sentence(), extra={"event": "sweep", **asdict(done), **metrics})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import asdict
 from functools import cache
@@ -13,7 +14,8 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
-from traingrid.log_lines import log_line
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -45,5 +47,6 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     job = names.parse_training_job(grid, name)
     facts = {"training_job": name, "region": region, "changed": changed}
     whose = asdict(job) if job else {}
-    print(log_line(f"{name}: {'recorded' if changed else 'nothing new'}", event="recorded", **whose, **facts))
+    fields = {"event": "recorded", **whose, **facts}
+    logger.info("%s: %s", name, "recorded" if changed else "nothing new", extra=fields)
     return facts

@@ -136,6 +136,7 @@ class EventFunction(Construct):
             role=self.role,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
+            application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
             tracing=lambda_.Tracing.ACTIVE,
             on_failure=destinations.SqsDestination(self._without_its_key()),
             retry_attempts=2,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from traingrid.log_lines import TRAINING
+from traingrid.log import TRAINING
 
 QUERIES: Mapping[str, Sequence[str]] = {
     "failed children by reason": (
@@ -36,7 +36,7 @@ QUERIES: Mapping[str, Sequence[str]] = {
 }
 """The commands of each query, by its name
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html). Fields are those of
-traingrid/log_lines.py; Lambda writes `errorType`."""
+traingrid/log.py; Lambda writes `errorType`."""
 
 
 def saved_queries(scope: Construct, *, grid: str, log_groups: Sequence[logs.ILogGroup]) -> None:

@@ -13,6 +13,14 @@ _DESTINATIONS = page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-as
 _FAILS = "def handler(event, context):\n    print('tried', context.aws_request_id)\n    raise ValueError('no good')\n"
 _WORKS = "def handler(event, context):\n    print('worked')\n    return {'got': event, 'id': context.aws_request_id}\n"
 
+_LOGS = """
+import logging
+logger = logging.getLogger(__name__)
+def handler(event, context):
+    logger.info("swept %s", 1, extra={"event": "sweep", "_aws": {"Timestamp": 1}})
+    logger.debug("swept in detail")
+"""
+
 
 def _failure(aws: Aws) -> dict[str, object]:
     """Return the messages in a failing function's destination and dead-letter queue; claims share them."""
@@ -95,6 +103,29 @@ def log_format_json_is_of_every_line(aws: Aws) -> None:
 
     patience = aws.seconds(120)
     aws.wait(lambda: "platform.report" in lines(), "the report", seconds=patience)
+
+
+@claim(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced"),
+    page("https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html"),
+    page("https://github.com/aws/aws-lambda-python-runtime-interface-client"),
+    used_by="lambda/reconcile.py lambda/accept_manifest.py lambda/record_job_event.py traingrid/deploy/region_guard.py",
+)
+def logger_writes_extra_as_fields_of_json(aws: Aws) -> None:
+    """With the log format JSON and the level INFO, Python's loggers write JSON lines with `extra` at the top level."""
+    config = {"LogFormat": "JSON", "ApplicationLogLevel": "INFO"}
+    name, logs = function(aws, _LOGS, LoggingConfig=config), aws.client("logs")
+    aws.client("lambda").invoke(FunctionName=name, Payload=b"{}")
+
+    def lines() -> list[dict[str, object]]:
+        events = logs.filter_log_events(logGroupName=f"/aws/lambda/{name}", filterPattern="swept")["events"]
+        return [json.loads(event["message"]) for event in events]
+
+    (line,) = aws.wait(lines, "the line", seconds=aws.seconds(120))
+    assert (line["level"], line["message"], line["logger"]) == ("INFO", "swept 1", "code")
+    assert (line["event"], line["_aws"]) == ("sweep", {"Timestamp": 1})
+    assert line["requestId"]
+    assert str(line["timestamp"]).endswith("Z")
 
 
 @claim(

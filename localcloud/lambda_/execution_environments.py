@@ -43,6 +43,8 @@ class FunctionSpec:
         handler: Handler string.
         timeout: Seconds.
         memory: MB; passed to the function, not enforced.
+        log_format: "Text" or "JSON".
+        log_level: The application log level; empty for the log format Text.
         variables: Its environment variables, as sorted pairs.
         code: Folder with the unpacked asset.
         import_path: Folders to import from, in order of precedence.
@@ -56,6 +58,8 @@ class FunctionSpec:
     handler: str
     timeout: float
     memory: int
+    log_format: str
+    log_level: str
     variables: tuple[tuple[str, str], ...]
     code: Path
     import_path: tuple[Path, ...]
@@ -230,11 +234,13 @@ class Sandbox:
             "AWS_LAMBDA_FUNCTION_VERSION": spec.version,
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(spec.memory),
             "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_LAMBDA_LOG_FORMAT": spec.log_format,
             "AWS_LAMBDA_LOG_GROUP_NAME": group,
             "AWS_LAMBDA_LOG_STREAM_NAME": stream,
             "AWS_LAMBDA_RUNTIME_API": f"{address}/localcloud/runtime/{self.token}",
             "LAMBDA_TASK_ROOT": str(spec.code),
             "LOCALCLOUD_IMPORT_PATH": os.pathsep.join(map(str, spec.import_path)),
+            **({"AWS_LAMBDA_LOG_LEVEL": spec.log_level} if spec.log_level else {}),
             **dict(spec.variables),
         }
 

@@ -39,7 +39,10 @@ def install(cloud: "LocalCloud") -> None:
 
 
 class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped to us
-    """Lambda without Docker. moto 5.2.5 also drops DeadLetterConfig and uses the oldest of two invoke configs."""
+    """Lambda without Docker.
+
+    moto 5.2.5 also drops DeadLetterConfig and LoggingConfig, and uses the oldest of two invoke configs.
+    """
 
     functions: ClassVar["Functions"]
     _url_module = lambda_urls
@@ -54,16 +57,20 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
             message = "localcloud runs only functions from ZIP archives; PackageType Image requires a container engine."
             raise LambdaClientError("InvalidParameterValueException", message)
         function = super().create_function(spec)
-        self.get_function(spec["FunctionName"]).dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
+        found = self.get_function(spec["FunctionName"])
+        found.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
+        found.logging_config = spec.get("LoggingConfig", {})
         return function
 
     def update_function_configuration(
         self, function_name: str, qualifier: str | None, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Update the configuration, including the dead-letter queue."""
+        """Update the configuration, including the dead-letter queue and the log format."""
         answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
+        function = self.get_function(function_name, qualifier)
+        if "LoggingConfig" in body:
+            function.logging_config = body["LoggingConfig"]
         if "DeadLetterConfig" in body:
-            function = self.get_function(function_name, qualifier)
             function.dead_letter_target = body["DeadLetterConfig"].get("TargetArn")
         return answer
 
@@ -229,6 +236,9 @@ class Functions:
         layers = [backend.layers_versions_by_arn(layer["Arn"]) for layer in function.layers]
         folders = [assets.unpack(layer.code_bytes, layer.code_sha_256, self._folder / "layers") for layer in layers]
         code = assets.unpack(function.code_bytes, function.code_sha_256, self._folder / "code")
+        logging = getattr(function, "logging_config", {})
+        log_format = logging.get("LogFormat", "Text")
+        level = logging.get("ApplicationLogLevel", "INFO") if log_format == "JSON" else ""
         in_layers = (path for folder in reversed(folders) for path in assets.layer_paths(folder))
         return FunctionSpec(
             name=function.function_name,
@@ -239,6 +249,8 @@ class Functions:
             handler=function.handler,
             timeout=float(function.timeout),
             memory=int(function.memory_size),
+            log_format=log_format,
+            log_level=level,
             variables=tuple(sorted(function.environment_vars.items())),
             code=code,
             import_path=(code, *in_layers, assets.runtime_packages(self._folder)),

@@ -7,18 +7,21 @@ runtime, its layers and its own code. The protocol is that of AWS's documentatio
 import contextlib
 import importlib
 import json
+import logging
 import os
 import runpy
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 Handler = Callable[[Any, Any], Any]
 _PREFIX = "2018-06-01/runtime"
+_OWN_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "aws_request_id"}
 
 
 class Context:
@@ -77,14 +80,87 @@ def main() -> None:
     # A process that starts without paths (-I -S) cannot receive its folders otherwise; AWS's image uses PYTHONPATH.
     sys.path[:0] = os.environ.pop("LOCALCLOUD_IMPORT_PATH").split(os.pathsep)
     api = RuntimeApi(os.environ["AWS_LAMBDA_RUNTIME_API"])
+    log = set_up_logging(os.environ.get("AWS_LAMBDA_LOG_FORMAT", ""), os.environ.get("AWS_LAMBDA_LOG_LEVEL", ""))
     try:
         handler = load_handler(os.environ["_HANDLER"])
     except BaseException as error:  # noqa: BLE001 - every exception, even SystemExit, is the result of the function
-        _say(traceback.format_exc())
-        api.post("init/error", _error(error))
+        _write(log.error_lines(_error(error)))
+        api.post("init/error", json.dumps(_error(error)).encode())
         sys.exit(1)
     while True:
-        _serve(api, handler)
+        _serve(api, handler, log)
+
+
+class LambdaLog(logging.Handler):
+    """The handler of the root logger, which writes records to the function's log, as in AWS's runtime
+    (https://github.com/aws/aws-lambda-python-runtime-interface-client, awslambdaric/bootstrap.py).
+
+    Args:
+        as_json: Whether the function's log format is JSON.
+    """
+
+    request_id = ""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        text = "[%(levelname)s]\t%(asctime)s.%(msecs)03dZ\t%(aws_request_id)s\t%(message)s"
+        self.setFormatter(JsonFormatter() if as_json else logging.Formatter(text, "%Y-%m-%dT%H:%M:%S"))
+        self.formatter.converter = time.gmtime  # type: ignore[union-attr]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record. As in AWS, the caller gets the exception of a field that is not serializable."""
+        record.aws_request_id = self.request_id
+        sys.stdout.write(self.format(record) + "\n")
+        sys.stdout.flush()
+
+    def error_lines(self, error: dict[str, Any]) -> str:
+        """Return the lines about an unhandled exception."""
+        if self._as_json:
+            return json.dumps({"timestamp": _timestamp(time.time()), "level": "ERROR", **error}) + "\n"
+        trace = "".join(error["stackTrace"])
+        return f"[ERROR] {error['errorType']}: {error['errorMessage']}\nTraceback (most recent call last):\n{trace}"
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record with the fields of AWS's documentation, "Working with JSON and text log formats in Python"
+    (https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html)."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a JSON object; `extra` is added at its top level, and empty fields are omitted."""
+        line: dict[str, Any] = {
+            "timestamp": _timestamp(record.created),
+            "level": record.levelname,
+            "message": record.getMessage(),
+            "logger": record.name,
+            "requestId": getattr(record, "aws_request_id", None),
+        }
+        if record.exc_info and record.exc_info[0]:
+            kind, error, trace = record.exc_info
+            line |= {"errorType": kind.__name__, "errorMessage": str(error), "stackTrace": traceback.format_tb(trace)}
+            line["location"] = f"{record.pathname}:{record.funcName}:{record.lineno}"
+        extra = {
+            name: value for name, value in vars(record).items() if name not in _OWN_ATTRIBUTES and name not in line
+        }
+        return json.dumps({name: value for name, value in (line | extra).items() if value is not None})
+
+
+def set_up_logging(log_format: str, level: str) -> LambdaLog:
+    """Add AWS's handler to the root logger.
+
+    Args:
+        log_format: "JSON" or "Text".
+        level: Lambda's application log level; empty for Python's default, WARNING.
+    """
+    log, root = LambdaLog(as_json=log_format.upper() == "JSON"), logging.getLogger()
+    root.addHandler(log)
+    if level:
+        root.setLevel({"TRACE": "DEBUG"}.get(level.upper(), level.upper()))
+    return log
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def stay_on_this_machine() -> None:
@@ -131,33 +207,34 @@ class HandlerNotFoundError(Exception):
     type_name = "Runtime.HandlerNotFound"
 
 
-def _serve(api: RuntimeApi, handler: Handler) -> None:
+def _serve(api: RuntimeApi, handler: Handler, log: LambdaLog) -> None:
     request_id, body, context = api.next_event()
+    log.request_id = request_id
     try:
         answer = json.dumps(handler(json.loads(body or b"null"), context)).encode()
         path = f"invocation/{request_id}/response"
     except Exception as error:  # noqa: BLE001 - every exception of a handler is the result of its invocation
-        _say(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}")
-        answer, path = _error(error, request_id), f"invocation/{request_id}/error"
-    _say(f"\0{request_id}\n")  # marks the end of the handler's output
+        described = _error(error, request_id)
+        _write(log.error_lines(described))
+        answer, path = json.dumps(described).encode(), f"invocation/{request_id}/error"
+    _write(f"\0{request_id}\n")  # marks the end of the handler's output
     api.post(path, answer)
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     with contextlib.suppress(ValueError, AttributeError):  # the handler may have closed or replaced its streams
         sys.stdout.flush()
         sys.stderr.flush()
     os.write(1, text.encode())
 
 
-def _error(error: BaseException, request_id: str = "") -> bytes:
-    described: dict[str, Any] = {
+def _error(error: BaseException, request_id: str = "") -> dict[str, Any]:
+    return {
         "errorMessage": str(error),
         "errorType": getattr(error, "type_name", type(error).__name__),
         "requestId": request_id,
         "stackTrace": traceback.format_tb(error.__traceback__)[1:],
     }
-    return json.dumps(described).encode()
 
 
 if __name__ == "__main__":

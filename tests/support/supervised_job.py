@@ -17,15 +17,9 @@ def supervisor(
     job: Job,
     backend: Any,
     ledger: Any,
-    said: list[str] | None = None,
     time: FakeTime | None = None,
     **more: Any,
 ) -> Supervisor:
-    def say(sentence: str, **_facts: Any) -> None:
-        if said is not None:
-            said.append(sentence)
-
-    more.setdefault("say", say)
     return Supervisor(
         grid="traingrid",
         submission="0123abcd",

@@ -5,7 +5,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from verification.model.table import ModelTable
+from tests.support.process import log, logging_as_before, service_models
 from tests.support.sample_deployment import SAMPLE, sample_deployment
 from tests.support.sample_grid import GOOD
 from traingrid.aws.s3 import Storage
@@ -16,6 +16,9 @@ from traingrid.job.job import Job, Replica
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
+from verification.model.table import ModelTable
+
+__all__ = ["log", "logging_as_before", "service_models"]
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ because role chaining limits a session to one hour
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import boto3
@@ -24,6 +25,7 @@ from botocore.credentials import (
 )
 from botocore.session import get_session
 
+logger = logging.getLogger(__name__)
 CALLS_AT_ONCE = 32
 """The number of threads that may share a client returned by `client`, which keeps a connection for each of them."""
 _RETRIED = Config(
@@ -93,7 +95,16 @@ def renew() -> None:
 
 def _client(service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
     make = _session_of(role).client if role else boto3.client
-    return make(service, region_name=region, config=config)
+    made = make(service, region_name=region, config=config)
+    made.meta.events.register("before-call", partial(_log_call, made.meta.region_name, role))
+    return made
+
+
+def _log_call(region: str, role: ActingRole | None, model: Any, **_: Any) -> None:
+    """Log the service, operation and Region of a call; its parameters and headers may be confidential."""
+    of_role = f" as {role.arn}" if role else ""
+    service = model.service_model.service_name
+    logger.debug("AWS call: %s %s in %s%s", service, model.name, region, of_role, extra={"region": region})
 
 
 @cache

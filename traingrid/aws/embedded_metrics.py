@@ -1,12 +1,13 @@
-"""Embedded metrics: formats metrics as log lines, from which CloudWatch extracts them asynchronously.
+"""Embedded metrics: the fields of a log line from which CloudWatch extracts metrics asynchronously.
 
 The format is CloudWatch's embedded metric format
-(https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+(https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html):
+the JSON object of a line has the member `_aws`, and may have other members. It may be written in any way that reaches
+CloudWatch Logs (https://github.com/aws/aws-logging-dotnet/issues/186), so a function logs it with `extra`.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,12 @@ NAMESPACE = "traingrid"
 """The CloudWatch namespace of the metrics of all grids of an account and Region."""
 
 
-def embedded_metrics(grid: str, counts: Mapping[str, float], facts: Mapping[str, Any]) -> str:
-    """Return a log line with a metric for each count, and additional fields.
+def embedded_metrics(grid: str, counts: Mapping[str, float]) -> dict[str, Any]:
+    """Return the fields of a log line with a metric for each count.
 
     Args:
         grid: The grid's name, which is the only dimension, because each further dimension multiplies the cost.
         counts: The values by metric name.
-        facts: Additional fields of the log line.
     """
     described = {
         "Timestamp": int(time.time() * 1000),
@@ -38,4 +38,4 @@ def embedded_metrics(grid: str, counts: Mapping[str, float], facts: Mapping[str,
             }
         ],
     }
-    return json.dumps({**facts, "_aws": described, "grid": grid, **counts})
+    return {"_aws": described, "grid": grid, **counts}

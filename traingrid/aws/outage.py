@@ -6,6 +6,7 @@ own process, with no limit other than Batch's timeout of the child.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -19,8 +20,7 @@ from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.log_lines import Say
-
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 # https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and the codes of S3 and DynamoDB
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
@@ -42,8 +42,8 @@ def is_outage(error: Exception) -> bool:
 
 
 class _Patient(Generic[T]):
-    def __init__(self, make: Callable[[], T], say: Say, sleep: Callable[[float], None]) -> None:
-        self._make, self._say, self._sleep = make, say, sleep
+    def __init__(self, make: Callable[[], T], region: str, sleep: Callable[[float], None]) -> None:
+        self._make, self._region, self._sleep = make, region, sleep
         self._made: T | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -71,8 +71,8 @@ class _Patient(Generic[T]):
             self._made = None
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # a single failure may happen every hour, when credentials expire
-            said = f"AWS is not available: {error}. Retrying in {seconds:.0f} s."
-            self._say(said, event="outage", failure=code_of(error), seconds=seconds)
+            fields = {"event": "outage", "failure": code_of(error), "seconds": seconds, "region": self._region}
+            logger.info("AWS is not available: %s. Retrying in %.0f s.", error, seconds, extra=fields)
         self._sleep(seconds)
 
 
@@ -81,13 +81,13 @@ def code_of(error: Exception) -> str:
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
-def patient(make: Callable[[], T], say: Say, sleep: Callable[[float], None] = time.sleep) -> T:
+def patient(make: Callable[[], T], region: str, sleep: Callable[[float], None] = time.sleep) -> T:
     """Return an object whose methods are retried with a backoff during an outage of AWS.
 
     Args:
         make: Makes the object with its own clients; called again when the credentials have expired. The object's
             methods may be called twice, so they must be conditional or idempotent, like all actions of a child.
-        say: Writes a log line.
+        region: The Region of the clients, for the log.
         sleep: Waits for a number of seconds.
     """
-    return cast("T", _Patient(make, say, sleep))
+    return cast("T", _Patient(make, region, sleep))

@@ -65,7 +65,7 @@ class Seen:
         training_seconds: The training time, once the job has ended.
         billable_seconds: The billable time, once the job has ended.
         fingerprint: The fingerprint of the request, which distinguishes this job from another one with the same name.
-        told_by_tag: True if only the job's tag identifies it, because its description differs from the request.
+        identified_by_tag: True if only the job's tag identifies it, because its description differs from the request.
         service_job: The id of the service job that queues it; empty if it was created directly.
     """
 
@@ -78,7 +78,7 @@ class Seen:
     training_seconds: int = 0
     billable_seconds: int = 0
     fingerprint: str = ""
-    told_by_tag: bool = False
+    identified_by_tag: bool = False
     service_job: str = ""
 
     @property

@@ -83,7 +83,7 @@ class SageMaker:
             what = f"SageMaker in {self._region} does not return the tags of training job {name} yet."
             raise LaunchError(SERVICE_ERROR, what, unresolved=True)
         if found.get(names.TAG_FINGERPRINT) == wanted and tags.items() <= found.items():
-            return replace(seen, fingerprint=wanted, told_by_tag=True)
+            return replace(seen, fingerprint=wanted, identified_by_tag=True)
         raise LaunchError(*conflict(self._deployment.grid.name, found, seen, wanted))
 
     def tags(self, seen: Seen) -> dict[str, str] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.job.ownership import is_of_grid, tags_of
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend, Seen
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Item, Ledger
-    from traingrid.log_lines import Say
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,6 @@ class Attempt:
         array_file: The S3 object that the child's array was submitted with.
         backend: The backend that runs the training job.
         ledger: The ledger that records the attempt.
-        say: Writes log lines.
         clock: The clock.
     """
 
@@ -57,7 +58,6 @@ class Attempt:
     array_file: str
     backend: Backend
     ledger: Ledger
-    say: Say
     clock: Clock
 
     @property
@@ -74,6 +74,11 @@ class Attempt:
     def tags(self) -> dict[str, str]:
         """The tags of the training job."""
         return tags_of(self.grid, self.submission, self.job.index, self.fingerprint)
+
+    @property
+    def log_fields(self) -> dict[str, Any]:
+        """The fields that the log lines of the attempt share."""
+        return {"attempt": self.number, "training_job": self.name, "region": self.job.region}
 
     def item(self) -> Item:
         """Return the job's current ledger item, which may belong to another attempt."""
@@ -107,7 +112,7 @@ class Attempt:
             return False
         if not seen.ended and seen.state != "Stopping":
             self.backend.stop(self.name)
-            self.say(f"{self.name}: cancelled; stopping the training job", event="stopping")
+            logger.info("%s: cancelled; stopping the training job", self.name, extra={"event": "stopping"})
             self.record({"state": "Stopping", "phase": "Stopping"})
         return True
 

@@ -17,6 +17,7 @@ sent, or the child that sent it stops the training job.
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.ledger.ledger import Item
 
+logger = logging.getLogger(__name__)
 CREATING = "Creating"
 """The phase of an attempt from just before its CreateTrainingJob request is sent until the outcome is known."""
 
@@ -55,7 +57,8 @@ def launch(attempt: Attempt, item: Item) -> Launched:
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
     claim |= {} if was_seen(item) else {"phase": CREATING}
     job, tags = attempt.job, attempt.tags
-    attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks", event="launching")
+    message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
+    logger.info(message, extra={"event": "launching"})
     while True:
         if attempt.cancelled():
             return _cancel(attempt, unresolved)
@@ -69,6 +72,7 @@ def launch(attempt: Attempt, item: Item) -> Launched:
         if not attempt.record(claim):
             return Launched.OVER
         unresolved = True
+        logger.debug("%s the training job %s", "looking up" if was_seen(item) else "creating", attempt.name)
         try:
             begin = attempt.backend.attach if was_seen(item) else attempt.backend.start
             seen = begin(attempt.name, job, tags)
@@ -89,8 +93,7 @@ def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
     if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:
-        said = f"{attempt.name}: {why}. Waiting for `traingrid resume`."
-        attempt.say(said, event="paused")
+        logger.info("%s: %s. Waiting for `traingrid resume`.", attempt.name, why, extra={"event": "paused"})
     attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
     return True
 
@@ -105,8 +108,8 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     if not was_seen(attempt.item()):
         attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
-    said = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
-    attempt.say(said, event="refused", failure=failure.name, seconds=seconds)
+    message = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
+    logger.info(message, extra={"event": "refused", "failure": failure.name, "seconds": seconds})
     attempt.clock.sleep(seconds)
     return True
 
@@ -115,10 +118,10 @@ def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
     """Record the training job, or stop it if the attempt was ended or cancelled during the creation."""
     facts: Item = {"state": "InProgress", "phase": "Starting"}
     if seen:
-        attempt.say(f"{attempt.name} already exists: attached to it", event="attached")
-        if seen.told_by_tag:
-            said = f"The description of {attempt.name} differs from its request; its tag shows that it is ours"
-            attempt.say(said, event="told_by_tag")
+        logger.info("%s already exists: attached to it", attempt.name, extra={"event": "attached"})
+        if seen.identified_by_tag:
+            message = "The description of %s differs from its request; its tag shows that it is ours"
+            logger.info(message, attempt.name, extra={"event": "told_by_tag"})
         facts = seen.facts()
     if seen is None or not seen.ended:  # the watch records an ended training job, with the rest of its log
         if not attempt.record({"reason": "", "failure": "", **facts}):

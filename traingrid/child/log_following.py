@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from traingrid.child.attempt import Attempt
 
+logger = logging.getLogger(__name__)
 # Streams are listed again after this time, because a host that SageMaker restarts logs to another stream.
 _DISCOVER_SECONDS = 600.0
 _LONGEST_BACKOFF, _LAST_BACKOFF = 600.0, 30.0
@@ -49,7 +51,7 @@ class LogFollower:
             yield from self.attempt.backend.log_lines(self.attempt.name, self._position, whole=False, discover=discover)
         except LogUnreadableError as error:
             self._failures += 1
-            self._tell(error)
+            self._log_once(error)
         else:
             self._failures = 0
             self._discover_at = now + _DISCOVER_SECONDS if discover else self._discover_at
@@ -63,14 +65,14 @@ class LogFollower:
                 yield from self.attempt.backend.log_lines(self.attempt.name, self._position)
             except LogUnreadableError as error:
                 if not error.passes or tries == _LAST_TRIES:
-                    self._tell(error)
+                    self._log_once(error)
                     return
                 self.attempt.clock.sleep(backoff_seconds(tries, _LAST_BACKOFF))
             else:
                 return
 
-    def _tell(self, error: LogUnreadableError) -> None:
+    def _log_once(self, error: LogUnreadableError) -> None:
         """Log an error once; the training job continues, and so does its child."""
         if str(error) != self._trouble:
             self._trouble = str(error)
-            self.attempt.say(self._trouble, event="log_unreadable")
+            logger.info(self._trouble, extra={"event": "log_unreadable"})

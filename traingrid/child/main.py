@@ -7,13 +7,13 @@ child.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import time
 import traceback
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -29,7 +29,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.ledger.ledger import Ledger, is_of_array
-from traingrid.log_lines import log_line
+from traingrid.log import configure_child, extend_log_context, log_context
 from traingrid.submission.files import array_file, submission_of_key
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.grid.orchestrator import Orchestrator
     from traingrid.ledger.ledger import Item
-    from traingrid.log_lines import Say
 
+logger = logging.getLogger(__name__)
 FAREWELL_SECONDS = 4.0
 """The time in which a child that receives SIGTERM checks for a cancellation and stops its training job if cancelled.
 SIGKILL follows SIGTERM after 30 s (https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html), but Fargate
@@ -58,24 +58,27 @@ def run_child(environment: Mapping[str, str]) -> int:
     """
     sys.excepthook = _try_again
     signal.signal(signal.SIGTERM, _let_go)
+    with log_context(batch_child=environment.get("AWS_BATCH_JOB_ID", "")):
+        return _run(environment)
+
+
+def _run(environment: Mapping[str, str]) -> int:
     started, supervisor = time.monotonic(), None
-    say: Say = partial(_say, batch_child=environment.get("AWS_BATCH_JOB_ID", ""))
     try:
+        configure_child(environment)
         child, deployment = Child.from_environment(environment), Deployment.from_environment(environment, "launch")
-        say = partial(say, submission=submission_of_key(child.array_file.key), child_attempt=child.attempt)
+        extend_log_context(submission=submission_of_key(child.array_file.key), child_attempt=child.attempt)
         try:
-            supervisor = _supervisor(child, deployment, say)
-            say = supervisor.say
+            supervisor = _supervisor(child, deployment)
             return exit_code(supervisor.run(), supervisor.array_file)
         finally:
-            _say_cost(deployment.grid.orchestrator, time.monotonic() - started, say)
+            _log_cost(deployment.grid.orchestrator, time.monotonic() - started)
     except LetGoError:
-        return _farewell(supervisor, say)
+        return _farewell(supervisor)
     except TraingridError as error:
-        return _give_up(error, str(error), error.exit_code, say)
+        return _give_up(error, str(error), error.exit_code)
     except (BotoCoreError, ClientError) as error:
-        said = f"AWS request failed: {error}. Batch will retry this child automatically."
-        return _give_up(error, said, TRY_AGAIN, say)
+        return _give_up(error, f"AWS request failed: {error}. Batch will retry this child automatically.", TRY_AGAIN)
 
 
 def exit_code(item: Item, array_file: str = "") -> int:
@@ -93,16 +96,16 @@ def exit_code(item: Item, array_file: str = "") -> int:
     return STOPPED if item["state"] == "Stopped" else JOB_FAILED
 
 
-def _supervisor(child: Child, deployment: Deployment, say: Say) -> Supervisor:
-    storage = patient(lambda: Storage(deployment.grid.home), say)
-    ledger = patient(lambda: Ledger(deployment.table, deployment.grid.home), say)
+def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
+    home = deployment.grid.home
+    storage, ledger = patient(lambda: Storage(home), home), patient(lambda: Ledger(deployment.table, home), home)
     submission, job = find_job(child, deployment, storage, ledger)
-    say = partial(say, submission=submission, index=job.index)
-    said = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"
-    say(said, event="begun", name=job.name, line=job.line)
+    extend_log_context(submission=submission, index=job.index)
+    message = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"
+    logger.info(message, extra={"event": "begun", "job_name": job.name, "line": job.line})
 
     def backend_in(region: str) -> Backend:
-        return patient(lambda: launching(deployment, region, job.launch), partial(say, region=region))
+        return patient(lambda: launching(deployment, region, job.launch), region)
 
     return Supervisor(
         grid=deployment.grid.name,
@@ -110,7 +113,6 @@ def _supervisor(child: Child, deployment: Deployment, say: Say) -> Supervisor:
         job=job,
         backend_in=backend_in,
         ledger=ledger,
-        say=say,
         batch_child=child.id,
         array_file=array_file(child.array_file.key),
         until_started=deployment.grid.orchestrator.watch == "until_started",
@@ -118,19 +120,23 @@ def _supervisor(child: Child, deployment: Deployment, say: Say) -> Supervisor:
     )
 
 
-def _farewell(supervisor: Supervisor | None, say: Say) -> int:
+def _farewell(supervisor: Supervisor | None) -> int:
     """Stop the training job if it is cancelled; take at most FAREWELL_SECONDS in any case."""
     signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, _AGAIN_SECONDS)  # interrupts a call that waits for AWS
     try:
         if supervisor and supervisor.let_go():
-            say("received SIGTERM; the job is cancelled", event="told_to_end")
+            _log_end("the job is cancelled")
             return STOPPED
     except (LetGoError, TraingridError, BotoCoreError, ClientError):
-        say("received SIGTERM; AWS did not answer in time whether the job is cancelled", event="told_to_end")
+        _log_end("AWS did not answer in time whether the job is cancelled")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    say("received SIGTERM; the training job continues, and a retry of this child attaches to it", event="told_to_end")
+    _log_end("the training job continues, and a retry of this child attaches to it")
     return TRY_AGAIN  # Batch retries a child with this exit code unless a user has terminated it
+
+
+def _log_end(consequence: str) -> None:
+    logger.info("received SIGTERM; %s", consequence, extra={"event": "told_to_end"})
 
 
 def _let_go(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -142,20 +148,17 @@ def _let_go(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _try_again(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    said, where = "".join(traceback.format_exception_only(kind, error)).strip(), traceback.format_tb(trace)
-    _say(said, level="ERROR", event="error", failure=kind.__name__, stack_trace=where, exit_code=TRY_AGAIN)
+    message, frames = "".join(traceback.format_exception_only(kind, error)).strip(), traceback.format_tb(trace)
+    fields = {"event": "error", "failure": kind.__name__, "stack_trace": frames, "exit_code": TRY_AGAIN}
+    logger.error(message, extra=fields)
     os._exit(TRY_AGAIN)
 
 
-def _give_up(error: Exception, said: str, code: int, say: Say) -> int:
-    say(said, level="ERROR", event="error", failure=code_of(error), exit_code=code)
+def _give_up(error: Exception, message: str, code: int) -> int:
+    logger.error(message, extra={"event": "error", "failure": code_of(error), "exit_code": code})
     return code
 
 
-def _say_cost(size: Orchestrator, seconds: float, say: Say) -> None:
-    say(cost_sentence(size, seconds), event="cost", seconds=round(seconds, 1), dollars=round(dollars(size, seconds), 6))
-
-
-def _say(sentence: str, **facts: Any) -> None:
-    """Write a log line; both streams of the container form one log."""
-    print(log_line(sentence, **facts), file=sys.stderr if facts.get("level") == "ERROR" else sys.stdout, flush=True)
+def _log_cost(size: Orchestrator, seconds: float) -> None:
+    fields = {"event": "cost", "seconds": round(seconds, 1), "dollars": round(dollars(size, seconds), 6)}
+    logger.info(cost_sentence(size, seconds), extra=fields)

@@ -11,11 +11,10 @@ attempts remain for lost hosts and for our own bugs.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
-from traingrid import names
 from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.launch import Launched, launch
@@ -24,6 +23,7 @@ from traingrid.child.watch import Watch
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
 from traingrid.job.job import in_region
 from traingrid.ledger.ledger import FINAL_STATES, is_of_array, was_seen
+from traingrid.log import log_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend, Seen
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Item, Ledger
-    from traingrid.log_lines import Say
+
+logger = logging.getLogger(__name__)
 
 
 class LetGoError(BaseException):
@@ -52,7 +53,6 @@ class Supervisor:
         job: The job, in the form for its first Region.
         backend_in: Returns the training service of a Region.
         ledger: The ledger.
-        say: Writes a log line.
         batch_child: The id of this Batch child; empty without one.
         array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
         until_started: Whether to watch only until the training job runs.
@@ -65,7 +65,6 @@ class Supervisor:
     job: Job
     backend_in: Callable[[str], Backend]
     ledger: Ledger
-    say: Say
     batch_child: str = ""
     array_file: str = ""
     until_started: bool = False
@@ -86,21 +85,18 @@ class Supervisor:
         item = self.ledger.open_job(self.submission, self.job, self.job.regions, self.array_file)
         while is_of_array(item, self.array_file) and item["state"] not in FINAL_STATES:
             self._current = attempt = self._attempt(item)
-            asked_at = None if was_seen(item) else self.clock.now()
-            if launch(attempt, item) is Launched.RUNS:
-                watch = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at, pace=self.pace)
-                if seen := watch.run():
-                    self._conclude(attempt, seen)
+            with log_context(**attempt.log_fields):
+                self._run_attempt(attempt, item)
             item = attempt.item()
             if self.until_started and item["state"] == "InProgress" and item["attempt"] == attempt.number:
                 break
         if is_of_array(item, self.array_file):
-            self.say(_ending(item), event="ended", **_facts(item))
+            logger.info(_ending(item), extra={"event": "ended", **_facts(item)})
         else:
-            said = (
+            message = (
                 f"line {self.job.line} was submitted again as {item['array_file']}; the child of that array continues"
             )
-            self.say(said, event="submitted_again")
+            logger.info(message, extra={"event": "submitted_again"})
         return item
 
     def let_go(self) -> bool:
@@ -111,14 +107,22 @@ class Supervisor:
         """
         if self._current is None or not self._current.cancelled():
             return False
-        self._current.stop()
+        with log_context(**self._current.log_fields):
+            self._current.stop()
         return True
+
+    def _run_attempt(self, attempt: Attempt, item: Item) -> None:
+        """Launch and watch the attempt's training job, and record how it ended."""
+        asked_at = None if was_seen(item) else self.clock.now()
+        if launch(attempt, item) is Launched.RUNS:
+            watch = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at, pace=self.pace)
+            if seen := watch.run():
+                self._conclude(attempt, seen)
 
     def _attempt(self, item: Item) -> Attempt:
         region = item["region"]
         if region not in self._backends:
             self._backends[region] = self.backend_in(region)
-        name = names.training_job(self.grid, self.submission, self.job.index, item["attempt"])
         return Attempt(
             grid=self.grid,
             submission=self.submission,
@@ -128,7 +132,6 @@ class Supervisor:
             array_file=self.array_file,
             backend=self._backends[region],
             ledger=self.ledger,
-            say=partial(self.say, attempt=item["attempt"], training_job=name, region=region),
             clock=self.clock,
         )
 
@@ -152,8 +155,11 @@ class Supervisor:
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
         again = [here, *(former["region"] for former in item.get("tried", []))].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
-        said = f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
-        attempt.say(said, event="next_attempt", failure=failure.name, reason=seen.reason, target=target)
+        message = (
+            f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
+        )
+        fields = {"event": "next_attempt", "failure": failure.name, "reason": seen.reason, "target": target}
+        logger.info(message, extra=fields)
         self.clock.sleep(seconds)
 
 

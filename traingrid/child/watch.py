@@ -6,6 +6,7 @@ and if the ledger records a failure. It reads the logs of all hosts at intervals
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,13 @@ from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import Progress
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.ledger.record_outcome import deleted
-from traingrid.log_lines import TRAINING
+from traingrid.log import TRAINING
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.ledger.ledger import Item
 
+logger = logging.getLogger(__name__)
 PROGRESS_INTERVAL_SECONDS = 15.0
 """The interval between two writes of progress. A training may print a line per second; the ledger needs fewer
 updates."""
@@ -48,7 +50,7 @@ class Watch:
     _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
     _unwritten: bool = field(init=False, default=False)
-    _said: tuple[str, str] = field(init=False, default=("", ""))
+    _logged: tuple[str, str] = field(init=False, default=("", ""))
     _stopped: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +77,7 @@ class Watch:
             if clock.now() >= describe_at or item.get("failure"):
                 describe_at = clock.now() + spread(self.pace.describe_seconds(age))
                 seen = self.attempt.backend.describe(self.attempt.name)
+                logger.debug("%s is described as %s", self.attempt.name, seen.state if seen else "unknown")
                 if seen is None and age >= VISIBLE_WITHIN:
                     self.attempt.record(deleted(self.attempt.name))
                     return None
@@ -84,7 +87,7 @@ class Watch:
             item |= self._record(seen)
             if _runs(item) or item["state"] in FINAL_STATES:
                 self._follow_log(last=item["state"] in FINAL_STATES)
-            self._tell(item)
+            self._log_state(item)
             if item["state"] in FINAL_STATES:
                 return None
             if self._is_enough(item):
@@ -98,15 +101,15 @@ class Watch:
             self.attempt.record(facts)
         return facts
 
-    def _tell(self, item: Item) -> None:
+    def _log_state(self, item: Item) -> None:
         state = (item["state"], item.get("phase", ""))
-        if state != self._said:
-            self._said = state
-            facts: dict[str, Any] = {"event": "state", "state": state[0], "phase": state[1]}
+        if state != self._logged:
+            self._logged = state
+            fields: dict[str, Any] = {"event": "state", "state": state[0], "phase": state[1]}
             if self.asked_at is not None and _runs(item):  # record the launch time once
-                facts["launch_seconds"] = round(self.attempt.clock.now() - self.asked_at, 1)
+                fields["launch_seconds"] = round(self.attempt.clock.now() - self.asked_at, 1)
                 self.asked_at = None
-            self.attempt.say(f"{self.attempt.name}: {state[0]} ({state[1]})", **facts)
+            logger.info("%s: %s (%s)", self.attempt.name, *state, extra=fields)
 
     def _is_enough(self, item: Item) -> bool:
         return self.until_started and _runs(item)
@@ -127,8 +130,8 @@ class Watch:
         """Write new lines of the log, and record progress unless it was recorded a moment ago."""
         attempt, advanced = self.attempt, False
         for host, line in self._log.rest() if last else self._log.lines():
-            said = f"[{host}] {line}" if attempt.job.instance_count > 1 else line
-            attempt.say(said, event=TRAINING, host=host)
+            message = f"[{host}] {line}" if attempt.job.instance_count > 1 else line
+            logger.info("%s", message, extra={"event": TRAINING, "host": host})
             advanced |= self._progress.read(line)
         self._unwritten |= advanced
         now = attempt.clock.now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -16,6 +17,7 @@ from traingrid.grid.file import load_grid
 if TYPE_CHECKING:
     from pathlib import Path
 
+logger = logging.getLogger(__name__)
 _ADDRESS = "Check the network and AWS_ENDPOINT_URL; for a local AWS: traingrid local status."
 _CREDENTIALS = 'Set AWS credentials as for the AWS CLI; for a local AWS: eval "$(traingrid local up)".'
 
@@ -32,6 +34,7 @@ def find_deployment(grid_file: Path) -> Deployment:
     """
     grid = load_grid(grid_file)
     stack = names.control_stack(grid.name)
+    logger.info("reading the deployment of grid %s from stack %s in %s", grid.name, stack, grid.home)
     try:
         found = client("cloudformation", grid.home).describe_stacks(StackName=stack)["Stacks"][0]
         outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}

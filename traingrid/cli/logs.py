@@ -12,7 +12,7 @@ from traingrid.backends.base import LogPosition
 from traingrid.backends.queued import watching
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError
-from traingrid.log_lines import readable
+from traingrid.log import readable
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
 def _nothing(what: str, submission: str, job: JobStatus) -> TraingridError:
     """Return the error for a job without a log, with its state in the ledger and the next step."""
     state = " ".join(filter(None, [job.state, job.phase]))
-    said = f"{what}: {state}. {printable(job.reason)}".strip()
-    return TraingridError(said, f"For the log of its child: traingrid logs --child {submission} {job.index}.")
+    text = f"{what}: {state}. {printable(job.reason)}".strip()
+    return TraingridError(text, f"For the log of its child: traingrid logs --child {submission} {job.index}.")
 
 
 def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str]:

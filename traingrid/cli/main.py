@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from pathlib import Path
 
@@ -23,7 +24,10 @@ from traingrid.cli.retry import retry
 from traingrid.cli.status import status
 from traingrid.cli.submit import submit
 from traingrid.errors import INTERRUPTED, TraingridError
+from traingrid.log import configure_cli
 from traingrid.text import printable
+
+logger = logging.getLogger(__name__)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,10 +39,13 @@ from traingrid.text import printable
     show_default=True,
     help="Grid definition file.",
 )
+@click.option("--verbose", is_flag=True, help="Log each step to standard error.")
+@click.option("--debug", is_flag=True, help="Also log AWS requests, retries and tracebacks.")
 @click.version_option(package_name="traingrid", prog_name="traingrid")
 @click.pass_context
-def cli(context: click.Context, grid_file: Path) -> None:
+def cli(context: click.Context, grid_file: Path, *, verbose: bool, debug: bool) -> None:
     """Train each line of a manifest on a Horovod cluster in the AWS Region that holds its data."""
+    configure_cli(verbose=verbose, debug=debug)
     context.obj = grid_file
 
 
@@ -67,7 +74,7 @@ def main() -> None:
     0: success, 1: failure, 2: usage or manifest error, 130: interrupted.
     """
     try:
-        cli.main(standalone_mode=False)
+        _run()
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
@@ -86,6 +93,19 @@ def main() -> None:
         click.echo(f"Error: AWS request failed: {error}", err=True)
         click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
         sys.exit(1)
+    except Exception as error:  # noqa: BLE001 - an error of traingrid itself
+        _print_error(f"Error: unexpected {type(error).__name__}: {error}")
+        click.echo("Run the command again with `traingrid --debug` for the traceback.", err=True)
+        sys.exit(1)
+
+
+def _run() -> None:
+    """Run the command; with --debug, log the traceback of its error."""
+    try:
+        cli.main(standalone_mode=False)
+    except Exception:
+        logger.debug("The command failed.", exc_info=True)
+        raise
 
 
 def _print_error(text: str) -> None:

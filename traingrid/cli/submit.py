@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
 
+logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
 _SHOWN_ERRORS = 20
 # Another user may submit a manifest of the same name meanwhile, and its report replaces ours.
@@ -105,6 +107,7 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
 def _prepared(manifest: Path, deployment: Deployment) -> bytes:
     """Return the content to upload, after uploading its sources."""
     found = packed(manifest, deployment)
+    logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
     if found.sources:
         _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
         found.upload(click.echo)
@@ -186,11 +189,13 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
     deadline = time.monotonic() + ANSWERED_WITHIN
     where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
     trouble = ""
+    logger.info("waiting for the intake's report %s", where)
     while time.monotonic() < deadline:
         try:
             for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
                 report: dict[str, Any] = json.loads(content)
                 if report["version"] == version:
+                    logger.info("the intake reports the state %s", report["state"])
                     if report["state"] != RETRYING:
                         return report
                     trouble = f" {report['reason']}"
@@ -201,6 +206,7 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
             if not is_outage(error):
                 raise TraingridError(f"The intake's report {where} cannot be read: {error}.") from error
             trouble = f" AWS request failed: {error}."
+            logger.info("the report cannot be read now: %s", error)
         time.sleep(_POLL_SECONDS)
     message = f"The intake has not reported on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
     raise TraingridError(message, "Check the log of the intake function and its dead-letter queue.")

@@ -7,6 +7,7 @@ rollback leaves a stack that cannot be deployed.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
@@ -24,7 +25,6 @@ from traingrid.deploy.custom_resource import answer
 from traingrid.deploy.guarded_changes import GuardedChange, guarded_changes
 from traingrid.deploy.open_lines import OpenLine, OpenLines
 from traingrid.ledger.ledger import Ledger
-from traingrid.log_lines import log_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from traingrid.backends.training_jobs import TrainingJobs
     from traingrid.grid.deployment import Deployment
 
+logger = logging.getLogger(__name__)
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _SHOWN = 3  # submissions in a message; a response has at most 4,096 bytes
 
@@ -146,22 +147,22 @@ class RegionGuard:
     def _of_an_update(self, removed: Collection[str], changes: Iterable[GuardedChange]) -> str:
         """Return why Regions cannot leave the grid, and why other settings cannot change."""
         lines = list(self.open_lines())
-        said = [_of_a_change(change, lines) for change in changes]
-        return " ".join(filter(None, [*said, *self._of_regions(removed, lines)]))
+        reasons = [_of_a_change(change, lines) for change in changes]
+        return " ".join(filter(None, [*reasons, *self._of_regions(removed, lines)]))
 
     def _of_regions(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
         """Return why Regions cannot leave the grid."""
-        said = []
+        reasons = []
         for region in removed:
             found = Counter(line.submission for line in lines if line.may_be_in(region))
             if left := Left(found, self._running(region)):
-                said.append(
+                reasons.append(
                     f"{region} cannot be removed from the grid: {left}; they are in {region} or may move there. Add "
                     f"it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
                     f"{left.submission}`), and deploy again. If the Region is permanently lost, set "
                     f"`abandoned_regions: [{region}]` in grid.yaml."
                 )
-        return said
+        return reasons
 
     def _of_the_grid(self, event: Mapping[str, Any]) -> str:
         """Return why the grid cannot be destroyed."""
@@ -188,8 +189,8 @@ class RegionGuard:
             active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
             return [job.name for job in active]
         except (ClientError, BotoCoreError) as error:
-            sentence = f"{region} is checked by the ledger only, because SageMaker does not list its jobs: {error}"
-            print(log_line(sentence, level="ERROR", event="unreachable", region=region))
+            message = "%s is checked by the ledger only, because SageMaker does not list its jobs: %s"
+            logger.error(message, region, error, extra={"event": "unreachable", "region": region})
             return []
 
 

@@ -8,6 +8,7 @@ reconciler might close jobs of a live retry. So the jobs are retried in slices, 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from traingrid.submission.batch_children import Children
     from traingrid.submission.retry_plan import ToRetry
 
+logger = logging.getLogger(__name__)
 SLICE_SECONDS = 45.0
 """The time after which a slice is submitted, counted from its first line.
 
@@ -188,5 +190,6 @@ class Retrier:
         pinned = ObjectVersion(target.bucket, target.key, version)
         again, first = f"retry-{number}", max(job.priority for job in jobs)
         batch_job = self.batch.submit(submission, pinned, len(jobs), again, share=jobs[0].share, priority=first)
+        logger.info("submitted %d jobs as Batch job %s", len(jobs), batch_job)
         self.ledger.record_array(submission, {"batch_job": batch_job, "file": str(pinned), "count": len(jobs)})
         return batch_job

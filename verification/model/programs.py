@@ -70,26 +70,26 @@ class Programs:
 
     def _supervisor(self, child: BatchChild, *, until_started: bool) -> Supervisor:
         deployment, home = self._deployment, self._deployment.grid.home
-        storage, ledger = self._patient(lambda: Storage(home)), self._patient(lambda: Ledger(deployment.table, home))
+        storage = self._patient(lambda: Storage(home), home)
+        ledger = self._patient(lambda: Ledger(deployment.table, home), home)
         environment = {"S3_ARRAY_FILE": child.file, "AWS_BATCH_JOB_ID": child.id}
         environment |= {} if child.index is None else {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index)}
-        told = Child.from_environment(environment)
-        submission, job = find_job(told, deployment, storage, ledger)
+        parsed = Child.from_environment(environment)
+        submission, job = find_job(parsed, deployment, storage, ledger)
         return Supervisor(
             grid=deployment.grid.name,
             submission=submission,
             job=job,
-            backend_in=lambda region: self._patient(lambda: SageMaker(deployment, region)),
+            backend_in=lambda region: self._patient(lambda: SageMaker(deployment, region), region),
             ledger=ledger,
-            say=_keep_silent,
             batch_child=child.id,
-            array_file=array_file(told.array_file.key),
+            array_file=array_file(parsed.array_file.key),
             until_started=until_started,
             clock=Clock(now=lambda: self._turns.now, sleep=self._turns.sleep),
         )
 
-    def _patient(self, make: Callable[[], Any]) -> Any:
-        return patient(make, _keep_silent, self._turns.sleep)
+    def _patient(self, make: Callable[[], Any], region: str) -> Any:
+        return patient(make, region, self._turns.sleep)
 
     def intake(self, source: ManifestVersion) -> None:
         """Run the function lambda/accept_manifest; each run claims the submission as a different owner."""
@@ -141,7 +141,3 @@ class Programs:
         )
         lines = None if mended is None else manifest.parse(mended, deployment)
         retrier.retry(submission, by="somebody", lines=lines)
-
-
-def _keep_silent(sentence: str, **facts: Any) -> None:
-    """Discard the message."""

@@ -111,7 +111,11 @@ def test_functions_run_python_311_with_the_layer(
             "MemorySize": mib,
             "Timeout": seconds,
             "Layers": assertions.Match.any_value(),
-            "LoggingConfig": {"LogGroup": assertions.Match.any_value(), "LogFormat": "JSON"},
+            "LoggingConfig": {
+                "LogGroup": assertions.Match.any_value(),
+                "LogFormat": "JSON",
+                "ApplicationLogLevel": "INFO",
+            },
             "TracingConfig": {"Mode": "Active"},
         },
     )

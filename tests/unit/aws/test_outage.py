@@ -13,9 +13,10 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from tests.support.recorded_log import Log
+from tests.support.recorded_log import RecordedLog
 from tests.support.training_jobs import FakeTime
 from traingrid.aws.outage import patient
+from traingrid.log import log_context
 
 URL = "https://dynamodb.us-east-1.amazonaws.com"
 
@@ -49,19 +50,28 @@ class Service:
         CredentialRetrievalError(provider="container-role", error_msg="timed out"),
     ],
 )
-def test_an_outage_is_waited_out_without_a_limit(error: Exception) -> None:
-    time, log = FakeTime(), Log()
-    service = patient(lambda: Service([]), log, time.sleep)
+def test_an_outage_is_waited_out_without_a_limit(error: Exception, log: RecordedLog) -> None:
+    time = FakeTime()
+    service = patient(lambda: Service([]), "us-east-1", time.sleep)
     assert service.ask("x") == "answer to x"
     assert time.naps == []
     broken = Service([error] * 500)
-    service = patient(lambda: broken, log, time.sleep)
+    service = patient(lambda: broken, "us-east-1", time.sleep)
     assert service.ask("x") == "answer to x"
     assert time.seconds > 4 * 3600
     assert max(time.naps) <= 60
     called = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
-    assert "Retrying in" in log.records[0]["message"]
-    assert {(record["event"], record["failure"]) for record in log.records} == {("outage", called)}
+    assert "Retrying in" in log.messages[0]
+    assert {(line["event"], line["failure"]) for line in log.lines} == {("outage", called)}
+
+
+def test_an_outage_is_logged_with_its_region_and_not_that_of_the_attempt(log: RecordedLog) -> None:
+    """A training Region is not the reason if the ledger, in the home Region, does not answer."""
+    broken = Service([answer("ThrottlingException")] * 2)
+    with log_context(region="eu-west-1", index=3):
+        patient(lambda: broken, "us-east-1", FakeTime().sleep).ask("x")
+    (line,) = log.of("outage")
+    assert (line["region"], line["index"]) == ("us-east-1", 3)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +79,7 @@ def test_an_outage_is_waited_out_without_a_limit(error: Exception) -> None:
 )
 def test_permanent_errors_are_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
-        patient(lambda: Service([error]), Log(), FakeTime().sleep).ask("x")
+        patient(lambda: Service([error]), "us-east-1", FakeTime().sleep).ask("x")
 
 
 @pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException", "RequestExpired"])
@@ -82,7 +92,7 @@ def test_expired_credentials_are_renewed_at_once(code: str, monkeypatch: pytest.
         sessions.append(boto3.DEFAULT_SESSION)
         return Service([answer(code)] if len(sessions) == 1 else [])
 
-    assert patient(make, Log(), time.sleep).ask("x") == "answer to x"
+    assert patient(make, "us-east-1", time.sleep).ask("x") == "answer to x"
     assert len(sessions) == 2
     assert sessions[1] is not None
     assert time.seconds == 0

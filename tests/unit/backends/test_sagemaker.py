@@ -207,7 +207,7 @@ def test_a_job_described_in_another_form_is_recognised_by_its_tag(
     service.defaults = {"seed": "0"}
     seen = backend.start(NAME, job, tags)
     assert seen is not None
-    assert (seen.told_by_tag, seen.fingerprint) == (True, backend.fingerprint(NAME, job))
+    assert (seen.identified_by_tag, seen.fingerprint) == (True, backend.fingerprint(NAME, job))
     assert list(service.jobs) == [NAME]
 
 

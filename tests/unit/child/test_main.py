@@ -81,6 +81,16 @@ def test_a_missing_variable_is_named(
     assert f"{name} is not set" in capsys.readouterr().err
 
 
+def test_an_unknown_log_level_is_refused_with_the_permitted_ones(
+    environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_child(environment | {"TRAINGRID_LOG_LEVEL": "LOUD"}) == 2
+    record = json.loads(capsys.readouterr().err)
+    assert (record["level"], record["exit_code"], record["batch_child"]) == ("ERROR", 2, "11111111-2222:3")
+    for word in ("TRAINGRID_LOG_LEVEL", "'LOUD'", "DEBUG, INFO, WARNING, ERROR"):
+        assert word in record["message"]
+
+
 def test_a_grid_of_another_version_is_refused_with_the_next_step(
     environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.support.recorded_log import RecordedLog
 from tests.support.training_jobs import FakeTime
 from traingrid.backends.base import LogPosition, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
@@ -36,7 +37,6 @@ class FakeAttempt:
         self.job, self.clock, self.backend = job, time.clock, self
         self.refusals = refusals
         self.looks: list[tuple[float, dict[str, bool]]] = []
-        self.said: list[str] = []
         self._time = time
 
     def log_lines(self, _name: str, position: LogPosition, **how: bool) -> Iterator[tuple[str, str]]:
@@ -46,9 +46,6 @@ class FakeAttempt:
             raise LogUnreadableError("ThrottlingException", passes=True)
         position["stream"] = "token"
         yield "algo-1", "line"
-
-    def say(self, sentence: str, **_facts: Any) -> None:
-        self.said.append(sentence)
 
 
 def follow(attempt: Any, pace: Pace, time: FakeTime, seconds: float) -> list[tuple[str, str]]:
@@ -104,25 +101,25 @@ def test_children_that_start_together_read_at_different_times(job: Job) -> None:
     assert sum(looks.values()) / 600 <= LOG_READS_PER_SECOND / 2
 
 
-def test_a_throttled_child_backs_off_and_logs_it_once(job: Job) -> None:
+def test_a_throttled_child_backs_off_and_logs_it_once(job: Job, log: RecordedLog) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time, refusals=5)
     follow(attempt, Pace(), time, 1200)
     gaps = [later[0] - earlier[0] for earlier, later in itertools.pairwise(attempt.looks)]
     assert gaps[4] > 60, "the sixth look"
     assert gaps[5] < 15, "after a look that succeeds"
-    assert len(attempt.said) == 1
+    assert len(log.lines) == 1
 
 
-def test_the_rest_of_a_log_is_read_although_aws_throttles(job: Job) -> None:
+def test_the_rest_of_a_log_is_read_although_aws_throttles(job: Job, log: RecordedLog) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time, refusals=3)
     follower: Any = LogFollower(attempt=attempt, pace=Pace())  # type: ignore[arg-type]
     assert list(follower.rest()) == [("algo-1", "line")]
-    assert (len(attempt.looks), attempt.said) == (4, [])
+    assert (len(attempt.looks), log.lines) == (4, [])
     attempt.refusals = 100
     assert list(follower.rest()) == []
-    assert (len(attempt.looks), len(attempt.said)) == (12, 1)
+    assert (len(attempt.looks), len(log.lines)) == (12, 1)
 
 
 class FakeLogs:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.recorded_log import RecordedLog
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend, FakeTime
 from traingrid.child.supervisor import LetGoError
@@ -15,9 +16,8 @@ def paused(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Ledger) -> None:
+def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Ledger, log: RecordedLog) -> None:
     backend, time = FakeBackend(COMPLETED), FakeTime()
-    said: list[str] = []
     seen_meanwhile = []
 
     def meanwhile() -> None:
@@ -26,14 +26,14 @@ def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Le
             paused.set_launching({"by": "Ada"}, allowed=True)
 
     time.on_sleep = meanwhile
-    item = supervisor(job, backend, paused, said, time=time).run()
+    item = supervisor(job, backend, paused, time=time).run()
     assert all(created == [] for _, created in seen_meanwhile[:30])
     (state,) = {item["state"] for item, _ in seen_meanwhile[:30]}
     (reason,) = {item["reason"] for item, _ in seen_meanwhile[:30]}
     assert state == "Waiting"
     assert reason.startswith("Launching has been paused since 2")
     assert reason.endswith("by Ada: the bill")
-    assert len([line for line in said if "paused" in line]) == 1
+    assert len([line for line in log.messages if "paused" in line]) == 1
     assert (item["state"], item["reason"], backend.created) == ("Completed", "", [NAME])
     assert max(time.naps) <= 60
 

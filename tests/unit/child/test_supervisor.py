@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.recorded_log import RecordedLog
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LaunchError, LogPosition, Seen
@@ -57,10 +58,9 @@ class DyingLedger:
         return called
 
 
-def test_a_job_is_launched_followed_and_recorded(job: Job, ledger: Ledger) -> None:
-    said: list[str] = []
+def test_a_job_is_launched_followed_and_recorded(job: Job, ledger: Ledger, log: RecordedLog) -> None:
     backend = FakeBackend(TRAINING, COMPLETED, lines=("hello", "epoch=1 train_loss=0.5 images_per_second=80.0"))
-    item = supervisor(job, backend, ledger, said).run()
+    item = supervisor(job, backend, ledger).run()
     assert backend.created == [NAME]
     assert item["state"] == "Completed"
     assert item["training_job"] == NAME
@@ -68,16 +68,15 @@ def test_a_job_is_launched_followed_and_recorded(job: Job, ledger: Ledger) -> No
     assert item["artifact"] == "s3://out/model.tar.gz"
     assert item["metrics"] == {"validation_top1": 0.97}
     assert item["progress"] == {"epoch": 1, "train_loss": 0.5, "images_per_second": 80}
-    assert [line for line in said if "epoch=1" in line] == ["epoch=1 train_loss=0.5 images_per_second=80.0"]
+    assert [line for line in log.messages if "epoch=1" in line] == ["epoch=1 train_loss=0.5 images_per_second=80.0"]
 
 
-def test_a_failures_reason_is_recorded_and_its_next_step_logged(job: Job, ledger: Ledger) -> None:
+def test_a_failures_reason_is_recorded_and_its_next_step_logged(job: Job, ledger: Ledger, log: RecordedLog) -> None:
     failed = Seen(state="Failed", phase="Failed", reason="AlgorithmError: rank 1 died")
-    said: list[str] = []
-    item = supervisor(job, FakeBackend(TRAINING, failed), ledger, said).run()
+    item = supervisor(job, FakeBackend(TRAINING, failed), ledger).run()
     assert (item["state"], item["reason"]) == ("Failed", "AlgorithmError: rank 1 died")
     assert (item["failure"], exit_code(item)) == ("algorithm", 1)
-    assert "traingrid logs" in said[-1]
+    assert "traingrid logs" in log.messages[-1]
 
 
 def test_after_sigterm_the_next_supervisor_attaches(job: Job, ledger: Ledger) -> None:
@@ -122,15 +121,20 @@ def test_a_supervisor_killed_during_a_move_moves_once(roaming: Job, ledger: Ledg
     assert [former["region"] for former in item["tried"]] == ["us-east-1"]
 
 
-def test_without_capacity_every_region_with_the_data_is_tried_once(roaming: Job, ledger: Ledger) -> None:
+def test_without_capacity_every_region_with_the_data_is_tried_once(
+    roaming: Job, ledger: Ledger, log: RecordedLog
+) -> None:
     backends = {region: FakeBackend(NO_CAPACITY) for region in roaming.regions}
-    time, said = FakeTime(), list[str]()
-    item = supervisor(roaming, backends, ledger, said, time).run()
+    time = FakeTime()
+    item = supervisor(roaming, backends, ledger, time).run()
     assert [backend.created for backend in backends.values()] == [[f"traingrid-0123abcd-0-{n}"] for n in (1, 2, 3)]
     assert [former["region"] for former in item["tried"]] == ["us-east-1", "eu-west-1"]
     assert {former["failure"] for former in item["tried"]} == {"capacity"}
     assert (item["state"], item["region"], item["failure"], exit_code(item)) == ("Failed", "us-west-2", "capacity", 1)
-    assert any("Next in eu-west-1" in line for line in said)
+    assert any("Next in eu-west-1" in line for line in log.messages)
+    assert [(line["attempt"], line["region"]) for line in log.of("launching")] == [
+        (number, region) for number, region in enumerate(roaming.regions, start=1)
+    ]
 
 
 def test_without_replicas_the_same_region_is_retried_as_configured(job: Job, ledger: Ledger) -> None:
@@ -211,14 +215,13 @@ def test_our_job_with_another_request_fails_the_job_and_is_cancellable(job: Job,
     assert (backend.created, backend.stopped) == ([], ["traingrid-0123abcd-0-2"])
 
 
-def test_recognising_a_job_only_by_its_tag_is_logged_once(job: Job, ledger: Ledger) -> None:
+def test_recognising_a_job_only_by_its_tag_is_logged_once(job: Job, ledger: Ledger, log: RecordedLog) -> None:
     class Rewording(FakeBackend):
         def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
-            return super().start(name, job, tags) or replace(TRAINING, told_by_tag=True)
+            return super().start(name, job, tags) or replace(TRAINING, identified_by_tag=True)
 
-    said: list[str] = []
-    assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger, said).run()["state"] == "Completed"
-    assert len([line for line in said if "its tag shows that it is ours" in line]) == 1
+    assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger).run()["state"] == "Completed"
+    assert len([line for line in log.messages if "its tag shows that it is ours" in line]) == 1
 
 
 @pytest.mark.parametrize("loses_reply", [False, True])
@@ -251,9 +254,11 @@ def test_two_children_of_one_index_come_to_the_same_end_and_create_nothing_twice
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_child_leaves_a_retried_line_to_the_new_array(job: Job, ledger: Ledger, is_first: bool) -> None:
+def test_a_child_leaves_a_retried_line_to_the_new_array(
+    job: Job, ledger: Ledger, log: RecordedLog, is_first: bool
+) -> None:
     mended = job.model_copy(update={"hyperparameters": {"epochs": "2"}})
-    backend, time, said, ends = FakeBackend(TRAINING), FakeTime(), list[str](), list[Item]()
+    backend, time, ends = FakeBackend(TRAINING), FakeTime(), list[Item]()
 
     def the_new_child_runs() -> None:
         ends.append(supervisor(mended, backend, ledger, array_file="retry-1").run())
@@ -267,8 +272,8 @@ def test_a_child_leaves_a_retried_line_to_the_new_array(job: Job, ledger: Ledger
             the_new_child_runs()
 
     time.on_sleep = failed_and_tried_again_while_the_old_child_sleeps
-    item = supervisor(job, backend, ledger, said, time, array_file="jobs").run()
-    assert said[-1] == "line 1 was submitted again as retry-1; the child of that array continues"
+    item = supervisor(job, backend, ledger, time, array_file="jobs").run()
+    assert log.messages[-1] == "line 1 was submitted again as retry-1; the child of that array continues"
     assert exit_code(item, "jobs") == 0
     if is_first:
         the_new_child_runs()
@@ -306,21 +311,23 @@ def let_go_of(job: Job, backend: FakeBackend, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("seen_by", ["child", "event"])
-def test_a_job_deleted_before_its_end_was_recorded_is_not_recreated(job: Job, ledger: Ledger, seen_by: str) -> None:
-    backend, time, said = FakeBackend(TRAINING), FakeTime(), list[str]()
+def test_a_job_deleted_before_its_end_was_recorded_is_not_recreated(
+    job: Job, ledger: Ledger, log: RecordedLog, seen_by: str
+) -> None:
+    backend, time = FakeBackend(TRAINING), FakeTime()
     if seen_by == "child":
         let_go_of(job, backend, ledger)
     else:
         ledger.open_job("0123abcd", job)
         ledger.record_job("0123abcd", 0, 1, {"training_job": NAME, "training_job_arn": "arn:x", "phase": "Failed"})
     backend.created.clear()
-    item = supervisor(job, backend, ledger, said, time).run()
+    item = supervisor(job, backend, ledger, time).run()
     assert backend.created == []
     assert (item["state"], item["failure"], exit_code(item)) == ("Failed", DELETED.name, 1)
     assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 30
     assert (
         "The training job traingrid-0123abcd-0-1 no longer exists in SageMaker. The training job was deleted before"
-        in said[-1]
+        in log.messages[-1]
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.recorded_log import RecordedLog
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LogUnreadableError, Seen
@@ -102,13 +103,12 @@ def test_progress_is_written_at_intervals_and_at_the_end(job: Job, ledger: Ledge
     assert len(written) <= 120 / 15 + 2
 
 
-def test_an_unreadable_log_is_reported_once_and_the_watch_continues(job: Job, ledger: Ledger) -> None:
-    said: list[str] = []
+def test_an_unreadable_log_is_reported_once_and_the_watch_continues(job: Job, ledger: Ledger, log: RecordedLog) -> None:
     trouble = LogUnreadableError("ThrottlingException", "The training job continues.")
     backend = FakeBackend(TRAINING, TRAINING, TRAINING, COMPLETED)
     backend.log_trouble = trouble
-    assert supervisor(job, backend, ledger, said).run()["state"] == "Completed"
-    assert said.count(str(trouble)) == 1
+    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert log.messages.count(str(trouble)) == 1
 
 
 @pytest.mark.parametrize("value", ["1e999", "-1e999", "1e200", "1e-200"])
@@ -119,11 +119,10 @@ def test_a_metric_that_dynamodb_cannot_hold_does_not_end_the_child(job: Job, led
     assert (item["state"], item["progress"], item["metrics"]) == ("Completed", {"epoch": 1}, {"epoch": 1})
 
 
-def test_log_lines_are_printed_once_with_their_host_if_several(job: Job, ledger: Ledger) -> None:
-    said: list[str] = []
+def test_log_lines_are_printed_once_with_their_host_if_several(job: Job, ledger: Ledger, log: RecordedLog) -> None:
     backend = FakeBackend(TRAINING, TRAINING, COMPLETED, lines=("one", "two"))
-    supervisor(job.model_copy(update={"instance_count": 2}), backend, ledger, said).run()
-    assert [line for line in said if line.startswith("[")] == ["[algo-1] one", "[algo-1] two"]
+    supervisor(job.model_copy(update={"instance_count": 2}), backend, ledger).run()
+    assert [line for line in log.messages if line.startswith("[")] == ["[algo-1] one", "[algo-1] two"]
 
 
 def test_an_event_records_the_state_of_the_service_not_of_the_event(job: Job, ledger: Ledger) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.recorded_log import RecordedLog
 from tests.support.sweep import DENIED, Region, World, open_lines
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
@@ -137,12 +138,12 @@ def test_an_unknown_training_job_prevents_the_removal_of_its_region(account: Acc
     assert "eu-west-1 cannot be removed from the grid: 1 training job running" in account.removing(FAR)
 
 
-def test_where_sagemaker_does_not_answer_the_ledger_decides(
-    account: Account, job: Job, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_sagemaker_does_not_answer_the_ledger_decides(account: Account, job: Job, log: RecordedLog) -> None:
     account.world.fails[FAR] = DENIED
     assert account.removing(FAR) == ""
-    assert "eu-west-1 is checked by the ledger only" in capsys.readouterr().out
+    (line,) = log.of("unreachable")
+    assert (line["level"], line["region"]) == ("ERROR", "eu-west-1")
+    assert "eu-west-1 is checked by the ledger only" in line["message"]
     open_lines(account.ledger, job, [FAR])
     assert "1 job of" in account.removing(FAR)
 

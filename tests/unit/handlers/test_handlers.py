@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import logging
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -57,6 +58,14 @@ def test_an_invalid_manifest_gets_a_report_and_a_log_line(
     assert written == report
     assert said.items() >= report.items()
     assert list(ledger.submissions()) == []
+
+
+def test_libraries_log_only_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    fresh("lambda")
+    logging.getLogger("botocore.credentials").info("Found credentials in environment variables.")
+    assert capsys.readouterr().out == ""
+    logging.getLogger("botocore.credentials").warning("Refreshing temporary credentials failed.")
+    assert json.loads(capsys.readouterr().out)["level"] == "WARNING"
 
 
 def test_a_report_is_not_treated_as_a_manifest(deployment: Deployment) -> None:

@@ -22,6 +22,12 @@ def handler(event, context):
         raise ValueError("no good")
     if kind == "nap":
         time.sleep(0.5)
+    if kind == "log":
+        import logging
+        logging.getLogger("probe").debug("too detailed")
+        logging.getLogger("probe").info("%s trained", "mars", extra={"event": "ended", "index": 3, "nothing": None})
+        logging.getLogger("probe").warning("slow")
+        logging.getLogger("probe").info("no JSON", extra={"field": {1, 2}})
     if kind == "sleep":
         time.sleep(30)
     if kind == "exit":
@@ -123,6 +129,42 @@ def test_an_exception_becomes_an_unhandled_error_with_its_message(functions: Any
     assert answer["errorMessage"] == "no good"
     assert answer["errorType"] == "ValueError"
     assert "[ERROR] ValueError: no good" in log
+
+
+def json_lines(log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+
+
+def test_a_logger_writes_json_with_its_extra_fields_if_the_format_is_json(functions: Any) -> None:
+    functions.create_function(
+        FunctionName="json",
+        Role=ROLE,
+        Runtime="python3.11",
+        Handler="lambda.probe.handler",
+        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
+        LoggingConfig={"LogFormat": "JSON"},
+    )
+    _, error, log = call(functions, {"do": "log"}, name="json")
+    info, slow, failed = json_lines(log)
+    own = ("level", "message", "logger", "event", "index")
+    assert [info[name] for name in own] == ["INFO", "mars trained", "probe", "ended", 3]
+    assert info["requestId"] in log.splitlines()[0]
+    assert "nothing" not in info
+    assert (slow["level"], slow["message"]) == ("WARNING", "slow")
+    # AWS's formatter has no default for other types, and its handler does not catch the exception.
+    assert (error, failed["level"], failed["errorType"]) == ("Unhandled", "ERROR", "TypeError")
+    functions.update_function_configuration(
+        FunctionName="json", LoggingConfig={"LogFormat": "JSON", "ApplicationLogLevel": "WARN"}
+    )
+    assert [line.get("message") for line in json_lines(call(functions, {"do": "log"}, name="json")[2])] == ["slow"]
+
+
+def test_a_logger_writes_warnings_as_text_if_no_format_is_set(functions: Any) -> None:
+    log = call(functions, {"do": "log"})[2]
+    (slow,) = [line.split("\t") for line in log.splitlines() if line.startswith("[WARNING]")]
+    assert slow[2] in log.splitlines()[0]
+    assert slow[3] == "slow"
+    assert "mars" not in log
 
 
 def test_a_function_that_times_out_is_killed(functions: Any) -> None:
