@@ -32,7 +32,7 @@ from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.state import FINAL_STATES
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep import Sweep
 from traingrid.submission.batch_children import Children, arrays

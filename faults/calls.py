@@ -14,7 +14,7 @@ from faults.table import Outcome
 from localcloud.faults import CallFault, Effect, Stub
 from rehearsal.stage import patience
 from traingrid.audit.violation import Violation
-from traingrid.ledger.ledger import epoch_seconds
+from traingrid.ledger.timestamps import epoch_seconds
 
 _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
 """Operations that botocore does not retry: every reply is lost. Replies of other operations are lost at random."""

@@ -11,7 +11,7 @@ from faults.table import Outcome
 from localcloud.faults import EventFault
 from localcloud.processes import ProcessGroup
 from traingrid.audit.violation import Violation
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.state import FINAL_STATES
 
 EXIT_SECONDS = 5.0
 """A child must end within this time after SIGTERM (`traingrid.child.supervisor`)."""

@@ -8,7 +8,8 @@ from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.job.job import Job
-from traingrid.ledger.ledger import CANCEL_ALL, FINAL_STATES
+from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.job.state import FINAL_STATES
 from traingrid.submission.submitted_jobs import submitted_jobs
 
 EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)

@@ -20,12 +20,13 @@ from faults.model.storage import Bucket
 from faults.model.table import Item, ModelTable
 from traingrid import names
 from traingrid.job.failures import TAKEN_NAMES
-from traingrid.ledger.ledger import FINAL_STATES, is_cancelled
+from traingrid.ledger.ledger import is_cancelled
+from traingrid.job.state import FINAL_STATES
 
 GRID = "traingrid"
 START = 1_800_000_000.0
 _CLOCKED = (
-    "ledger.ledger",
+    "ledger.timestamps",
     "reconciler.reconciler",
     "reconciler.line_closer",
     "submission.intake",

@@ -24,7 +24,8 @@ from traingrid.backoff import SWEEP_SECONDS
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.ledger.ledger import job_item, was_seen
+from traingrid.ledger.ledger import was_seen
+from traingrid.ledger.items import job_item
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
 

@@ -24,7 +24,8 @@ from traingrid.cli.submit import submitted
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.job.job import Channel, Job
-from traingrid.ledger.ledger import FINAL_STATES, Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.job.state import FINAL_STATES
 
 HOME, FAR = "us-east-1", "eu-west-1"
 GRID = """\

@@ -5,7 +5,7 @@ from typing import Any
 from traingrid import names
 from traingrid.audit.snapshot import World
 from traingrid.backends.found_job import TrainingJob
-from traingrid.ledger.ledger import epoch_seconds
+from traingrid.ledger.timestamps import epoch_seconds
 
 GRID, SUBMISSION = "traingrid", "0123abcd"
 CLAIMED = "2026-11-20T10:00:00Z"

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from traingrid import names
 from traingrid.aws.dynamodb import Item
 from traingrid.aws.s3 import Storage
-from traingrid.backends.base import Seen
+from traingrid.job.observed import Seen
 from traingrid.backends.found_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import Maker, client, once
-from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.backends.base import LaunchError, LogPosition
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_jobs import ServiceJobs, seen_of, training_job_names
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
 from traingrid.backoff import VISIBLE_WITHIN
 from traingrid.errors import UsageError
 from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
+from traingrid.job.observed import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

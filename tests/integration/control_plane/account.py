@@ -22,7 +22,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import Channel, Job
 from traingrid.job.ownership import tags_of
-from traingrid.ledger.ledger import FINAL_STATES, Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.job.state import FINAL_STATES
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised

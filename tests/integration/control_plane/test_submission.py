@@ -17,7 +17,7 @@ from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.state import FINAL_STATES
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import submission_status

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
-from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.backends.base import LaunchError, LogPosition
+from traingrid.job.observed import Seen
 from traingrid.backoff import VISIBLE_WITHIN
 from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError

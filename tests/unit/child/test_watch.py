@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
-from traingrid.backends.base import LogUnreadableError, Seen
+from traingrid.backends.base import LogUnreadableError
+from traingrid.job.observed import Seen
 from traingrid.backoff import backoff_seconds, look_seconds
 from traingrid.child.main import exit_code
 from traingrid.child.pace import Pace

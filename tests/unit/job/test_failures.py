@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from traingrid.backends.base import Seen
+from traingrid.job.observed import Seen
 from traingrid.job.failures import FAILURES, may_try_again, next_region, of_end, of_refusal
 
 CAPACITY, ALGORITHM = FAILURES["capacity"], FAILURES["algorithm"]
