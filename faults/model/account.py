@@ -20,8 +20,8 @@ from faults.model.storage import Bucket
 from faults.model.table import Item, ModelTable
 from traingrid import names
 from traingrid.job.failures import TAKEN_NAMES
-from traingrid.ledger.ledger import is_cancelled
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.ledger import is_cancelled
 
 GRID = "traingrid"
 START = 1_800_000_000.0

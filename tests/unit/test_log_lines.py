@@ -5,10 +5,12 @@ from datetime import datetime
 
 import pytest
 
+from tests.support.ledger_items import job_key
 from tests.support.recorded_log import Log
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, supervisor
 from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line, readable
 
@@ -60,7 +62,7 @@ def test_the_launch_time_is_logged_once_and_includes_quota_waits(ledger: Ledger,
 
 def test_a_child_that_only_attaches_logs_no_launch_time(ledger: Ledger, job: Job) -> None:
     ledger.open_job("0123abcd", job, job.regions)
-    ledger.record_job("0123abcd", 0, 1, {"state": "InProgress", "training_job": NAME, "training_job_arn": "arn"})
+    ledger.record_job(job_key(), {"state": JobState.IN_PROGRESS, "training_job": NAME, "training_job_arn": "arn"})
     log, backend = Log(), FakeBackend(TRAINING, TRAINING, COMPLETED)
     backend.created = [NAME]
     supervisor(job, backend, ledger, say=log).run()

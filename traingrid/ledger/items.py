@@ -113,6 +113,7 @@ class JobItem:
         attempt: The number of the current attempt, from 1.
         state: The state of the current attempt.
         name: The job's name in the manifest.
+        line: The job's line in the manifest, from 1; 0 if it is not stored.
         region: The Region of the current attempt.
         regions: The Regions in which the job may train, in order; only `region` if a version without replicas
             opened the job.
@@ -126,6 +127,7 @@ class JobItem:
         phase: SageMaker's secondary status, or a phase of the launch; empty after a rejected request.
         training_job: The name of the training job, from just before it is requested.
         training_job_arn: The ARN of the training job, once a process has seen it.
+        service_job: The id of the service job that queues the training job; empty if it was created directly.
         fingerprint: The fingerprint of the request, once a child has claimed the attempt.
         failure: The name of the failure class (`traingrid.job.failures`).
         reason: The reason of the failure, or why the job cannot start yet, as a sentence.
@@ -147,12 +149,14 @@ class JobItem:
     regions: tuple[str, ...]
     opened_at: str
     updated_at: str = ""
+    line: int = 0
     ranks: int = 0
     array_file: str = ""
     batch_child: str = ""
     phase: str = ""
     training_job: str = ""
     training_job_arn: str = ""
+    service_job: str = ""
     fingerprint: str = ""
     failure: str = ""
     reason: str = ""
@@ -183,12 +187,14 @@ class JobItem:
                 regions=tuple(get("regions") or (item["region"],)),
                 opened_at=item["opened_at"],
                 updated_at=get("updated_at", ""),
+                line=get("line", 0),
                 ranks=get("ranks", 0),
                 array_file=get("array_file", ""),
                 batch_child=get("batch_child", ""),
                 phase=get("phase", ""),
                 training_job=get("training_job", ""),
                 training_job_arn=get("training_job_arn", ""),
+                service_job=get("service_job", ""),
                 fingerprint=get("fingerprint", ""),
                 failure=get("failure", ""),
                 reason=get("reason", ""),

@@ -74,7 +74,6 @@ class SubmissionFacts(TypedDict, total=False):
 class AttemptFacts(TypedDict, total=False):
     """The outcome of an attempt, which the list `tried` keeps; `RecordedAttempt` describes the fields."""
 
-    attempt: int
     region: str
     state: JobState
     failure: str
