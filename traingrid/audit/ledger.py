@@ -95,32 +95,32 @@ def untrue_ends(world: World) -> Iterator[Violation]:
                 yield Violation(invariant="I4", kind="other", submission=line[0], what=what)
 
 
-def _untrue(said: RecordedAttempt, job: TrainingJob | None, line: Line, kept: Iterable[str]) -> Iterator[str]:
+def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, kept: Iterable[str]) -> Iterator[str]:
     """Yield the differences between the recorded outcome of an attempt and its training job.
 
     Args:
-        said: The recorded attempt.
+        recorded: The recorded attempt.
         job: Its training job.
         line: Its line.
         kept: The names of the details to compare; of earlier attempts the ledger keeps only some.
     """
-    if said.state not in FINAL_STATES:
+    if recorded.state not in FINAL_STATES:
         return
     if job is None:
-        if said.state == JobState.COMPLETED and not said.training_job_arn:  # one with an ARN was deleted since
-            number = said.attempt
+        if recorded.state == JobState.COMPLETED and not recorded.training_job_arn:  # one with an ARN was deleted since
+            number = recorded.attempt
             yield f"job {line[1]} of {line[0]} is Completed, but SageMaker has no training job of attempt {number}"
         return
     # The line was closed without a training job; a training job that was being created then was stopped at once.
-    closed_before = job.state == JobState.STOPPED and not said.training_job
-    if job.active or closed_before or job.ours is False or said.failure in TAKEN_NAMES:
+    closed_before = job.state == JobState.STOPPED and not recorded.training_job
+    if job.active or closed_before or job.ours is False or recorded.failure in TAKEN_NAMES:
         return
-    if said.state != job.state:
-        yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {said.state}"
+    if recorded.state != job.state:
+        yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"
     for name, path in [(name, _DETAILS[name]) for name in kept if job.described is not None]:
         value: object = job.described
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
-        recorded = getattr(said, name)
-        if (recorded or None) != (value or None):
-            yield f"{name} of {job.name} is {value!r}, but the ledger has {recorded!r}"
+        kept_value = getattr(recorded, name)
+        if (kept_value or None) != (value or None):
+            yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"

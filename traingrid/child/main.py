@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.outage import code_of, patient
 from traingrid.aws.s3 import Storage
-from traingrid.backends.queued import launching
+from traingrid.backends import launching
 from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job

@@ -77,11 +77,11 @@ class RecordedAttempt:
 
     @classmethod
     def read(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
-        """Return an attempt of a stored item.
+        """Return an earlier attempt of a stored item.
 
         Args:
-            item: The job's item.
-            entry: The item itself for the current attempt, or an entry of its `tried`.
+            item: The job's item, which an error names.
+            entry: The entry of its `tried`.
 
         Raises:
             ItemError: A required field is missing.

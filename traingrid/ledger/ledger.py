@@ -9,7 +9,7 @@ never removed, so that it cannot be lost.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
@@ -74,8 +74,8 @@ class SubmissionFacts(TypedDict, total=False):
 class AttemptFacts(TypedDict, total=False):
     """The outcome of an attempt, which the list `tried` keeps; `RecordedAttempt` describes the fields."""
 
-    region: str
-    state: JobState
+    region: Required[str]
+    state: Required[JobState]
     failure: str
     reason: str
     training_job: str

@@ -25,9 +25,9 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.clients import brisk
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.backends import watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
-from traingrid.backends.queued import watching
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.backoff import SWEEP_SECONDS

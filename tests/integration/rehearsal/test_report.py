@@ -53,7 +53,7 @@ def test_lines_are_counted_by_end_and_attempt_and_failures_have_reasons() -> Non
         "name": "a\x1b[2J",
         "reason": "CapacityError: none",
         "failure": "capacity",
-        "tried": [{"region": "us-east-1"}],
+        "tried": [{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED}],
     }
     seen = world(
         {"state": JobState.COMPLETED}, failed, *[{"state": JobState.STOPPED, "region": "us-east-1", "name": "x"}] * 25
