@@ -102,7 +102,7 @@ class Precondition:
     as_read: JobItem | None = None
 
 
-_ALWAYS = Precondition()
+_NO_FURTHER_CONDITIONS = Precondition()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +264,7 @@ class Ledger:
         """
         return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
 
-    def record_job(self, key: JobKey, facts: JobFacts, required: Precondition = _ALWAYS) -> bool:
+    def record_job(self, key: JobKey, facts: JobFacts, required: Precondition = _NO_FURTHER_CONDITIONS) -> bool:
         """Record the observed state of a job's attempt.
 
         Args:
