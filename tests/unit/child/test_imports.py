@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-# Finds the job of a child with the given file in a process of its own, and prints the loaded modules.
+# Finds the job of a child with the given file, and prints the error and the loaded modules.
 _FIND_JOB = """
 import sys
 import traingrid.child.main
