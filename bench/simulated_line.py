@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -12,13 +12,19 @@ from traingrid.child.attempt import Clock
 from traingrid.child.pace import Pace
 from traingrid.child.supervisor import Supervisor
 from traingrid.grid.deployment import Deployment
+from traingrid.job.facts import JobFacts
 from traingrid.job.job import Channel, Job
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem, JobKey
+from traingrid.ledger.ledger import Precondition
+from traingrid.ledger.timestamps import now
 
 ACCOUNT = "123456789012"
 LAUNCH_SECONDS = (150.0, 240.0)
 """Assumed time until SageMaker has instances for a training job."""
 
 Calls = list[tuple[float, str]]
+_SUBMISSION = "0123abcd"
 
 
 @dataclass(kw_only=True)
@@ -99,25 +105,34 @@ class Ledger:
     """Ledger with one job's item; DynamoDB's on-demand limits are far above the children's rates."""
 
     def __init__(self, job: Job, line: Line) -> None:
-        self._item: dict[str, Any] = {"attempt": 1, "state": "Pending", "region": job.region, "regions": [job.region]}
+        self._item = JobItem(
+            submission=_SUBMISSION,
+            index=job.index,
+            attempt=1,
+            state=JobState.PENDING,
+            name=job.name,
+            region=job.region,
+            regions=(job.region,),
+            opened_at=now(),
+        )
         self._line = line
 
-    def open_job(self, *_: Any) -> dict[str, Any]:
+    def open_job(self, *_: Any) -> JobItem:
         """Return the item."""
-        return dict(self._item)
+        return self._item
 
-    def job(self, *_: Any) -> dict[str, Any]:
+    def job(self, *_: Any) -> JobItem:
         """Return the item as the handlers of SageMaker's events, which arrive within seconds, have updated it."""
         line = self._line
-        if line.name and line.age >= line.runs_at and self._item["state"] != "Completed":
-            self._item |= {"state": "InProgress", "phase": "Training"}
+        if line.name and line.age >= line.runs_at and self._item.state != JobState.COMPLETED:
+            self._item = replace(self._item, state=JobState.IN_PROGRESS, phase="Training")
         if line.name and line.age >= line.ends_at:
-            self._item |= {"state": "Completed", "phase": "Completed"}
-        return dict(self._item)
+            self._item = replace(self._item, state=JobState.COMPLETED, phase="Completed")
+        return self._item
 
-    def record_job(self, _s: str, _i: int, _n: int, facts: dict[str, Any], **_: Any) -> bool:
+    def record_job(self, _key: JobKey, facts: JobFacts, _required: Precondition) -> bool:
         """Update the item."""
-        self._item |= facts
+        self._item = replace(self._item, **facts)
         return True
 
     def record_progress(self, *_: Any) -> None:
@@ -150,7 +165,7 @@ def run_line(
     line = Line(hosts=job.instance_count, runs_at=runs_at, ends_at=runs_at + seconds)
     Supervisor(
         grid="bench",
-        submission="0123abcd",
+        submission=_SUBMISSION,
         job=job,
         backend_in=lambda _: Backend(deployment, job.region, line),
         ledger=Ledger(job, line),  # type: ignore[arg-type]

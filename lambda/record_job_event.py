@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from traingrid import names
-from traingrid.backends.queued import watching
+from traingrid.backends import watching
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger

@@ -17,7 +17,7 @@ from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.job.failures import TRAINED, TRY_AGAIN
-from traingrid.ledger.ledger import PENDING, WAITING
+from traingrid.job.state import UNLAUNCHED_STATES
 from traingrid.submission.status import SubmissionStatus
 
 
@@ -66,7 +66,7 @@ def submitted(plane: ControlPlane, key: str, lines: list[str]) -> str:
 
 def trains(plane: ControlPlane, submission: str, index: int) -> None:
     """Wait until a line's job trains; fail if it has already ended."""
-    until(lambda: plane.status(submission).jobs[index].state not in (PENDING, WAITING))
+    until(lambda: plane.status(submission).jobs[index].state not in UNLAUNCHED_STATES)
     assert plane.status(submission).jobs[index].state == "InProgress"
 
 

@@ -15,6 +15,7 @@ from localcloud.faults.plan import Plan, Stub
 from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
+from tests.support.ledger_items import existing, job_key
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
@@ -23,7 +24,8 @@ from traingrid.cli.submit import submitted
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.job.job import Channel, Job
-from traingrid.ledger.ledger import FINAL_STATES, Ledger
+from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.ledger import Ledger
 from verification.deployed_grid import until
 
 HOME, FAR = "us-east-1", "eu-west-1"
@@ -123,7 +125,7 @@ def trained(cdk: Cdk, grid: Path) -> str:
     submission, ledger = submitted(manifest, deployment)["submission"], Ledger(deployment.table, HOME)
 
     def ended() -> str:
-        state = str((ledger.job(submission, 0) or {}).get("state", ""))
+        state = str(existing(ledger.job(submission, 0)).state)
         return state if state in FINAL_STATES else ""
 
     return until(ended, "the job has ended", seconds=60) or ""
@@ -177,7 +179,7 @@ def test_a_refused_destruction_is_undone_by_force_deletion_and_redeployment(cdk:
 def test_a_region_without_running_jobs_can_be_removed_and_its_stacks_are_listed(
     cdk: Cdk, smaller: str, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ledger.record_job("0123abcd", 0, 1, {"state": "Completed"})
+    ledger.record_job(job_key(), {"state": JobState.COMPLETED})
     cdk("deploy", *YES, app=smaller)
     assert status("traingrid-control") == "UPDATE_COMPLETE"
     cli.main(["--grid", str(cdk.smaller), "retained"], standalone_mode=False)
@@ -209,7 +211,7 @@ def test_the_grid_is_redeployed_onto_its_retained_resources(cdk: Cdk, ledger: Le
     cdk("deploy", *YES, "--import-existing-resources", app=as_it_is)
     item = ledger.job("0123abcd", 0)
     assert item is not None
-    assert item["state"] == "Completed"
+    assert item.state == "Completed"
     cdk("deploy", *YES)
     assert "Number of stacks with differences: 0" in cdk("diff", "--fail")
     assert {

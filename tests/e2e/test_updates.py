@@ -140,7 +140,7 @@ def running(deployer: Deployer) -> tuple[str, str]:
     until(lambda: len(created(deployer)) == 2 + AT_ONCE)
     head = deployer.plane().ledger.submission(report["submission"])
     assert head is not None
-    return report["submission"], head["batch_job"]
+    return report["submission"], head.batch_job
 
 
 def manifest(*launches: str) -> str:
@@ -165,11 +165,11 @@ def test_a_grid_with_the_longest_name_records_ends_without_children(deployer: De
     assert len(NAME) == NAME_LIMIT
     plane = deployer.plane()
     submission = submit(plane, "unwatched.csv", manifest("direct", "queued"))["submission"]
-    until(lambda: [item.get("phase") for item in plane.ledger.jobs(submission)] == ["Training", "Training"])
+    until(lambda: [item.phase for item in plane.ledger.jobs(submission)] == ["Training", "Training"])
     head = plane.ledger.submission(submission)
     assert head is not None
-    plane.children.terminate(head["batch_job"], "the test needs lines without a child")
-    until(lambda: (plane.batch.describe(head["batch_job"]) or {})["status"] == "FAILED")
+    plane.children.terminate(head.batch_job, "the test needs lines without a child")
+    until(lambda: (plane.batch.describe(head.batch_job) or {})["status"] == "FAILED")
     assert [job.state for job in plane.status(submission).jobs] == ["InProgress", "InProgress"]
     deployer.pace.let_end(2)
     until(lambda: [job.state for job in plane.status(submission).jobs] == ["Completed", "Completed"])

@@ -7,7 +7,8 @@ from traingrid.backends.base import LaunchError
 from traingrid.child.supervisor import Supervisor
 from traingrid.job.failures import QUOTA
 from traingrid.job.job import Job
-from traingrid.ledger.ledger import Item, Ledger
+from traingrid.ledger.items import JobItem
+from traingrid.ledger.ledger import Ledger
 
 NAME = "traingrid-0123abcd-0-1"
 QUOTA_IS_USED_UP = LaunchError(QUOTA, "ResourceLimitExceeded: the limit of ml.p4d.24xlarge is 2 Instances.")
@@ -32,7 +33,7 @@ def supervisor(
     )
 
 
-def known(ledger: Ledger) -> Item:
+def known(ledger: Ledger) -> JobItem:
     item = ledger.job("0123abcd", 0)
     assert item is not None
     return item

@@ -6,13 +6,15 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from tests.support.ledger_items import job_key
 from traingrid import names
-from traingrid.aws.dynamodb import Item
 from traingrid.aws.s3 import Storage
-from traingrid.backends.base import Seen
 from traingrid.backends.found_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
+from traingrid.job.observed import Seen
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import ChildStatus
@@ -51,7 +53,7 @@ class World:
     def of(self, head: Any, lines: Any) -> dict[int, ChildStatus]:
         self.on_ask()
         return {
-            index: ChildStatus(id=f"{head['batch_job']}:{index}", status=self.children.get(index, "RUNNING"))
+            index: ChildStatus(id=f"{head.batch_job}:{index}", status=self.children.get(index, "RUNNING"))
             for index in lines
         }
 
@@ -67,7 +69,7 @@ class World:
         name = names.training_job("traingrid", submission, index, 1)
         identity = names.parse_training_job("traingrid", name)
         assert identity
-        job = TrainingJob(name=name, identity=identity, region=region, state=state, created_at=0.0, arn=name)
+        job = TrainingJob(name=name, identity=identity, region=region, state=JobState(state), created_at=0.0, arn=name)
         self.running.setdefault(region, []).append(job)
         return name
 
@@ -89,7 +91,7 @@ class Region:
         self.world.stopped.append(name)
         return True
 
-    def is_ours(self, job: TrainingJob, item: Item | None) -> bool:
+    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
         self.world.meet(f"tags {job.arn}")
         return True
 
@@ -99,7 +101,7 @@ class Region:
         self.world.meet(f"describe {self.name}")
         self.world.meet(name)
         state = self.world.ended.get(name)
-        return Seen(state=state, fingerprint="asked") if state else None
+        return Seen(state=JobState(state), fingerprint="asked") if state else None
 
 
 def a_reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconciler:
@@ -119,11 +121,17 @@ def a_reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconc
     )
 
 
-def open_lines(ledger: Ledger, job: Job, regions: list[str], submission: str = "0123abcd", **facts: Any) -> list[str]:
+def open_lines(
+    ledger: Ledger,
+    job: Job,
+    regions: list[str],
+    submission: str = "0123abcd",
+    state: JobState = JobState.IN_PROGRESS,
+) -> list[str]:
     """Submit lines that train in the given Regions; return the names of their training jobs."""
     ledger.claim_submission(submission, "test", {"jobs": len(regions), "manifest": "s3://x/y", "version": "1"})
     ledger.record_submitted(submission, "array")
     for index, region in enumerate(regions):
         ledger.open_job(submission, job.model_copy(update={"index": index, "region": region}))
-        ledger.record_job(submission, index, 1, {"state": "InProgress", "fingerprint": "asked", **facts})
+        ledger.record_job(job_key(index, submission=submission), {"state": state, "fingerprint": "asked"})
     return [names.training_job("traingrid", submission, index, 1) for index in range(len(regions))]

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.backends.base import LaunchError, LogPosition
 from traingrid.child.attempt import Clock
 from traingrid.job.failures import SERVICE_ERROR
 from traingrid.job.job import Job
+from traingrid.job.observed import Seen
 from traingrid.job.ownership import conflict
+from traingrid.job.state import JobState
 
-TRAINING = Seen(state="InProgress", phase="Training", arn="arn:x")
+TRAINING = Seen(state=JobState.IN_PROGRESS, phase="Training", arn="arn:x")
 COMPLETED = Seen(
-    state="Completed",
+    state=JobState.COMPLETED,
     phase="Completed",
     arn="arn:x",
     artifact="s3://out/model.tar.gz",
@@ -19,9 +21,9 @@ COMPLETED = Seen(
     training_seconds=12,
     billable_seconds=12,
 )
-STOPPED = Seen(state="Stopped", phase="Stopped", arn="arn:x")
+STOPPED = Seen(state=JobState.STOPPED, phase="Stopped", arn="arn:x")
 NO_CAPACITY = Seen(
-    state="Failed",
+    state=JobState.FAILED,
     phase="Failed",
     reason="CapacityError: Unable to provision requested ML compute capacity.",
 )
@@ -108,7 +110,7 @@ class FakeBackend:
 
     def stop(self, name: str) -> None:
         self.stopped.append(name)
-        self.script = [replace(TRAINING, state="Stopping", phase="Stopping"), STOPPED]
+        self.script = [replace(TRAINING, state=JobState.STOPPING, phase="Stopping"), STOPPED]
 
     def fingerprint(self, _name: str, _job: Job) -> str:
         return ""

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.ledger_items import job_key
 from tests.support.recorded_log import RecordedLog
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, supervisor
 from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend
 from traingrid.errors import UsageError
+from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.log import configure_child, configure_cli, extend_log_context, log_context, readable
 
@@ -175,7 +178,8 @@ def test_the_launch_time_is_logged_once_and_includes_quota_waits(ledger: Ledger,
 
 def test_a_child_that_only_attaches_logs_no_launch_time(ledger: Ledger, job: Job, log: RecordedLog) -> None:
     ledger.open_job("0123abcd", job, job.regions)
-    ledger.record_job("0123abcd", 0, 1, {"state": "InProgress", "training_job": NAME, "training_job_arn": "arn"})
+    running: JobFacts = {"state": JobState.IN_PROGRESS, "training_job": NAME, "training_job_arn": "arn"}
+    ledger.record_job(job_key(), running)
     backend = FakeBackend(TRAINING, TRAINING, COMPLETED)
     backend.created = [NAME]
     supervisor(job, backend, ledger).run()

@@ -8,15 +8,15 @@ from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
 from traingrid.backends.found_job import TrainingJob, owns
 from traingrid.job.failures import TAKEN_NAMES
-from traingrid.ledger.items import attempts, had_child, is_by_hand
-from traingrid.ledger.ledger import FINAL_STATES, epoch_seconds
+from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.submission.batch_children import GONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from traingrid.aws.dynamodb import Item
-    from traingrid.ledger.items import Line
+    from traingrid.ledger.items import JobItem, Line, RecordedAttempt
+    from traingrid.ledger.submission_item import SubmissionItem
 
 _DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_seconds": ("BillableTimeInSeconds",)}
 
@@ -24,9 +24,9 @@ _DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_second
 def lost_submissions(world: World) -> Iterator[Violation]:
     """Find submissions that were claimed and never submitted to Batch (I1)."""
     for submission, head in world.submissions.items():
-        late = world.at_rest or world.read_at - epoch_seconds(head["claimed_at"]) > SETTLED_SECONDS
-        if head["state"] != "Submitted" and late:
-            what = f"submission {submission} was claimed at {head['claimed_at']} and never submitted"
+        late = world.at_rest or world.read_at - epoch_seconds(head.claimed_at) > SETTLED_SECONDS
+        if not head.is_submitted and late:
+            what = f"submission {submission} was claimed at {head.claimed_at} and never submitted"
             yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
 
 
@@ -34,37 +34,35 @@ def lost_lines(world: World) -> Iterator[Violation]:
     """Find lines that have not ended and that no child or training job is responsible for (I1)."""
     running = {job.line for job in world.training_jobs if job.active and owns(world.lines.get(job.line), job)}
     for submission, head in world.submissions.items():
-        for index in range(head["jobs"]) if head["state"] == "Submitted" else ():
+        for index in range(head.jobs) if head.is_submitted else ():
             line = submission, index
             item = world.lines.get(line)
             if not _accounted(world, line, item, head, running=line in running):
                 what = f"job {index} of {submission} {_why_lost(world, line, item, head)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
     for submission, index in world.lines:
-        if submission not in world.submissions or index >= world.submissions[submission]["jobs"]:
+        if submission not in world.submissions or index >= world.submissions[submission].jobs:
             what = f"the ledger has job {index} of {submission}, which is not in its manifest"
             yield Violation(invariant="I1", kind="other", submission=submission, what=what)
 
 
-def _accounted(world: World, line: Line, item: Item | None, head: Item, *, running: bool) -> bool:
-    if item and item["state"] in FINAL_STATES:
+def _accounted(world: World, line: Line, item: JobItem | None, head: SubmissionItem, *, running: bool) -> bool:
+    if item and item.state in FINAL_STATES:
         return True
     status = world.children.get(line, "UNKNOWN")
-    if item is None and is_by_hand(head) and status in GONE and had_child(head, line[1], status):
+    if item is None and head.is_by_hand and status in GONE and head.had_child(line[1], status):
         return True  # its child ended before it created the line's item, and no intake creates items for this array
     if world.at_rest:
         return False
-    seen = item or head
-    times = (seen.get(name) for name in ("updated_at", "opened_at", "submitted_at", "claimed_at"))
-    age = world.read_at - max(epoch_seconds(at) for at in times if at)
+    age = world.read_at - (item or head).changed_at
     return running or age < SETTLED_SECONDS or status not in GONE
 
 
-def _why_lost(world: World, line: Line, item: Item | None, head: Item) -> str:
+def _why_lost(world: World, line: Line, item: JobItem | None, head: SubmissionItem) -> str:
     if item:
-        return f"is {item['state']} (attempt {item['attempt']}), but no child or training job is running for it"
-    if is_by_hand(head) and not had_child(head, line[1], world.children.get(line, "UNKNOWN")):
-        return f"was never started: Batch job {head['batch_job']}, submitted by hand, has no child for it"
+        return f"is {item.state} (attempt {item.attempt}), but no child or training job is running for it"
+    if head.is_by_hand and not head.had_child(line[1], world.children.get(line, "UNKNOWN")):
+        return f"was never started: Batch job {head.batch_job}, submitted by hand, has no child for it"
     return "has no ledger item, and no child or training job is running for it"
 
 
@@ -72,47 +70,57 @@ def changed_ends(world: World) -> Iterator[Violation]:
     """Find lines whose final state has changed although they are still at the same attempt (I1)."""
     former = world.before.lines if world.before else {}
     for (submission, index), was in former.items():
-        item = world.lines.get((submission, index), {})
-        same = item.get("attempt", 0) <= was["attempt"]
-        if was["state"] in FINAL_STATES and same and item.get("state") != was["state"]:
-            what = f"job {index} of {submission} had ended {was['state']} and is {item.get('state', 'gone')} now"
+        item = world.lines.get((submission, index))
+        same = item is None or item.attempt <= was.attempt
+        state = item.state if item else "gone"
+        if was.state in FINAL_STATES and same and state != was.state:
+            what = f"job {index} of {submission} had ended {was.state} and is {state} now"
             yield Violation(invariant="I1", kind="other", submission=submission, what=what)
 
 
 def deleted_since(world: World) -> list[str]:
     """Return the names of recorded training jobs that SageMaker no longer has: a note, not a violation."""
     known = {job.name for job in world.training_jobs}
-    ended = (item for item in world.lines.values() if item["state"] in FINAL_STATES and item.get("training_job_arn"))
-    return sorted({item["training_job"] for item in ended if item.get("training_job")} - known)
+    ended = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
+    return sorted({item.training_job for item in ended if item.training_job} - known)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:
     """Find outcomes in the ledger that differ from SageMaker's (I4)."""
     seen = {(job.line, job.identity.attempt): job for job in world.training_jobs}
     for line, item in world.lines.items():
-        for attempt, said in attempts(item).items():
-            for what in _untrue(said, seen.get((line, attempt)), line, attempt):
+        for attempt, recorded in item.attempts().items():
+            kept = [name for name in _DETAILS if attempt == item.attempt or getattr(recorded, name) is not None]
+            for what in _untrue(recorded, seen.get((line, attempt)), line, kept):
                 yield Violation(invariant="I4", kind="other", submission=line[0], what=what)
 
 
-def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> Iterator[str]:
-    """Yield the differences between the recorded outcome of an attempt and its training job."""
-    if said["state"] not in FINAL_STATES:
+def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, kept: Iterable[str]) -> Iterator[str]:
+    """Yield the differences between the recorded outcome of an attempt and its training job.
+
+    Args:
+        recorded: The recorded attempt.
+        job: Its training job.
+        line: Its line.
+        kept: The names of the details to compare; of earlier attempts the ledger keeps only some.
+    """
+    if recorded.state not in FINAL_STATES:
         return
     if job is None:
-        if said["state"] == "Completed" and not said.get("training_job_arn"):  # one with an ARN was deleted since
-            yield f"job {line[1]} of {line[0]} is Completed, but SageMaker has no training job of attempt {attempt}"
+        if recorded.state == JobState.COMPLETED and not recorded.training_job_arn:  # one with an ARN was deleted since
+            number = recorded.attempt
+            yield f"job {line[1]} of {line[0]} is Completed, but SageMaker has no training job of attempt {number}"
         return
     # The line was closed without a training job; a training job that was being created then was stopped at once.
-    closed_before = job.state == "Stopped" and not said.get("training_job")
-    if job.active or closed_before or job.ours is False or said.get("failure") in TAKEN_NAMES:
+    closed_before = job.state == JobState.STOPPED and not recorded.training_job
+    if job.active or closed_before or job.ours is False or recorded.failure in TAKEN_NAMES:
         return
-    if said["state"] != job.state:
-        yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {said['state']}"
-    kept = [name for name in _DETAILS if name in said or "item" in said]  # earlier attempts keep only some fields
+    if recorded.state != job.state:
+        yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"
     for name, path in [(name, _DETAILS[name]) for name in kept if job.described is not None]:
         value: object = job.described
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
-        if (said.get(name) or None) != (value or None):
-            yield f"{name} of {job.name} is {value!r}, but the ledger has {said.get(name)!r}"
+        kept_value = getattr(recorded, name)
+        if (kept_value or None) != (value or None):
+            yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"

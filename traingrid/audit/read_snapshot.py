@@ -16,18 +16,20 @@ from traingrid.aws.s3 import Storage
 from traingrid.backends.found_job import owns
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.errors import TraingridError
-from traingrid.ledger.items import attempts, regions_of
-from traingrid.ledger.ledger import FINAL_STATES, SUBMISSION, Ledger
+from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.items import JobItem, attempts, regions_of
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.batch_children import Children
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.training_jobs import TrainingJobs
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.items import Line
+    from traingrid.ledger.user_requests import Cancel
 
 
 def read_world(  # noqa: PLR0913  # one keyword for each independent option
@@ -102,24 +104,25 @@ def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: st
     return [call for call in calls if submission_of(grid, created(call)) == submission]
 
 
-def _read(ledger: Ledger, submission: str) -> tuple[dict[str, Item], dict[Line, Item], dict[str, dict[str, Item]]]:
+def _read(
+    ledger: Ledger, submission: str
+) -> tuple[dict[str, SubmissionItem], dict[Line, JobItem], dict[str, dict[str, Cancel]]]:
     """Return submissions, lines and cancels of one submission, or of all if none is given."""
     items = ledger.items(submission) if submission else ledger.everything()
-    submissions: dict[str, Item] = {}
-    lines: dict[Line, Item] = {}
-    cancels: dict[str, dict[str, Item]] = defaultdict(dict)
+    submissions: dict[str, SubmissionItem] = {}
+    lines: dict[Line, JobItem] = {}
+    cancels: dict[str, dict[str, Cancel]] = defaultdict(dict)
     for item in items:
-        submission, (kind, _, rest) = item["submission"], item["item"].partition("#")
-        if item["item"] == SUBMISSION:
-            submissions[submission] = item
-        elif kind == "job":
-            lines[submission, int(rest)] = item
-        elif kind == "cancel":
-            cancels[submission][rest] = item
+        if isinstance(item, SubmissionItem):
+            submissions[item.submission] = item
+        elif isinstance(item, JobItem):
+            lines[item.submission, item.index] = item
+        else:
+            cancels[item.submission][item.scope] = item
     return submissions, lines, dict(cancels)
 
 
-def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob | None:
+def _looked_at(job: TrainingJob, item: JobItem | None, region: TrainingJobs, *, details: bool) -> TrainingJob | None:
     """Describe a training job if the list is not sufficient, and read its tags if it does not match its line.
 
     A training job that was running when it was listed, but whose line has ended since, has probably ended too. Return
@@ -132,27 +135,29 @@ def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, det
         ended = described.get("TrainingEndTime")
         job = replace(
             job,
-            state=described["TrainingJobStatus"],
+            state=JobState(described["TrainingJobStatus"]),
             ended_at=ended.timestamp() if ended else None,
             described=described if details else None,
         )
     return job if _fits(job, item) else replace(job, ours=region.bears_our_tag(job.arn))
 
 
-def _fits(job: TrainingJob, item: Item | None) -> bool:
+def _fits(job: TrainingJob, item: JobItem | None) -> bool:
     """Return True if a training job matches its line; then it is this grid's, and no call for its tags is needed."""
     if job.active:
         return owns(item, job)
-    said = attempts(item).get(job.identity.attempt, {}).get("state")
-    return said is not None and (said == job.state or said not in FINAL_STATES)
+    recorded = attempts(item).get(job.identity.attempt)
+    return recorded is not None and (recorded.state == job.state or recorded.state not in FINAL_STATES)
 
 
-def _children(submissions: Mapping[str, Item], lines: Mapping[Line, Item], children: Children) -> dict[Line, str]:
+def _children(
+    submissions: Mapping[str, SubmissionItem], lines: Mapping[Line, JobItem], children: Children
+) -> dict[Line, str]:
     """Return Batch's status of the child of each line that has not ended."""
     statuses: dict[Line, str] = {}
     for submission, head in submissions.items():
-        asked = {index: lines.get((submission, index)) for index in range(head["jobs"])}
-        live = {index: item for index, item in asked.items() if item is None or item["state"] not in FINAL_STATES}
+        asked = {index: lines.get((submission, index)) for index in range(head.jobs)}
+        live = {index: item for index, item in asked.items() if item is None or item.state not in FINAL_STATES}
         found = children.of(head, live) if live else {}
         statuses |= {(submission, index): child.status for index, child in found.items()}
     return statuses

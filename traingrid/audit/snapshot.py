@@ -13,9 +13,10 @@ from traingrid.backoff import SWEEP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.backends.found_job import TrainingJob
-    from traingrid.ledger.items import Line
+    from traingrid.ledger.items import JobItem, Line
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.user_requests import Cancel
 
 SETTLED_SECONDS = 2 * SWEEP_SECONDS
 """The reconciler closes abandoned lines within two sweeps. Before that, an open line is late, not lost."""
@@ -47,9 +48,9 @@ class World:
 
     grid: str
     regions: Sequence[str]
-    submissions: Mapping[str, Item]
-    lines: Mapping[Line, Item]
-    cancels: Mapping[str, Mapping[str, Item]]
+    submissions: Mapping[str, SubmissionItem]
+    lines: Mapping[Line, JobItem]
+    cancels: Mapping[str, Mapping[str, Cancel]]
     training_jobs: Sequence[TrainingJob]
     children: Mapping[Line, str]
     read_at: float

@@ -10,7 +10,8 @@ from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
 from traingrid.backends.found_job import TrainingJob, is_strangers, owns
 from traingrid.ledger.items import attempts
-from traingrid.ledger.ledger import epoch_seconds, is_cancelled
+from traingrid.ledger.ledger import is_cancelled
+from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def orphans(world: World) -> Iterator[Violation]:
         if is_strangers(item, job):
             continue
         if job.active and not owns(item, job) and (world.at_rest or job.state != "Stopping"):
-            owner = f"its line is {item['state']} at attempt {item['attempt']}" if item else "it has no line"
+            owner = f"its line is {item.state} at attempt {item.attempt}" if item else "it has no line"
             what = f"{job.name} in {job.region} is {job.state}, and {owner}"
             yield Violation(invariant="I3", kind="orphan", submission=submission, what=what)
         elif not job.active and job.identity.attempt not in attempts(item):
@@ -63,7 +64,7 @@ def uncancelled(world: World) -> Iterator[Violation]:
     """Find training jobs that run, or were created, after their line was cancelled (I5)."""
     for submission, intents in world.cancels.items():
         for scope, intent in intents.items():
-            yield from _unheeded(world, submission, scope, intent["at"])
+            yield from _unheeded(world, submission, scope, intent.at)
 
 
 def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> Iterator[Violation]:
@@ -93,8 +94,8 @@ def misplaced(world: World) -> Iterator[Violation]:
         if is_strangers(item, job):
             continue
         role = (job.described or {}).get("RoleArn")
-        if said and said["region"] != job.region:
-            what = f"{job.name} is in {job.region}, but its line is for {said['region']}"
+        if said and said.region != job.region:
+            what = f"{job.name} is in {job.region}, but its line is for {said.region}"
         elif role and role != world.roles.get(job.region, role):
             what = f"{job.name} runs as {role}, not as the execution role of {job.region}"
         else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Item = dict[str, Any]
 
 _SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
+_DESERIALIZER: Any = TypeDeserializer()
 
 
 class Table:
@@ -128,8 +129,21 @@ def marshalled(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return an item of DynamoDB's API as Python values, with integers and floats instead of decimals."""
-    deserialize = TypeDeserializer().deserialize
-    return {name: _number(deserialize(value)) for name, value in item.items()}
+    return {name: _plain_value(value) for name, value in item.items()}
+
+
+def _plain_value(value: Mapping[str, Any]) -> Any:
+    """Return a value of DynamoDB's API; boto3's deserializer is slow for texts, which most values are."""
+    if "S" in value:
+        return value["S"]
+    if "M" in value:
+        return plain(value["M"])
+    if "L" in value:
+        return [_plain_value(part) for part in value["L"]]
+    found = _DESERIALIZER.deserialize(value)
+    if isinstance(found, Decimal):
+        return int(found) if found == found.to_integral_value() else float(found)
+    return found
 
 
 def _decimal(value: Any) -> Any:
@@ -152,13 +166,3 @@ def _holds(number: float) -> bool:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
     """
     return number == 0 or _SMALLEST <= abs(number) < _BEYOND_LARGEST
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, dict):
-        return {name: _number(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_number(part) for part in value]
-    return value

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from traingrid.errors import TraingridError
-from traingrid.ledger.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.job.failures import Failure
     from traingrid.job.job import Job
+    from traingrid.job.observed import Seen
 
 QUEUED = "Queued"
 """The phase of a job that waits for capacity in its service queue or in SageMaker, before its training job exists."""
@@ -49,53 +48,6 @@ class LogUnreadableError(TraingridError):
     def __init__(self, what: str, next_step: str = "", *, passes: bool = False) -> None:
         super().__init__(what, next_step)
         self.passes = passes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A service's description of a training job.
-
-    Attributes:
-        state: SageMaker's status: InProgress, Stopping, Completed, Failed, Stopped.
-        phase: SageMaker's secondary status: Starting, Downloading, Training, Uploading, ...
-        arn: The training job's ARN.
-        reason: The failure reason; empty if the job has not failed.
-        artifact: The S3 URI of the model; empty until it exists.
-        metrics: The last value of each metric, once the job has ended.
-        training_seconds: The training time, once the job has ended.
-        billable_seconds: The billable time, once the job has ended.
-        fingerprint: The fingerprint of the request, which distinguishes this job from another one with the same name.
-        identified_by_tag: True if only the job's tag identifies it, because its description differs from the request.
-        service_job: The id of the service job that queues it; empty if it was created directly.
-    """
-
-    state: str
-    phase: str = ""
-    arn: str = ""
-    reason: str = ""
-    artifact: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
-    training_seconds: int = 0
-    billable_seconds: int = 0
-    fingerprint: str = ""
-    identified_by_tag: bool = False
-    service_job: str = ""
-
-    @property
-    def ended(self) -> bool:
-        """True if the state is final."""
-        return self.state in FINAL_STATES
-
-    def facts(self) -> dict[str, Any]:
-        """Return the fields that the ledger records; unknown fields are omitted."""
-        known: dict[str, Any] = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
-        known |= {"reason": self.reason} if self.reason else {}
-        known |= {"service_job": self.service_job} if self.service_job else {}
-        known |= {"artifact": self.artifact} if self.artifact else {}
-        if self.ended:
-            known |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}
-            known |= {"metrics": self.metrics} if self.metrics else {}
-        return known
 
 
 class Backend(Protocol):

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.job.failures import CONFLICT
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import attempts
-from traingrid.ledger.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.aws.dynamodb import Item
-    from traingrid.ledger.items import Line
+    from traingrid.ledger.items import JobItem, Line
     from traingrid.names import TrainingJobName
 
 
@@ -36,7 +35,7 @@ class TrainingJob:
     name: str
     identity: TrainingJobName
     region: str
-    state: str
+    state: JobState
     created_at: float
     arn: str = ""
     ended_at: float | None = None
@@ -54,7 +53,7 @@ class TrainingJob:
         return self.identity.submission, self.identity.index
 
 
-def owns(item: Item | None, job: TrainingJob) -> bool:
+def owns(item: JobItem | None, job: TrainingJob) -> bool:
     """Return True if a line has not ended according to the ledger, and this training job is its current one.
 
     Args:
@@ -63,13 +62,14 @@ def owns(item: Item | None, job: TrainingJob) -> bool:
     """
     return (
         item is not None
-        and item["state"] not in FINAL_STATES
-        and (item["attempt"], item["region"]) == (job.identity.attempt, job.region)
+        and item.state not in FINAL_STATES
+        and (item.attempt, item.region) == (job.identity.attempt, job.region)
     )
 
 
-def is_strangers(item: Item | None, job: TrainingJob) -> bool:
+def is_strangers(item: JobItem | None, job: TrainingJob) -> bool:
     """Return True if a training job with one of our names is not this grid's, by its tags or else by the ledger."""
     if job.ours is not None:
         return not job.ours
-    return attempts(item).get(job.identity.attempt, {}).get("failure") == CONFLICT.name
+    recorded = attempts(item).get(job.identity.attempt)
+    return recorded is not None and recorded.failure == CONFLICT.name

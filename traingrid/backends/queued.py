@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import Maker, client, once
-from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.backends.base import LaunchError, LogPosition
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_jobs import ServiceJobs, seen_of, training_job_names
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
 from traingrid.backoff import VISIBLE_WITHIN
-from traingrid.errors import UsageError
 from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
+from traingrid.job.observed import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.backends.base import Backend
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
 
@@ -123,26 +122,3 @@ class Either(Queued):
         """See `Backend.log_lines`."""
         read = super().log_lines if self._jobs.find(name) else partial(SageMaker.log_lines, self)
         return read(name, position, whole=whole, discover=discover)
-
-
-def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
-    """Return the backend with which a child launches its job.
-
-    It reads logs without botocore's retries, because a throttled child reads again later
-    (traingrid/child/log_following.py).
-
-    Raises:
-        UsageError: The job must be queued, but its Region has no service queue.
-    """
-    if launch == "direct":
-        return SageMaker(deployment, region, make, once)
-    if not deployment.grid.service_queue(region):
-        text = f"The job must be queued in {region}, which has no service queue."
-        raise UsageError(text, "Add a service_queue to the Region in grid.yaml, deploy, and submit the line again.")
-    return Queued(deployment, region, make, once)
-
-
-def watching(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:
-    """Return the backend of a Region for processes that manage training jobs that children have launched."""
-    made = Either if deployment.grid.service_queue(region) else SageMaker
-    return made(deployment, region, make)

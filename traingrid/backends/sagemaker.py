@@ -11,12 +11,14 @@ from traingrid import names
 from traingrid.aws.clients import Maker, client, once
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.aws.s3 import Storage
-from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError, Seen
+from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.job.channels import by_rank
 from traingrid.job.failures import DATA, PERMISSION, SERVICE_ERROR, of_refusal
+from traingrid.job.observed import Seen
 from traingrid.job.ownership import UNKNOWN_CODES, conflict, tags_at
 from traingrid.job.rank_manifests import TooFewObjectsError, write_rank_manifests
+from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,7 +180,7 @@ class SageMaker:
                 return None
             raise
         return Seen(
-            state=reply["TrainingJobStatus"],
+            state=JobState(reply["TrainingJobStatus"]),
             phase=reply["SecondaryStatus"],
             arn=reply["TrainingJobArn"],
             reason=reply.get("FailureReason", ""),

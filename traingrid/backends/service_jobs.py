@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.clients import Maker, client
-from traingrid.backends.base import QUEUED, Seen
+from traingrid.backends.base import QUEUED
 from traingrid.backends.sagemaker_request import fingerprint
+from traingrid.job.observed import Seen
+from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,14 +95,14 @@ def training_job_names(job: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(filter(None, spelled)))
 
 
-def state_of(job: Mapping[str, Any]) -> str:
+def state_of(job: Mapping[str, Any]) -> JobState:
     """Return the state of a service job as a SageMaker status."""
     terminated = bool(job.get("isTerminated"))
     if job["status"] == "SUCCEEDED":
-        return "Completed"
+        return JobState.COMPLETED
     if job["status"] == "FAILED":
-        return "Stopped" if terminated else "Failed"
-    return "Stopping" if terminated else "InProgress"
+        return JobState.STOPPED if terminated else JobState.FAILED
+    return JobState.STOPPING if terminated else JobState.IN_PROGRESS
 
 
 def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
@@ -116,10 +118,12 @@ def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
     asked = job.get("serviceRequestPayload", "")
     wanted, state, over = fingerprint(json.loads(asked)) if asked else "", state_of(job), job["status"] not in ACTIVE
     service_job = str(job["jobId"])
-    if trained and (over or not trained.ended or trained.state == "Completed"):
+    if trained and (over or not trained.ended or trained.state == JobState.COMPLETED):
         # SageMaker's description may differ in form from the request, but Batch stores the original request.
         return replace(trained, fingerprint=wanted or trained.fingerprint, service_job=service_job)
-    reason = str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != "Completed" else ""
+    reason = (
+        str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != JobState.COMPLETED else ""
+    )
     phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
     return Seen(state=state, phase=phase, reason=reason, fingerprint=wanted, service_job=service_job)
 

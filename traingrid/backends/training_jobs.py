@@ -10,16 +10,17 @@ from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
+from traingrid.job.state import JobState
 from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.items import JobItem
 
 _PAGE = 100  # the maximum page size of ListTrainingJobs (API reference, MaxResults)
-ACTIVE_STATES = ("InProgress", "Stopping")
+ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)
 
 
 class TrainingJobs:
@@ -54,7 +55,7 @@ class TrainingJobs:
                         identity=identity,
                         region=self._region,
                         arn=summary["TrainingJobArn"],
-                        state=summary["TrainingJobStatus"],
+                        state=JobState(summary["TrainingJobStatus"]),
                         created_at=summary["CreationTime"].timestamp(),
                         ended_at=summary["TrainingEndTime"].timestamp() if "TrainingEndTime" in summary else None,
                     )
@@ -72,15 +73,17 @@ class TrainingJobs:
         """Return True if the tags of a training job show that this grid created it."""
         return is_of_grid(tags_at(self._sagemaker, arn), self._grid)
 
-    def is_ours(self, job: TrainingJob, item: Item | None) -> bool:
+    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
         """Return True if the ledger records the ARN of a training job, or its tag shows that this grid created it.
 
         Args:
             job: The training job.
             item: The ledger's item of its line.
         """
-        known = attempts(item).get(job.identity.attempt, {})
-        return known.get("training_job_arn") == job.arn or self.bears_our_tag(job.arn)
+        recorded = attempts(item).get(job.identity.attempt)
+        if recorded and recorded.training_job_arn and recorded.training_job_arn == job.arn:
+            return True
+        return self.bears_our_tag(job.arn)
 
     def stop(self, name: str) -> bool:
         """Stop a training job; repeated requests are allowed.

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.job.ownership import is_of_grid, tags_of
-from traingrid.ledger.ledger import is_cancelled
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobKey
+from traingrid.ledger.ledger import Precondition, is_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.backends.base import Backend, Seen
+    from traingrid.backends.base import Backend
+    from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import Item, Ledger
+    from traingrid.job.observed import Seen
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -80,22 +85,26 @@ class Attempt:
         """The fields that the log lines of the attempt share."""
         return {"attempt": self.number, "training_job": self.name, "region": self.job.region}
 
-    def item(self) -> Item:
+    @property
+    def key(self) -> JobKey:
+        """The attempt's key in the ledger."""
+        return JobKey(submission=self.submission, index=self.job.index, attempt=self.number)
+
+    def item(self) -> JobItem:
         """Return the job's current ledger item, which may belong to another attempt."""
         item = self.ledger.job(self.submission, self.job.index)
         if item is None:  # a person has deleted it, so the job's state is unknown and the child must not act
             raise LookupError(f"the ledger has no item for job {self.job.index} of submission {self.submission}")
         return item
 
-    def record(self, facts: Item) -> bool:
+    def record(self, facts: JobFacts) -> bool:
         """Record facts of this attempt in the ledger.
 
         Returns:
             False if the ledger did not change: the attempt has ended, or the job is at another attempt or is assigned
             to another array.
         """
-        index, array_file = self.job.index, self.array_file
-        return self.ledger.record_job(self.submission, index, self.number, facts, array_file=array_file)
+        return self.ledger.record_job(self.key, facts, Precondition(array_file=self.array_file))
 
     def cancelled(self) -> bool:
         """Return True if a person has cancelled this job, or its Region, or the submission."""
@@ -110,10 +119,10 @@ class Attempt:
         seen = self.backend.describe(self.name)
         if seen is None or not self._is_ours(seen):
             return False
-        if not seen.ended and seen.state != "Stopping":
+        if not seen.ended and seen.state != JobState.STOPPING:
             self.backend.stop(self.name)
             logger.info("%s: cancelled; stopping the training job", self.name, extra={"event": "stopping"})
-            self.record({"state": "Stopping", "phase": "Stopping"})
+            self.record({"state": JobState.STOPPING, "phase": "Stopping"})
         return True
 
     def _is_ours(self, seen: Seen) -> bool:

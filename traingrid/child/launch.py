@@ -21,15 +21,18 @@ import logging
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from traingrid.backends.base import LaunchError, Seen
+from traingrid.backends.base import LaunchError
 from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
-from traingrid.ledger.ledger import FINAL_STATES, PENDING, WAITING, was_seen
+from traingrid.job.observed import Seen
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
-    from traingrid.ledger.ledger import Item
+    from traingrid.job.facts import JobFacts
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.user_requests import Pause
 
 logger = logging.getLogger(__name__)
 CREATING = "Creating"
@@ -43,7 +46,7 @@ class Launched(Enum):
     OVER = "the ledger has a final state of this attempt, or another process has started the next one"
 
 
-def launch(attempt: Attempt, item: Item) -> Launched:
+def launch(attempt: Attempt, item: JobItem) -> Launched:
     """Create or find the attempt's training job, or record the reason why it has none.
 
     Waits as long as a quota, throttling or a service error prevents the creation.
@@ -53,16 +56,18 @@ def launch(attempt: Attempt, item: Item) -> Launched:
         item: The job's ledger item before the launch.
     """
     # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
-    unresolved, tries, held = bool(item.get("training_job") and item.get("phase")), 0, 0
-    claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
-    claim |= {} if was_seen(item) else {"phase": CREATING}
+    unresolved, tries, held = bool(item.training_job and item.phase), 0, 0
+    claim: JobFacts = {"training_job": attempt.name, "batch_child": attempt.batch_child}
+    claim["fingerprint"] = attempt.fingerprint
+    if not item.was_seen:
+        claim["phase"] = CREATING
     job, tags = attempt.job, attempt.tags
     message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
     logger.info(message, extra={"event": "launching"})
     while True:
         if attempt.cancelled():
             return _cancel(attempt, unresolved)
-        pause = None if was_seen(item) else attempt.ledger.pause()
+        pause = None if item.was_seen else attempt.ledger.pause()
         if pause:
             held += 1
             if not _hold(attempt, pause, held):
@@ -72,25 +77,25 @@ def launch(attempt: Attempt, item: Item) -> Launched:
         if not attempt.record(claim):
             return Launched.OVER
         unresolved = True
-        logger.debug("%s the training job %s", "looking up" if was_seen(item) else "creating", attempt.name)
+        logger.debug("%s the training job %s", "looking up" if item.was_seen else "creating", attempt.name)
         try:
-            begin = attempt.backend.attach if was_seen(item) else attempt.backend.start
+            begin = attempt.backend.attach if item.was_seen else attempt.backend.start
             seen = begin(attempt.name, job, tags)
         except LaunchError as error:
-            unresolved, tries = error.unresolved or was_seen(item), tries + 1
+            unresolved, tries = error.unresolved or item.was_seen, tries + 1
             if not _wait(attempt, error, tries):
                 return Launched.OVER
             item = attempt.item()  # another child with this index may have created the training job
             continue
-        if seen is None and was_seen(item):
+        if seen is None and item.was_seen:
             return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
         return _launched(attempt, seen)
 
 
-def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
+def _hold(attempt: Attempt, pause: Pause, tries: int) -> bool:
     """Record that launching is paused, and wait before the next check; return False if the attempt is over."""
-    why = f"Launching has been paused since {pause['at']} by {pause.get('by', '')}: {pause.get('reason', '')}"
-    if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
+    why = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}"
+    if not attempt.record({"state": JobState.WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:
         logger.info("%s: %s. Waiting for `traingrid resume`.", attempt.name, why, extra={"event": "paused"})
@@ -101,12 +106,12 @@ def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
 def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     """Record a launch error, and wait before the next attempt; return False if the error is final."""
     failure = error.failure
-    facts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
+    facts: JobFacts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
     if not failure.retried:
-        attempt.record({**facts, "state": "Failed"})
+        attempt.record({**facts, "state": JobState.FAILED})
         return False
-    if not was_seen(attempt.item()):
-        attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
+    if not attempt.item().was_seen:
+        attempt.record({**facts, "state": JobState.WAITING if failure is QUOTA else JobState.PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
     message = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
     logger.info(message, extra={"event": "refused", "failure": failure.name, "seconds": seconds})
@@ -116,12 +121,12 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
 
 def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
     """Record the training job, or stop it if the attempt was ended or cancelled during the creation."""
-    facts: Item = {"state": "InProgress", "phase": "Starting"}
+    facts: JobFacts = {"state": JobState.IN_PROGRESS, "phase": "Starting"}
     if seen:
         logger.info("%s already exists: attached to it", attempt.name, extra={"event": "attached"})
         if seen.identified_by_tag:
             message = "The description of %s differs from its request; its tag shows that it is ours"
-            logger.info(message, attempt.name, extra={"event": "told_by_tag"})
+            logger.info(message, attempt.name, extra={"event": "identified_by_tag"})
         facts = seen.facts()
     if seen is None or not seen.ended:  # the watch records an ended training job, with the rest of its log
         if not attempt.record({"reason": "", "failure": "", **facts}):
@@ -137,16 +142,16 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
         return Launched.RUNS
     reason = "It was cancelled before its training job was created."
-    if was_seen(attempt.item()):
+    if attempt.item().was_seen:
         reason = deleted(attempt.name)["reason"]
-    attempt.record({"state": "Stopped", "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
+    attempt.record({"state": JobState.STOPPED, "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
 
 
 def _stop_if_nobody_wants_it(attempt: Attempt) -> None:
     """Stop the training job if another process recorded a final state of the attempt during the creation."""
     item = attempt.item()
-    if item["attempt"] == attempt.number and item["state"] in FINAL_STATES:
+    if item.attempt == attempt.number and item.state in FINAL_STATES:
         _stop_when_visible(attempt)
 
 

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.outage import code_of, patient
 from traingrid.aws.s3 import Storage
-from traingrid.backends.queued import launching
+from traingrid.backends import launching
 from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job
@@ -28,7 +28,8 @@ from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
-from traingrid.ledger.ledger import Ledger, is_of_array
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import Ledger
 from traingrid.log import configure_child, extend_log_context, log_context
 from traingrid.submission.files import array_file, submission_of_key
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.grid.orchestrator import Orchestrator
-    from traingrid.ledger.ledger import Item
+    from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
 FAREWELL_SECONDS = 4.0
@@ -81,19 +82,19 @@ def _run(environment: Mapping[str, str]) -> int:
         return _give_up(error, f"AWS request failed: {error}. Batch will retry this child automatically.", TRY_AGAIN)
 
 
-def exit_code(item: Item, array_file: str = "") -> int:
+def exit_code(item: JobItem, array_file: str = "") -> int:
     """Return a child's exit code: TRAINED also for a job that needs no more watching or belongs to another array.
 
     Args:
         item: The job's item.
         array_file: The file of the child's array.
     """
-    if item["state"] in ("Completed", "InProgress") or not is_of_array(item, array_file):
+    if item.state in (JobState.COMPLETED, JobState.IN_PROGRESS) or not item.is_of_array(array_file):
         return TRAINED
-    failure = FAILURES.get(item.get("failure", ""))
+    failure = FAILURES.get(item.failure)
     if failure:
         return failure.exit_code
-    return STOPPED if item["state"] == "Stopped" else JOB_FAILED
+    return STOPPED if item.state == JobState.STOPPED else JOB_FAILED
 
 
 def _supervisor(child: Child, deployment: Deployment) -> Supervisor:

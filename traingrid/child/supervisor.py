@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
@@ -22,15 +22,17 @@ from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
 from traingrid.job.job import in_region
-from traingrid.ledger.ledger import FINAL_STATES, is_of_array, was_seen
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.log import log_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.backends.base import Backend, Seen
+    from traingrid.backends.base import Backend
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import Item, Ledger
+    from traingrid.job.observed import Seen
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.ledger import AttemptFacts, Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class Supervisor:
     _backends: dict[str, Backend] = field(default_factory=dict, init=False)
     _current: Attempt | None = field(default=None, init=False)
 
-    def run(self) -> Item:
+    def run(self) -> JobItem:
         """Run the job to its end, or only until it starts if `until_started` is set.
 
         A user may have retried the line, perhaps with other settings, while this child slept or waited in the queue.
@@ -83,18 +85,18 @@ class Supervisor:
             The job's item in the ledger.
         """
         item = self.ledger.open_job(self.submission, self.job, self.job.regions, self.array_file)
-        while is_of_array(item, self.array_file) and item["state"] not in FINAL_STATES:
+        while item.is_of_array(self.array_file) and item.state not in FINAL_STATES:
             self._current = attempt = self._attempt(item)
             with log_context(**attempt.log_fields):
                 self._run_attempt(attempt, item)
             item = attempt.item()
-            if self.until_started and item["state"] == "InProgress" and item["attempt"] == attempt.number:
+            if self.until_started and item.state == JobState.IN_PROGRESS and item.attempt == attempt.number:
                 break
-        if is_of_array(item, self.array_file):
+        if item.is_of_array(self.array_file):
             logger.info(_ending(item), extra={"event": "ended", **_facts(item)})
         else:
             message = (
-                f"line {self.job.line} was submitted again as {item['array_file']}; the child of that array continues"
+                f"line {self.job.line} was submitted again as {item.array_file}; the child of that array continues"
             )
             logger.info(message, extra={"event": "submitted_again"})
         return item
@@ -111,22 +113,22 @@ class Supervisor:
             self._current.stop()
         return True
 
-    def _run_attempt(self, attempt: Attempt, item: Item) -> None:
+    def _run_attempt(self, attempt: Attempt, item: JobItem) -> None:
         """Launch and watch the attempt's training job, and record how it ended."""
-        asked_at = None if was_seen(item) else self.clock.now()
+        asked_at = None if item.was_seen else self.clock.now()
         if launch(attempt, item) is Launched.RUNS:
             watch = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at, pace=self.pace)
             if seen := watch.run():
                 self._conclude(attempt, seen)
 
-    def _attempt(self, item: Item) -> Attempt:
-        region = item["region"]
+    def _attempt(self, item: JobItem) -> Attempt:
+        region = item.region
         if region not in self._backends:
             self._backends[region] = self.backend_in(region)
         return Attempt(
             grid=self.grid,
             submission=self.submission,
-            number=item["attempt"],
+            number=item.attempt,
             job=in_region(self.job, region),
             batch_child=self.batch_child,
             array_file=self.array_file,
@@ -141,19 +143,20 @@ class Supervisor:
         if failure and self._may_try_again(failure, item) and not attempt.cancelled():
             self._go_on(attempt, seen, failure, item)
         else:
-            attempt.record(seen.facts() | {"failure": failure.name if failure else "", "training_job": attempt.name})
+            name = failure.name if failure else ""
+            attempt.record({**seen.facts(), "failure": name, "training_job": attempt.name})
 
-    def _may_try_again(self, failure: Failure, item: Item) -> bool:
-        return may_try_again(failure, item.get("tried", []), self.job.retries, len(_regions(item)))
+    def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
+        return may_try_again(failure, item.failures_since_retry, self.job.retries, len(item.regions))
 
-    def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: Item) -> None:
-        here, regions = attempt.job.region, _regions(item)
-        what = {"attempt": attempt.number, "region": here, "state": seen.state, "failure": failure.name}
-        what |= {"reason": seen.reason, "training_job": attempt.name, "billable_seconds": seen.billable_seconds}
-        target = next_region(regions, here) if failure is CAPACITY else here
-        if not self.ledger.next_attempt(self.submission, self.job.index, what, target):
+    def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: JobItem) -> None:
+        here = attempt.job.region
+        what: AttemptFacts = {"region": here, "state": seen.state, "failure": failure.name, "reason": seen.reason}
+        what |= {"training_job": attempt.name, "billable_seconds": seen.billable_seconds}
+        target = next_region(item.regions, here) if failure is CAPACITY else here
+        if not self.ledger.next_attempt(attempt.key, what, target):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
-        again = [here, *(former["region"] for former in item.get("tried", []))].count(target)
+        again = [here, *(former.region for former in item.tried)].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         message = (
             f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
@@ -163,26 +166,21 @@ class Supervisor:
         self.clock.sleep(seconds)
 
 
-def _regions(item: Item) -> list[str]:
-    """Return the Regions in which a job may train; only its current one if a version without replicas opened it."""
-    return list(item.get("regions") or [item["region"]])
-
-
-def _ending(item: Item) -> str:
-    text = f"{item.get('training_job') or item['name']}: {item['state']}"
-    if item["state"] in FINAL_STATES:
-        text += f" after {item.get('training_seconds', 0)} s of training"
-    if item.get("reason"):
-        text += f": {item['reason']}"
-    if item.get("artifact"):
-        text += f", model in {item['artifact']}"
-    failure = FAILURES.get(item.get("failure", ""))
+def _ending(item: JobItem) -> str:
+    text = f"{item.training_job or item.name}: {item.state}"
+    if item.state in FINAL_STATES:
+        text += f" after {item.training_seconds} s of training"
+    if item.reason:
+        text += f": {item.reason}"
+    if item.artifact:
+        text += f", model in {item.artifact}"
+    failure = FAILURES.get(item.failure)
     if failure:
         text += f" {failure.sentence} {failure.next_step}"
     return text
 
 
-def _facts(item: Item) -> Item:
+def _facts(item: JobItem) -> dict[str, Any]:
     """Return the facts for the log about a job's end, or about its state when the child leaves it."""
     known = ("attempt", "training_job", "region", "state", "failure", "reason", "training_seconds", "artifact")
-    return {name: item[name] for name in known if name in item}
+    return item.fields(known)

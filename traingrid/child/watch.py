@@ -7,21 +7,22 @@ and if the ledger records a failure. It reads the logs of all hosts at intervals
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.base import QUEUED, Seen
+from traingrid.backends.base import QUEUED
 from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import Progress
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.observed import Seen
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
 from traingrid.log import TRAINING
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
-    from traingrid.ledger.ledger import Item
+    from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
 PROGRESS_INTERVAL_SECONDS = 15.0
@@ -71,10 +72,10 @@ class Watch:
         while True:
             age = clock.now() - started
             item = self.attempt.item()
-            if item["attempt"] != self.attempt.number:
+            if item.attempt != self.attempt.number:
                 return None
             seen = None
-            if clock.now() >= describe_at or item.get("failure"):
+            if clock.now() >= describe_at or item.failure:
                 describe_at = clock.now() + spread(self.pace.describe_seconds(age))
                 seen = self.attempt.backend.describe(self.attempt.name)
                 logger.debug("%s is described as %s", self.attempt.name, seen.state if seen else "unknown")
@@ -84,25 +85,21 @@ class Watch:
             if seen and seen.ended:
                 self._follow_log(last=True)
                 return seen
-            item |= self._record(seen)
-            if _runs(item) or item["state"] in FINAL_STATES:
-                self._follow_log(last=item["state"] in FINAL_STATES)
+            if seen:
+                self.attempt.record(seen.facts())
+                item = replace(item, state=seen.state, phase=seen.phase)
+            if _runs(item) or item.state in FINAL_STATES:
+                self._follow_log(last=item.state in FINAL_STATES)
             self._log_state(item)
-            if item["state"] in FINAL_STATES:
+            if item.state in FINAL_STATES:
                 return None
             if self._is_enough(item):
                 return self._let_go()
             self._stop_if_cancelled()
             clock.sleep(look_seconds(age))
 
-    def _record(self, seen: Seen | None) -> Item:
-        facts = seen.facts() if seen else {}
-        if facts:
-            self.attempt.record(facts)
-        return facts
-
-    def _log_state(self, item: Item) -> None:
-        state = (item["state"], item.get("phase", ""))
+    def _log_state(self, item: JobItem) -> None:
+        state = (item.state, item.phase)
         if state != self._logged:
             self._logged = state
             fields: dict[str, Any] = {"event": "state", "state": state[0], "phase": state[1]}
@@ -111,7 +108,7 @@ class Watch:
                 self.asked_at = None
             logger.info("%s: %s (%s)", self.attempt.name, *state, extra=fields)
 
-    def _is_enough(self, item: Item) -> bool:
+    def _is_enough(self, item: JobItem) -> bool:
         return self.until_started and _runs(item)
 
     def _let_go(self) -> Seen | None:
@@ -136,10 +133,10 @@ class Watch:
         self._unwritten |= advanced
         now = attempt.clock.now()
         if self._unwritten and (last or now - self._written >= PROGRESS_INTERVAL_SECONDS):
-            attempt.ledger.record_progress(attempt.submission, attempt.job.index, attempt.number, self._progress.values)
+            attempt.ledger.record_progress(attempt.key, self._progress.values)
             self._written, self._unwritten = now, False
 
 
-def _runs(item: Item) -> bool:
+def _runs(item: JobItem) -> bool:
     """Return True if the training job has its instances."""
-    return item["state"] == "InProgress" and item.get("phase", "") not in _NOT_RUNNING
+    return item.state == JobState.IN_PROGRESS and item.phase not in _NOT_RUNNING

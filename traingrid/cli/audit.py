@@ -10,7 +10,8 @@ from traingrid.audit.audit import audit as violations_of
 from traingrid.audit.audit import counts, notes
 from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.deployed import find_deployment
-from traingrid.errors import TraingridError, UsageError
+from traingrid.errors import TraingridError
+from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     """
     world = read_world(find_deployment(grid_file), submission=submission, details=details)
     if submission and submission not in world.submissions:
-        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists all submissions.")
+        raise UnknownSubmissionError(submission)
     found = violations_of(world)
     for violation in found:
         click.echo(printable(str(violation)))
     for note in notes(world):
         click.echo(printable(f"note: {note}"))
-    jobs = sum(head["jobs"] for head in world.submissions.values())
+    jobs = sum(head.jobs for head in world.submissions.values())
     submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
     training_jobs = counted(len(world.training_jobs), "training job")
     click.echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}")

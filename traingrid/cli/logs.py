@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from traingrid.aws.clients import client
+from traingrid.backends import watching
 from traingrid.backends.base import LogPosition
-from traingrid.backends.queued import watching
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError
+from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.log import readable
 from traingrid.text import printable
 
@@ -66,7 +67,9 @@ def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str
         TraingridError: The job does not exist, or its child has not run in the last seven days.
     """
     plane.job(submission, index)  # raises an error for an index out of range
-    head = plane.ledger.submission(submission) or {"jobs": 0}
+    head = plane.ledger.submission(submission)
+    if head is None:
+        raise UnknownSubmissionError(submission)
     job = plane.children.described(plane.children.ids(head).get(index, ""))
     tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
     streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})

@@ -97,6 +97,6 @@ def _submissions(plane: ControlPlane) -> Table:
         table.add_column(heading, no_wrap=True)
     table.add_column("manifest", overflow="fold")
     for item in plane.ledger.submissions():
-        name = item["manifest"].removeprefix(folder)
-        table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], Text(printable(name)))
+        name = item.manifest.removeprefix(folder)
+        table.add_row(item.submission, item.state, str(item.jobs), item.claimed_at, Text(printable(name)))
     return table

@@ -12,7 +12,7 @@ from traingrid.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.ledger.ledger import Item
+    from traingrid.ledger.user_requests import Pause
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
 _STYLES = {
@@ -93,7 +93,7 @@ def _where_the_rest_is(submission: str, job: JobStatus) -> str:
     return f"\n  log of its child: traingrid logs --child {submission} {job.index}" if job.training_job else ""
 
 
-def paused_sentence(pause: Item) -> str:
+def paused_sentence(pause: Pause) -> str:
     """Return the message that launching is paused, with the time, user, reason and the command that resumes it."""
-    why = f"by {pause.get('by', '')}: {pause.get('reason', '')}"
-    return printable(f"Launching has been paused since {pause['at']} {why}. Start waiting jobs with: traingrid resume")
+    why = f"by {pause.by}: {pause.reason}"
+    return printable(f"Launching has been paused since {pause.at} {why}. Start waiting jobs with: traingrid resume")

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.aws.s3_uri import S3Uri
-from traingrid.job.job import Job
-from traingrid.ledger.items import is_by_hand
 from traingrid.ledger.submissions import by_submission
 from traingrid.submission.batch_children import GONE
-from traingrid.submission.files import chunks, jobs_key
+from traingrid.submission.submitted_jobs import written_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.aws.s3 import Storage
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submissions import Submission
@@ -59,25 +55,20 @@ class OpenLines:
         """Yield every line that has not ended, of every submission."""
         for name, submission in by_submission(self.ledger.everything()).items():
             for item in submission.live.values():
-                regions = frozenset({item["region"], *item.get("regions", ())})
+                regions = frozenset({item.region, *item.regions})
                 yield OpenLine(submission=name, regions=regions)
             yield from self._unopened(submission)
 
     def _unopened(self, submission: Submission) -> Iterator[OpenLine]:
         """Yield the lines that no child has opened: their array is waiting, or the intake is submitting it."""
         head = submission.head
-        if head is None or len(submission.opened) >= head["jobs"]:
+        if head is None or len(submission.opened) >= head.jobs:
             return
-        if is_by_hand(head):
-            if self.batch_status(head["batch_job"]) not in (*GONE, ""):
-                for _ in range(head["jobs"] - len(submission.opened)):
-                    yield OpenLine(submission=head["submission"], regions=frozenset())
+        if head.is_by_hand:
+            if self.batch_status(head.batch_job) not in (*GONE, ""):
+                for _ in range(head.jobs - len(submission.opened)):
+                    yield OpenLine(submission=head.submission, regions=frozenset())
             return
-        for job in self._jobs(head):
+        for job in written_jobs(self.storage, self.bucket, head):
             if job.index not in submission.opened:
-                yield OpenLine(submission=head["submission"], regions=frozenset(job.regions))
-
-    def _jobs(self, head: Item) -> Iterator[Job]:
-        for chunk in range(len(chunks(head["jobs"]))):
-            uri = S3Uri(self.bucket, jobs_key(head["submission"], chunk))
-            yield from map(Job.model_validate_json, (self.storage.read_if_exists(uri) or b"").splitlines())
+                yield OpenLine(submission=head.submission, regions=frozenset(job.regions))

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.aws.error_codes import INVALID_CODES, PERMISSION_CODES, QUOTA_CODE, THROTTLED_CODES
+from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
-    from traingrid.backends.base import Seen
+    from traingrid.job.observed import Seen
 
 # The exit codes of a child.
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
@@ -227,10 +227,10 @@ def of_end(seen: Seen) -> Failure | None:
     SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html).
     """
-    if seen.state == "Stopped":
+    if seen.state == JobState.STOPPED:
         by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
         return by_phase.get(seen.phase, SPOT_INTERRUPTION if seen.phase == "Interrupted" else STOPPED_BY_USER)
-    if seen.state != "Failed":
+    if seen.state != JobState.FAILED:
         return None
     prefix = seen.reason.partition(":")[0]
     # "CapacityError: Unable to provision requested ML compute capacity." (rse-grand-challenge #2631)
@@ -240,23 +240,20 @@ def of_end(seen: Seen) -> Failure | None:
     return by_prefix.get(prefix) or _by_text(seen.reason)
 
 
-def may_try_again(failure: Failure, tried: Sequence[Mapping[str, Any]], retries: int, regions: int) -> bool:
+def may_try_again(failure: Failure, earlier: Sequence[str], retries: int, regions: int) -> bool:
     """Return True if another attempt follows a training job that failed this way.
 
     Every Region with the data may be tried once. Beyond that, the line's `retries` limit the counted failures.
 
     Args:
         failure: The failure class of the training job.
-        tried: The ledger's list of earlier attempts. Those before a person's retry do not count.
+        earlier: The names of the failures of the earlier attempts, without those before a user's retry.
         retries: The line's `retries`.
         regions: The number of Regions with the data.
     """
     if not failure.retried:
         return False
-    lately: list[Mapping[str, Any]] = []
-    for former in tried:
-        lately = [] if former.get("reopened") else [*lately, former]
-    used = sum(1 for former in lately if _is_counted(former))
+    used = sum(map(_is_counted, earlier))
     return not failure.counted or used < max(retries, regions - 1)
 
 
@@ -265,8 +262,8 @@ def next_region(regions: Sequence[str], region: str) -> str:
     return regions[(regions.index(region) + 1) % len(regions)] if region in regions else regions[0]
 
 
-def _is_counted(former: Mapping[str, Any]) -> bool:
-    failure = FAILURES.get(former.get("failure", ""))
+def _is_counted(name: str) -> bool:
+    failure = FAILURES.get(name)
     return failure is None or failure.counted
 
 

@@ -17,8 +17,8 @@ from traingrid.job.failures import CONFLICT, OTHER_REQUEST
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.backends.base import Seen
     from traingrid.job.failures import Failure
+    from traingrid.job.observed import Seen
 
 UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
 """SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although

@@ -1,47 +1,275 @@
-"""Ledger items: pure functions of the items of submissions and jobs."""
+"""Ledger items of jobs, as frozen values.
+
+Only `read` of each class knows the format of stored items. It ignores unknown fields, because older and newer versions
+of traingrid share a table, and applies the defaults of fields that are not stored. A text that is not stored is empty.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from traingrid.job.state import UNLAUNCHED_STATES, JobState
+from traingrid.ledger.errors import ItemError
+from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from traingrid.aws.dynamodb import Item
+    from collections.abc import Collection, Iterable, Mapping
 
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
+JOB_PREFIX = "job#"
+"""The prefix of the sort keys of jobs."""
 
 
-def is_by_hand(head: Item) -> bool:
-    """Return True if a user submitted the manifest to Batch; then its first child has claimed the submission."""
-    return head.get("owner") is not None and head.get("owner") == head.get("batch_job")
+def job_item(index: int) -> str:
+    """Return the sort key of a job, padded with zeros so that jobs sort by index."""
+    return f"{JOB_PREFIX}{index:05d}"
 
 
-def had_child(head: Item, index: int, status: str) -> bool:
-    """Return True if the Batch job of a submission by hand has had a child for a line.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobKey:
+    """An attempt of a job.
 
-    Args:
-        head: The submission's item. Its first child records the array's size; earlier versions did not, and then a
-            line that Batch does not know counts as one without a child.
-        index: The line.
-        status: Batch's status of the line's child, or "UNKNOWN".
+    Attributes:
+        submission: The submission's id.
+        index: The job's index.
+        attempt: The number of the attempt, from 1.
     """
-    return index < head["children"] if "children" in head else status != "UNKNOWN"
+
+    submission: str
+    index: int
+    attempt: int
+
+    @property
+    def table_key(self) -> tuple[str, str]:
+        """The keys of the job's item in the table, which all attempts share."""
+        return self.submission, job_item(self.index)
 
 
-def attempts(item: Item | None) -> dict[int, Item]:
-    """Return the ledger's facts of each attempt of a line."""
-    if item is None:
-        return {}
-    return {**{tried["attempt"]: tried for tried in item.get("tried", [])}, item["attempt"]: item}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedAttempt:
+    """An attempt of a job as the ledger records it: an entry of `tried`, or the fields of the current attempt.
+
+    Attributes:
+        attempt: Its number, from 1.
+        region: Its Region.
+        state: Its state.
+        failure: The name of its failure class (`traingrid.job.failures`).
+        reason: The reason why it failed or was stopped, as a sentence.
+        training_job: The name of its training job.
+        training_job_arn: The ARN of its training job; not stored for earlier attempts.
+        artifact: The S3 URI of the model; None if it is not stored.
+        billable_seconds: The billable time in seconds; None if it is not stored.
+        reopened: The unique value of the user's retry that ended it; empty if traingrid retried it.
+    """
+
+    attempt: int
+    region: str
+    state: JobState
+    failure: str = ""
+    reason: str = ""
+    training_job: str = ""
+    training_job_arn: str = ""
+    artifact: str | None = None
+    billable_seconds: int | None = None
+    reopened: str = ""
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
+        """Return an earlier attempt of a stored item.
+
+        Args:
+            item: The job's item, which an error names.
+            entry: The entry of its `tried`.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        try:
+            return cls(
+                attempt=entry["attempt"],
+                region=entry["region"],
+                state=JobState(entry["state"]),
+                failure=entry.get("failure", ""),
+                reason=entry.get("reason", ""),
+                training_job=entry.get("training_job", ""),
+                training_job_arn=entry.get("training_job_arn", ""),
+                artifact=entry.get("artifact"),
+                billable_seconds=entry.get("billable_seconds"),
+                reopened=entry.get("reopened", ""),
+            )
+        except KeyError as missing:
+            raise ItemError(item, f"tried[].{missing.args[0]}") from None
 
 
-def elsewhere(items: Iterable[Item], regions: Collection[str]) -> list[str]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobItem:
+    """A job.
+
+    Attributes:
+        submission: The submission's id.
+        index: The job's index in the submission, from 0.
+        attempt: The number of the current attempt, from 1.
+        state: The state of the current attempt.
+        name: The job's name in the manifest.
+        line: The job's line in the manifest, from 1; 0 if it is not stored.
+        region: The Region of the current attempt.
+        regions: The Regions in which the job may train, in order; only `region` if a version without replicas
+            opened the job.
+        opened_at: The time at which the current attempt was opened.
+        updated_at: The time of the last change other than progress; empty if the job has not changed since a child
+            opened it.
+        ranks: The world size; 0 if it is not stored.
+        array_file: The name of the file whose children may launch the current attempt (`files.array_file`); empty for
+            an item of an older version, which the children of any array may launch.
+        batch_child: The id of the Batch child that watches the current attempt; empty if none does.
+        phase: SageMaker's secondary status, or a phase of the launch; empty after a rejected request.
+        training_job: The name of the training job, from just before it is requested.
+        training_job_arn: The ARN of the training job, once a process has seen it.
+        service_job: The id of the service job that queues the training job; empty if it was created directly.
+        fingerprint: The fingerprint of the request, once a child has claimed the attempt.
+        failure: The name of the failure class (`traingrid.job.failures`).
+        reason: The reason of the failure, or why the job cannot start yet, as a sentence.
+        artifact: The S3 URI of the model, once it exists.
+        progress: The last values of the metrics while the job trains.
+        metrics: The last values of the metrics, once the job has ended.
+        training_seconds: The training time in seconds, once the job has ended; otherwise 0.
+        billable_seconds: The billable time in seconds, once the job has ended; otherwise 0.
+        tried: The earlier attempts, oldest first.
+        stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
+    """
+
+    submission: str
+    index: int
+    attempt: int
+    state: JobState
+    name: str
+    region: str
+    regions: tuple[str, ...]
+    opened_at: str
+    updated_at: str = ""
+    line: int = 0
+    ranks: int = 0
+    array_file: str = ""
+    batch_child: str = ""
+    phase: str = ""
+    training_job: str = ""
+    training_job_arn: str = ""
+    service_job: str = ""
+    fingerprint: str = ""
+    failure: str = ""
+    reason: str = ""
+    artifact: str = ""
+    progress: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    training_seconds: int = 0
+    billable_seconds: int = 0
+    tried: tuple[RecordedAttempt, ...] = ()
+    stored: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self:
+        """Return the job of a stored item.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        get = item.get
+        try:
+            return cls(
+                submission=item["submission"],
+                index=int(item["item"].removeprefix(JOB_PREFIX)),
+                attempt=item["attempt"],
+                state=JobState(item["state"]),
+                name=item["name"],
+                region=item["region"],
+                regions=tuple(get("regions") or (item["region"],)),
+                opened_at=item["opened_at"],
+                updated_at=get("updated_at", ""),
+                line=get("line", 0),
+                ranks=get("ranks", 0),
+                array_file=get("array_file", ""),
+                batch_child=get("batch_child", ""),
+                phase=get("phase", ""),
+                training_job=get("training_job", ""),
+                training_job_arn=get("training_job_arn", ""),
+                service_job=get("service_job", ""),
+                fingerprint=get("fingerprint", ""),
+                failure=get("failure", ""),
+                reason=get("reason", ""),
+                artifact=get("artifact", ""),
+                progress=get("progress", {}),
+                metrics=get("metrics", {}),
+                training_seconds=get("training_seconds", 0),
+                billable_seconds=get("billable_seconds", 0),
+                tried=tuple(RecordedAttempt.read(item, entry) for entry in get("tried", ())),
+                stored=frozenset(item),
+            )
+        except KeyError as missing:
+            raise ItemError(item, missing.args[0]) from None
+
+    @property
+    def key(self) -> JobKey:
+        """The key of the current attempt."""
+        return JobKey(submission=self.submission, index=self.index, attempt=self.attempt)
+
+    @property
+    def was_seen(self) -> bool:
+        """True if the ledger has recorded the training job of the current attempt, even if it was deleted since."""
+        return self.state not in UNLAUNCHED_STATES or bool(self.training_job_arn)
+
+    @property
+    def changed_at(self) -> int:
+        """The time of the last change other than progress, in seconds since 1970."""
+        return epoch_seconds(max(self.updated_at, self.opened_at))
+
+    @property
+    def failures_since_retry(self) -> list[str]:
+        """The failure classes of the earlier attempts, oldest first, without those before a user's retry."""
+        failures: list[str] = []
+        for former in self.tried:
+            failures = [] if former.reopened else [*failures, former.failure]
+        return failures
+
+    def is_of_array(self, array_file: str) -> bool:
+        """Return True if the children of an array may launch the current attempt; a retry assigns another array.
+
+        Args:
+            array_file: The array's file (`traingrid.submission.files.array_file`); empty for a caller without array.
+        """
+        return not array_file or self.array_file in ("", array_file)
+
+    def fields(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the given fields and their values, without those that are not stored."""
+        return {name: getattr(self, name) for name in names if name in self.stored}
+
+    def attempts(self) -> dict[int, RecordedAttempt]:
+        """Return all attempts by their number."""
+        current = RecordedAttempt(
+            attempt=self.attempt,
+            region=self.region,
+            state=self.state,
+            failure=self.failure,
+            reason=self.reason,
+            training_job=self.training_job,
+            training_job_arn=self.training_job_arn,
+            artifact=self.artifact if "artifact" in self.stored else None,
+            billable_seconds=self.billable_seconds if "billable_seconds" in self.stored else None,
+        )
+        return {attempt.attempt: attempt for attempt in (*self.tried, current)}
+
+
+def attempts(item: JobItem | None) -> dict[int, RecordedAttempt]:
+    """Return the attempts of a line by their number; empty if no child has opened the line."""
+    return item.attempts() if item else {}
+
+
+def elsewhere(items: Iterable[JobItem], regions: Collection[str]) -> list[str]:
     """Return the Regions in which lines are now, other than the given ones; such Regions have left the grid."""
-    return sorted({item["region"] for item in items}.difference(regions))
+    return sorted({item.region for item in items}.difference(regions))
 
 
-def regions_of(items: Iterable[Item]) -> set[str]:
+def regions_of(items: Iterable[JobItem]) -> set[str]:
     """Return the Regions of all attempts of the lines, including Regions that have left the grid."""
-    return {attempt["region"] for item in items for attempt in attempts(item).values()}
+    return {region for item in items for region in (item.region, *(former.region for former in item.tried))}

@@ -8,48 +8,39 @@ never removed, so that it cannot be lost.
 
 from __future__ import annotations
 
-import calendar
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
+from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.items import JOB_PREFIX, JobItem, job_item
+from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.ledger.timestamps import now
+from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+    from traingrid.aws.dynamodb import Item
+    from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
+    from traingrid.ledger.items import JobKey
+    from traingrid.ledger.submission_item import Array
 
-Item = dict[str, Any]
+LedgerItem = JobItem | SubmissionItem | Cancel
 SUBMISSION = "submission"
-PENDING = "Pending"
-"""The state of a job without training job. All states except this and `WAITING` are SageMaker's."""
-WAITING = "Waiting"
-"""The state of a job without training job because a quota is used up, or launching is paused; see its `reason`."""
-FINAL_STATES = frozenset({"Completed", "Failed", "Stopped"})
 CANCEL_ALL = "all"
 _GRID, _LAUNCHING = "grid", "launching"
 """The key of the item that records if launching is paused. It never collides with a submission id, which is
 hexadecimal."""
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
-_JOB, _CANCEL, _RETRY = "job#", "cancel#", "array#retry-"
+_RETRY = "array#retry-"
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("training_seconds", "billable_seconds", "fingerprint", "service_job"),
 )
-
-
-def job_item(index: int) -> str:
-    """Return the sort key of a job, padded with zeros so that jobs sort by index."""
-    return f"{_JOB}{index:05d}"
-
-
-def index_of(item: Item) -> int:
-    """Return the index of a job's item."""
-    return int(str(item["item"]).removeprefix(_JOB))
 
 
 def cancel_of_region(region: str) -> str:
@@ -67,19 +58,51 @@ def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
     return any(scope in cancels for scope in (CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)))
 
 
-def was_seen(item: Item) -> bool:
-    """Return True if the ledger has recorded the training job of the current attempt, even if it was deleted since."""
-    return item["state"] not in (PENDING, WAITING) or bool(item.get("training_job_arn"))
+class SubmissionFacts(TypedDict, total=False):
+    """The fields of a submission's item that its claimant records; `SubmissionItem` describes them."""
+
+    state: str
+    manifest: str
+    version: str | None
+    sha256: str
+    jobs: int
+    children: int
+    batch_job: str
+    claim_ends_at: int
 
 
-def is_of_array(item: Item, array_file: str) -> bool:
-    """Return True if the children of an array may launch the job's current attempt; a retry assigns another array.
+class AttemptFacts(TypedDict, total=False):
+    """The outcome of an attempt, which the list `tried` keeps; `RecordedAttempt` describes the fields."""
 
-    Args:
-        item: The job's ledger item; if it has no array file, as in older versions, any array's children may launch it.
-        array_file: The array's file (`traingrid.submission.files.array_file`); empty for a caller without array.
+    region: Required[str]
+    state: Required[JobState]
+    failure: str
+    reason: str
+    training_job: str
+    artifact: str
+    billable_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precondition:
+    """The conditions of a write to a job's item, beyond those that every write has.
+
+    Attributes:
+        fingerprint: The child that claimed the attempt must have recorded this fingerprint. Empty for a caller that
+            has checked that.
+        array_file: The attempt must not be assigned to another array than the one with this file. Empty for a caller
+            that is no child.
+        unless_watched: No child may watch the job (`batch_child` is empty).
+        as_read: The item must not have changed since the caller read it.
     """
-    return not array_file or item.get("array_file", array_file) == array_file
+
+    fingerprint: str = ""
+    array_file: str = ""
+    unless_watched: bool = False
+    as_read: JobItem | None = None
+
+
+_NO_FURTHER_CONDITIONS = Precondition()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +132,7 @@ class Ledger:
     def __init__(self, table: str, region: str | None = None, make: Maker = client) -> None:
         self._table = Table(table, region, make)
 
-    def claim_submission(self, submission: str, owner: str, facts: Mapping[str, Any]) -> Item | None:
+    def claim_submission(self, submission: str, owner: str, facts: SubmissionFacts) -> SubmissionItem | None:
         """Create a submission's item, unless it exists.
 
         Args:
@@ -120,29 +143,31 @@ class Ledger:
         Returns:
             None if the caller now owns the submission; otherwise the existing item.
         """
-        item = {"submission": submission, "item": SUBMISSION, "state": "Submitting", "owner": owner, **facts}
+        item: Item = {"submission": submission, "item": SUBMISSION, "state": "Submitting", "owner": owner, **facts}
         item |= {"claimed_at": now()}
         return None if self._table.put_new(item) else self.submission(submission)
 
-    def take_over_submission(self, submission: str, claim: Claim, former: Item) -> bool:
+    def take_over_submission(self, former: SubmissionItem, claim: Claim) -> bool:
         """Claim a submission whose previous claim has ended.
 
         Args:
-            submission: The submission's id.
-            claim: The new claim.
             former: The submission's item with the previous claim, as the caller read it.
+            claim: The new claim.
 
         Returns:
             False if another process has claimed it first.
         """
         taken = self._table.update(
-            (submission, SUBMISSION),
+            (former.submission, SUBMISSION),
             {"owner": claim.owner, "claimed_at": now(), "claim_ends_at": claim.ends_at},
             "#owner = :owner AND #claim_ends_at = :claim_ends_at AND #state = :state",
-            {f":{field}": former[field] for field in ("owner", "claim_ends_at", "state")},
+            {":owner": former.owner, ":claim_ends_at": former.claim_ends_at, ":state": former.state},
         )
         # botocore repeats a write whose reply was lost. The repeated write fails its condition, as the first succeeded.
-        return taken or (self.submission(submission) or {}).get("owner") == claim.owner
+        if taken:
+            return True
+        present = self.submission(former.submission)
+        return present is not None and present.owner == claim.owner
 
     def release_submission(self, submission: str, claim: Claim, at: int = 0, *, failed_tries: int = 0) -> None:
         """Change the end of the caller's claim of a submission that was not submitted.
@@ -157,18 +182,17 @@ class Ledger:
         condition, values = "#owner = :owner AND #state = :state", {":owner": claim.owner, ":state": "Submitting"}
         self._table.update((submission, SUBMISSION), changes, condition, values)
 
-    def record_submitted(self, submission: str, batch_job: str, arrays: Sequence[Mapping[str, Any]] = ()) -> None:
+    def record_submitted(self, submission: str, batch_job: str, arrays: Sequence[Array] = ()) -> None:
         """Record the Batch jobs of a submission.
 
         Args:
             submission: The submission's id.
             batch_job: The id of the first Batch job.
-            arrays: All Batch jobs, each with its `batch_job` id, the `file` that its children read, and its `count` of
-                jobs.
+            arrays: All Batch jobs.
         """
         changes: Item = {"state": "Submitted", "batch_job": batch_job, "submitted_at": now()}
         if arrays:
-            changes["arrays"] = [dict(array) for array in arrays]
+            changes["arrays"] = [array.entry() for array in arrays]
         self._table.update((submission, SUBMISSION), changes, "attribute_exists(submission)", {})
 
     def claim_retry(self, submission: str, facts: Mapping[str, Any]) -> int:
@@ -179,39 +203,41 @@ class Ledger:
             number += 1
         return number
 
-    def record_array(self, submission: str, array: Mapping[str, Any]) -> None:
-        """Record an additional Batch job of a submission: `batch_job`, `file` and `count` as in `record_submitted`."""
+    def record_array(self, submission: str, array: Array) -> None:
+        """Record an additional Batch job of a submission."""
         key = (submission, SUBMISSION)
         self._table.update(
-            key, {"updated_at": now()}, "attribute_exists(arrays)", {}, appended={"arrays": [dict(array)]}
+            key, {"updated_at": now()}, "attribute_exists(arrays)", {}, appended={"arrays": [array.entry()]}
         )
 
-    def submission(self, submission: str) -> Item | None:
+    def submission(self, submission: str) -> SubmissionItem | None:
         """Return a submission's item, or None if it does not exist."""
-        return self._table.get(submission, SUBMISSION)
+        item = self._table.get(submission, SUBMISSION)
+        return None if item is None else SubmissionItem.read(item)
 
-    def job(self, submission: str, index: int) -> Item | None:
+    def job(self, submission: str, index: int) -> JobItem | None:
         """Return a job's item, or None if it does not exist."""
-        return self._table.get(submission, job_item(index))
+        item = self._table.get(submission, job_item(index))
+        return None if item is None else JobItem.read(item)
 
-    def items(self, submission: str) -> Iterator[Item]:
+    def items(self, submission: str) -> Iterator[LedgerItem]:
         """Yield the items of a submission's jobs in the order of their index, then the submission's item if any."""
-        yield from self._table.query(submission, "#item >= :value", _JOB)
+        yield from _read(self._table.query(submission, "#item >= :value", JOB_PREFIX))
 
-    def jobs(self, submission: str) -> Iterator[Item]:
+    def jobs(self, submission: str) -> Iterator[JobItem]:
         """Yield the items of a submission's jobs in the order of their index."""
-        yield from (item for item in self.items(submission) if item["item"] != SUBMISSION)
+        yield from (item for item in self.items(submission) if isinstance(item, JobItem))
 
-    def submissions(self) -> Iterator[Item]:
+    def submissions(self) -> Iterator[SubmissionItem]:
         """Yield every submission, newest first. It reads the whole table, so do not call it in a loop."""
-        found = self._table.scan(SUBMISSION)
-        yield from sorted(found, key=lambda item: str(item.get("claimed_at", "")), reverse=True)
+        found = map(SubmissionItem.read, self._table.scan(SUBMISSION))
+        yield from sorted(found, key=lambda item: item.claimed_at, reverse=True)
 
-    def everything(self) -> Iterator[Item]:
-        """Yield every item of every submission."""
-        yield from (item for item in self._table.everything() if item["submission"] != _GRID)
+    def everything(self) -> Iterator[LedgerItem]:
+        """Yield every submission, job and cancel of the table."""
+        yield from _read(item for item in self._table.everything() if item["submission"] != _GRID)
 
-    def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> Item:
+    def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.
 
         Args:
@@ -221,9 +247,10 @@ class Ledger:
             array_file: The array file whose children may launch it; by default any array's children.
         """
         item = _first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
-        return item if self._table.put_new(item) else self.job(submission, job.index) or item
+        known = None if self._table.put_new(item) else self.job(submission, job.index)
+        return known or JobItem.read(item)
 
-    def end_unopened(self, submission: str, job: Job, regions: Sequence[str], facts: Mapping[str, Any]) -> bool:
+    def end_unopened(self, submission: str, job: Job, regions: Sequence[str], facts: JobFacts) -> bool:
         """Create a job's item with a final state, unless it exists.
 
         Args:
@@ -237,77 +264,49 @@ class Ledger:
         """
         return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
 
-    def record_job(  # noqa: PLR0913  # the fields of one conditional write
-        self,
-        submission: str,
-        index: int,
-        attempt: int,
-        facts: Mapping[str, Any],
-        *,
-        fingerprint: str = "",
-        array_file: str = "",
-        unless_watched: bool = False,
-        as_read: Item | None = None,
-    ) -> bool:
+    def record_job(self, key: JobKey, facts: JobFacts, required: Precondition = _NO_FURTHER_CONDITIONS) -> bool:
         """Record the observed state of a job's attempt.
 
         Args:
-            submission: The submission's id.
-            index: The job's index.
-            attempt: The number of the observed attempt.
+            key: The observed attempt.
             facts: The fields to record.
-            fingerprint: The fingerprint of the observed training job. The write requires that the child that claimed
-                the attempt recorded the same one. Empty if the caller has checked that.
-            array_file: The array file of the recording child. The write requires that the attempt is not assigned to
-                another array. Empty if no child records.
-            unless_watched: The write requires that no child watches the job (`batch_child` is empty).
-            as_read: The write requires that the item has not changed since the caller read it.
+            required: Further conditions of the write.
 
         Returns:
-            False, without a change, if the attempt has ended, the job is at another attempt, or one of the requirements
+            False, without a change, if the attempt has ended, the job is at another attempt, or one of the conditions
             is not met.
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
-        values |= {":attempt": attempt}
-        if fingerprint:
+        values |= {":attempt": key.attempt}
+        if required.fingerprint:
             condition += " AND #fingerprint = :fingerprint"
-            values |= {":fingerprint": fingerprint}
-        if array_file:
+            values |= {":fingerprint": required.fingerprint}
+        if required.array_file:
             condition += " AND ( attribute_not_exists(array_file) OR array_file = :array_file )"
-            values |= {":array_file": array_file}
-        if unless_watched:
+            values |= {":array_file": required.array_file}
+        if required.unless_watched:
             condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
             values |= {":nobody": ""}
-        if as_read:
+        if required.as_read:
+            read = required.as_read
             condition += " AND #state = :read_state AND "
-            condition += "#updated_at = :read_at" if "updated_at" in as_read else "attribute_not_exists(updated_at)"
-            read = {":read_state": as_read["state"], ":read_at": as_read.get("updated_at")}
-            values |= {name: value for name, value in read.items() if value is not None}
-        return self._table.update((submission, job_item(index)), {**facts, "updated_at": now()}, condition, values)
+            condition += "#updated_at = :read_at" if read.updated_at else "attribute_not_exists(updated_at)"
+            values |= {":read_state": read.state} | ({":read_at": read.updated_at} if read.updated_at else {})
+        return self._table.update(key.table_key, {**facts, "updated_at": now()}, condition, values)
 
-    def record_progress(self, submission: str, index: int, attempt: int, progress: Mapping[str, float]) -> bool:
+    def record_progress(self, key: JobKey, progress: Mapping[str, float]) -> bool:
         """Record the last values of an attempt's metrics, also after its end, because progress is not a state."""
         changes = {"progress": dict(progress), "progress_at": now()}
-        key, condition = (submission, job_item(index)), "#attempt = :attempt"
-        return self._table.update(key, changes, condition, {":attempt": attempt})
+        return self._table.update(key.table_key, changes, "#attempt = :attempt", {":attempt": key.attempt})
 
-    def next_attempt(  # noqa: PLR0913  # the fields of one conditional write
-        self,
-        submission: str,
-        index: int,
-        tried: Mapping[str, Any],
-        region: str,
-        *,
-        reopen: str = "",
-        array_file: str = "",
+    def next_attempt(
+        self, key: JobKey, tried: AttemptFacts, region: str, *, reopen: str = "", array_file: str = ""
     ) -> bool:
         """Move a job to its next attempt with one conditional write, which succeeds for one of several callers.
 
         Args:
-            submission: The submission's id.
-            index: The job's index.
-            tried: The outcome of the previous attempt, whose training job the caller has seen in a final state. The
-                list `tried` keeps it: attempt (its number), region, state, failure, reason.
+            key: The previous attempt.
+            tried: Its outcome, which the caller has seen.
             region: The Region of the next attempt.
             reopen: A unique value for a person's retry, which requires that the job is recorded as failed or stopped.
                 Empty for an automatic retry, which requires that no final state is recorded.
@@ -319,24 +318,25 @@ class Ledger:
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
-            values |= {":failed": "Failed", ":stopped": "Stopped"}
-        former, entry = tried["attempt"], dict(tried) | ({"reopened": reopen} if reopen else {})
-        changes = {"attempt": former + 1, "state": PENDING, "region": region, "batch_child": "", "opened_at": now()}
+            values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
+        entry: Item = {"attempt": key.attempt, **tried} | ({"reopened": reopen} if reopen else {})
+        changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
+        changes |= {"opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
         changes |= {"array_file": array_file} if array_file else {}
         moved = self._table.update(
-            (submission, job_item(index)),
+            key.table_key,
             changes,
             condition,
-            {":attempt": former} | values,
+            {":attempt": key.attempt} | values,
             appended={"tried": [entry]},
             removed=_OF_AN_ATTEMPT,
         )
         if moved or not reopen:  # after False, a child reads the ledger again and continues from there
             return moved
         # botocore repeats a write whose reply was lost. The repeated write fails, as the first has moved the job.
-        former_ones = (self.job(submission, index) or {}).get("tried", [])
-        return any(former_one.get("reopened") == reopen for former_one in former_ones)
+        present = self.job(key.submission, key.index)
+        return present is not None and any(former.reopened == reopen for former in present.tried)
 
     def request_cancel(self, submission: str, scope: str, facts: Mapping[str, Any]) -> None:
         """Record a cancel of a submission's jobs. Another cancel with the same scope replaces it.
@@ -346,13 +346,13 @@ class Ledger:
             scope: CANCEL_ALL, `cancel_of_region(region)` or `cancel_of_job(index)`.
             facts: The person and the reason: by, reason.
         """
-        item = {"submission": submission, "item": f"{_CANCEL}{scope}", "at": now(), **facts}
+        item = {"submission": submission, "item": f"{CANCEL_PREFIX}{scope}", "at": now(), **facts}
         self._table.put(item)
 
-    def cancels(self, submission: str) -> dict[str, Item]:
+    def cancels(self, submission: str) -> dict[str, Cancel]:
         """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job."""
-        found = self._table.query(submission, "begins_with(#item, :value)", _CANCEL)
-        return {str(item["item"]).removeprefix(_CANCEL): item for item in found}
+        found = map(Cancel.read, self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
+        return {cancel.scope: cancel for cancel in found}
 
     def set_launching(self, facts: Mapping[str, Any], *, allowed: bool) -> None:
         """Record that a person has paused or resumed the creation of training jobs.
@@ -363,25 +363,27 @@ class Ledger:
         """
         self._table.put({"submission": _GRID, "item": _LAUNCHING, "allowed": allowed, "at": now(), **facts})
 
-    def pause(self) -> Item | None:
-        """Return the pause of launching, with its `at`, `by` and `reason`; None if launching is not paused."""
+    def pause(self) -> Pause | None:
+        """Return the pause of launching; None if launching is not paused."""
         item = self._table.get(_GRID, _LAUNCHING)
-        return None if item is None or item["allowed"] else item
+        return None if item is None else Pause.read(item)
 
 
-def now() -> str:
-    """Return the current time in the ledger's format: UTC, ISO 8601, whole seconds."""
-    return time.strftime(_TIME, time.gmtime())
-
-
-def epoch_seconds(timestamp: str) -> int:
-    """Return a timestamp of the ledger as seconds since 1970."""
-    return calendar.timegm(time.strptime(timestamp, _TIME))
+def _read(items: Iterable[Item]) -> Iterator[LedgerItem]:
+    """Yield the submissions, jobs and cancels among stored items, and omit other kinds."""
+    for item in items:
+        key = item["item"]
+        if key.startswith(JOB_PREFIX):
+            yield JobItem.read(item)
+        elif key == SUBMISSION:
+            yield SubmissionItem.read(item)
+        elif key.startswith(CANCEL_PREFIX):
+            yield Cancel.read(item)
 
 
 def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:
     facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
-    item = {"submission": submission, "item": job_item(job.index), "state": PENDING, "attempt": 1, **facts}
+    item = {"submission": submission, "item": job_item(job.index), "state": JobState.PENDING, "attempt": 1, **facts}
     return item | {"regions": list(regions) or [job.region], "opened_at": now()}
 
 

@@ -7,21 +7,32 @@ module records the failure but not a final state.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from traingrid import names
 from traingrid.job.failures import DELETED, of_end
 from traingrid.job.ownership import tagged_fingerprint
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobKey
+from traingrid.ledger.ledger import Precondition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from traingrid.job.facts import JobFacts
+    from traingrid.job.observed import Seen
+    from traingrid.ledger.ledger import Ledger
 
-    from traingrid.backends.base import Backend, Seen
-    from traingrid.ledger.ledger import Item, Ledger
+
+class Describer(Protocol):
+    """The methods of `traingrid.backends.base.Backend` that this module calls."""
+
+    def describe(self, name: str) -> Seen | None:
+        """Return the description of a training job, or None if the service does not know the name (yet)."""
+
+    def tags(self, seen: Seen) -> dict[str, str] | None:
+        """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
 
-def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, *, watched: bool = True) -> bool:
+def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str, *, watched: bool = True) -> bool:
     """Describe a training job and record its state.
 
     Args:
@@ -39,31 +50,42 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
     seen = backend.describe(training_job) if parsed else None
     if parsed is None or seen is None:
         return False
-    record = partial(ledger.record_job, parsed.submission, parsed.index, parsed.attempt)
-    if _recorded(partial(record, fingerprint=seen.fingerprint), training_job, seen, watched=watched):
+    key = JobKey(submission=parsed.submission, index=parsed.index, attempt=parsed.attempt)
+    facts, failure = _observed(training_job, seen), of_end(seen)
+    left_to_child = watched and failure is not None and failure.retried
+
+    def recorded(fingerprint: str) -> bool:
+        return _record(ledger, key, facts, fingerprint, left_to_child=left_to_child)
+
+    if recorded(seen.fingerprint):
         return True
     # It is another training job than the ledger's, or the service describes the ledger's in a different form.
     tagged = tagged_fingerprint(backend.tags(seen), grid, parsed)
-    if tagged in ("", seen.fingerprint):
-        return False
-    return _recorded(partial(record, fingerprint=tagged), training_job, seen, watched=watched)
+    return tagged not in ("", seen.fingerprint) and recorded(tagged)
 
 
-def deleted(training_job: str) -> Item:
+def deleted(training_job: str) -> JobFacts:
     """Return the facts of a job whose training job existed, but is no longer known."""
     reason = f"The training job {training_job} no longer exists in SageMaker."
-    return {"state": "Failed", "phase": "", "failure": DELETED.name, "reason": reason}
+    return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 
-def _recorded(record: Callable[..., bool], training_job: str, seen: Seen, *, watched: bool) -> bool:
+def _observed(training_job: str, seen: Seen) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts, failure = {**seen.facts(), "training_job": training_job}, of_end(seen)
-    if failure is None:
-        return record(facts)
-    facts |= {"failure": failure.name}
-    if not (failure.retried and watched):
-        return record(facts)
-    if record(facts, unless_watched=True):
+    facts, failure = seen.facts(), of_end(seen)
+    facts["training_job"] = training_job
+    if failure:
+        facts["failure"] = failure.name
+    return facts
+
+
+def _record(ledger: Ledger, key: JobKey, facts: JobFacts, fingerprint: str, *, left_to_child: bool) -> bool:
+    """Record facts, but no final state if a child watches the job and `left_to_child` is set."""
+    if ledger.record_job(key, facts, Precondition(fingerprint=fingerprint, unless_watched=left_to_child)):
         return True
+    if not left_to_child:
+        return False
     # The child decides whether the job ends here or makes another attempt; `failure` notifies the child.
-    return record({name: value for name, value in facts.items() if name != "state"})
+    stateless = facts.copy()
+    del stateless["state"]
+    return ledger.record_job(key, stateless, Precondition(fingerprint=fingerprint))

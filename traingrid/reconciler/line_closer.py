@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.ownership import conflict
-from traingrid.ledger.ledger import PENDING, WAITING, epoch_seconds, index_of, is_cancelled, was_seen
+from traingrid.job.state import UNLAUNCHED_STATES, JobState
+from traingrid.ledger.ledger import Precondition, is_cancelled
 from traingrid.ledger.record_outcome import deleted, record_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from traingrid.aws.dynamodb import Item
-    from traingrid.backends.base import Backend, Seen
+    from traingrid.backends.base import Backend
+    from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
+    from traingrid.job.observed import Seen
+    from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.reconciler.sweep import Sweep
     from traingrid.submission.batch_children import ChildStatus
 
@@ -41,7 +45,7 @@ class Line:
     region: str
     child: ChildStatus
     cancels: Container[str]
-    item: Item | None = None
+    item: JobItem | None = None
     job: Job | None = None
 
 
@@ -61,7 +65,7 @@ class Closer:
     backend: Callable[[str], Backend]
     grace_seconds: float
 
-    def is_worth_a_look(self, item: Item, child: ChildStatus, running: Container[str]) -> bool:
+    def is_worth_a_look(self, item: JobItem, child: ChildStatus, running: Container[str]) -> bool:
         """Return True if SageMaker may have news of a line, to limit DescribeTrainingJob calls, which are throttled.
 
         Args:
@@ -69,11 +73,13 @@ class Closer:
             child: The child that is responsible for the line.
             running: The names of all running training jobs.
         """
-        name = names.training_job(self.grid, item["submission"], index_of(item), item["attempt"])
-        if item["state"] == WAITING and not child.gone:  # SageMaker rejected the request, and the child retries it
+        name = names.training_job(self.grid, item.submission, item.index, item.attempt)
+        if (
+            item.state == JobState.WAITING and not child.gone
+        ):  # SageMaker rejected the request, and the child retries it
             return name in running
-        if item["state"] in (PENDING, WAITING):
-            return name in running or item.get("training_job") == name or self.is_over(item, child)
+        if item.state in UNLAUNCHED_STATES:
+            return name in running or item.training_job == name or self.is_over(item, child)
         return name not in running
 
     def look_at(self, line: Line, done: Sweep) -> None:
@@ -84,7 +90,7 @@ class Closer:
         if line.item is None:
             self._end_unopened(line, done)
             return
-        name = names.training_job(self.grid, line.submission, line.index, line.item["attempt"])
+        name = names.training_job(self.grid, line.submission, line.index, line.item.attempt)
         backend = self.backend(line.region)
         if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone):
             done.recorded.append(name)
@@ -92,48 +98,46 @@ class Closer:
             seen = backend.describe(name)
             facts = self._conflict(seen, backend.tags(seen), line.item) if seen else _end(line, line.item, name)
             if facts:
-                self._close(line.item, line.index, facts, done)
+                self._close(line.item, facts, done)
 
-    def is_over(self, item: Item, child: ChildStatus) -> bool:
+    def is_over(self, item: JobItem | SubmissionItem, child: ChildStatus) -> bool:
         """Return True if the child ended so long ago that none of its requests can be in flight."""
         return child.gone and time.time() - child.ended_at >= self.grace_seconds and self.is_old(item)
 
-    def is_old(self, item: Item) -> bool:
+    def is_old(self, item: JobItem | SubmissionItem) -> bool:
         """Return True if the item has not changed for `grace_seconds`."""
-        times = [item.get(key) for key in ("updated_at", "opened_at", "submitted_at", "claimed_at")]
-        return time.time() - max(epoch_seconds(at) for at in times if at) >= self.grace_seconds
+        return time.time() - item.changed_at >= self.grace_seconds
 
-    def _conflict(self, seen: Seen, tags: Mapping[str, str] | None, item: Item) -> Item | None:
+    def _conflict(self, seen: Seen, tags: Mapping[str, str] | None, item: JobItem) -> JobFacts | None:
         """Return the outcome of a line without child if another training job has the name of its training job.
 
         None if SageMaker no longer has that job, or it is this line's own, which another process has just recorded.
         """
-        wanted = item.get("fingerprint")
+        wanted = item.fingerprint
         if tags is None or (wanted and wanted in (seen.fingerprint, tags.get(names.TAG_FINGERPRINT))):
             return None
-        failure, reason = conflict(self.grid, tags, seen, wanted or "")
-        return {"state": "Failed", "failure": failure.name, "reason": reason}
+        failure, reason = conflict(self.grid, tags, seen, wanted)
+        return {"state": JobState.FAILED, "failure": failure.name, "reason": reason}
 
     def _end_unopened(self, line: Line, done: Sweep) -> None:
         """Fail or stop a line without ledger item, unless a child creates the item at the same time."""
         if line.job and self.ledger.end_unopened(line.submission, line.job, line.job.regions, _end(line)):
             done.closed.append(names.training_job(self.grid, line.submission, line.index, 1))
 
-    def _close(self, item: Item, index: int, facts: Item, done: Sweep) -> None:
+    def _close(self, item: JobItem, facts: JobFacts, done: Sweep) -> None:
         """Record the outcome of a line without training job, unless its item has changed since it was read."""
-        submission, attempt = item["submission"], item["attempt"]
-        if self.ledger.record_job(submission, index, attempt, facts, as_read=item):
-            done.closed.append(names.training_job(self.grid, submission, index, attempt))
+        if self.ledger.record_job(item.key, facts, Precondition(as_read=item)):
+            done.closed.append(names.training_job(self.grid, item.submission, item.index, item.attempt))
 
 
-def _end(line: Line, item: Item | None = None, training_job: str = "") -> Item:
+def _end(line: Line, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
-    child, gone = line.child, deleted(training_job) if item and was_seen(item) else None
+    child, gone = line.child, deleted(training_job) if item and item.was_seen else None
     if is_cancelled(line.cancels, line.index, line.region):
         reason = gone["reason"] if gone else "It was cancelled before its training job was created."
-        return {"state": "Stopped", "reason": reason}
+        return {"state": JobState.STOPPED, "reason": reason}
     if gone:
         return gone
-    why = (item or {}).get("reason") or child.reason or "no reason was recorded"
+    why = (item.reason if item else "") or child.reason or "no reason was recorded"
     who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
-    return {"state": "Failed", "reason": f"{who}: {why}"}
+    return {"state": JobState.FAILED, "reason": f"{who}: {why}"}

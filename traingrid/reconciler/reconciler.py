@@ -25,14 +25,16 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.clients import brisk
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.backends import watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
-from traingrid.backends.queued import watching
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.backoff import SWEEP_SECONDS
+from traingrid.job.state import JobState
 from traingrid.ledger.items import elsewhere
-from traingrid.ledger.ledger import WAITING, Ledger, is_cancelled
+from traingrid.ledger.ledger import Ledger, is_cancelled
+from traingrid.ledger.submission_item import Array
 from traingrid.ledger.submissions import Submission, by_submission
 from traingrid.reconciler.line_closer import Closer, Line
 from traingrid.reconciler.sweep import Sweep
@@ -45,10 +47,10 @@ from traingrid.submission.submitted_jobs import submitted_jobs
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.backends.base import Backend
     from traingrid.backends.found_job import TrainingJob
     from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.items import JobItem
 
 GRACE_SECONDS = 120.0
 """The minimum age of a line or training job that the reconciler closes or stops.
@@ -144,7 +146,7 @@ class Reconciler:
         active += self._active(elsewhere(live, self.regions), reach, listed_by)
         done.running = len(active)
         live = (item for found in submissions.values() for item in found.live.values())
-        done.lines = dict(Counter(WAITING if item.get("phase") == QUEUED else item["state"] for item in live))
+        done.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
         self._stop_unwanted(active, submissions, reach, until, done)
         self._look_after(submissions, {job.name for job in active}, reach, until, done)
         reach.raise_failures()
@@ -215,31 +217,31 @@ class Reconciler:
     def _adopt(self, submission: Submission, done: Sweep) -> None:
         """Record the Batch jobs of a submission whose intake died between submitting and recording them."""
         head = submission.head
-        if not head or head["state"] == "Submitted" or not self._closer.is_old(head):
+        if not head or head.is_submitted or not self._closer.is_old(head):
             return
-        sizes = chunks(head["jobs"])
-        found = [self.batch.find(head["submission"], chunk) for chunk in range(len(sizes))]
+        sizes = chunks(head.jobs)
+        found = [self.batch.find(head.submission, chunk) for chunk in range(len(sizes))]
         if all(found):
-            jobs = [str(S3Uri(self.bucket, jobs_key(head["submission"], chunk))) for chunk in range(len(sizes))]
+            jobs = [str(S3Uri(self.bucket, jobs_key(head.submission, chunk))) for chunk in range(len(sizes))]
             made = [
-                {"batch_job": job, "file": file, "count": count}
+                Array(batch_job=str(job), file=file, count=count)
                 for job, file, count in zip(found, jobs, sizes, strict=True)
             ]
-            self.ledger.record_submitted(head["submission"], str(found[0]), made)
-            done.recorded.append(head["submission"])
+            self.ledger.record_submitted(head.submission, str(found[0]), made)
+            done.recorded.append(head.submission)
 
     def _lines(self, submission: Submission, running: Container[str]) -> Iterator[Line]:
         """Yield the lines of a submission that the sweep must check."""
-        asked: dict[int, Item | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
+        asked: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (asked and submission.head):
             return
-        name, children = submission.head["submission"], self.children.of(submission.head, asked)
+        name, children = submission.head.submission, self.children.of(submission.head, asked)
         for index, item in submission.live.items():
             if self._closer.is_worth_a_look(item, children[index], running):
                 yield Line(
                     submission=name,
                     index=index,
-                    region=item["region"],
+                    region=item.region,
                     child=children[index],
                     cancels=submission.cancels,
                     item=item,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid.aws.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
-from traingrid.ledger.ledger import PENDING, WAITING
+from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     pass
@@ -40,9 +40,9 @@ class Sweep:
         """Return the values for graphs and alarms; every sweep has `SWEPT`, so that an alarm detects its absence."""
         return {
             SWEPT: 1,
-            "LinesPending": self.lines.get(PENDING, 0),
-            WAITING_LINES: self.lines.get(WAITING, 0),
-            "LinesTraining": self.lines.get("InProgress", 0) + self.lines.get("Stopping", 0),
+            "LinesPending": self.lines.get(JobState.PENDING, 0),
+            WAITING_LINES: self.lines.get(JobState.WAITING, 0),
+            "LinesTraining": self.lines.get(JobState.IN_PROGRESS, 0) + self.lines.get(JobState.STOPPING, 0),
             "TrainingJobs": self.running,
             STOPPED_JOBS: len(self.stopped),
             UNREACHABLE: len(self.unreachable),

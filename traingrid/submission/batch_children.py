@@ -13,8 +13,9 @@ from traingrid.submission.files import jobs_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.aws.s3 import Storage
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.submission_item import Array, SubmissionItem
 
 _DESCRIBED_AT_ONCE = 100  # maximum number of ids in a DescribeJobs request (API reference, jobs)
 _LONGEST_REASON = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
@@ -63,7 +64,9 @@ class Children:
         self._bucket = bucket
         self._batch: Any = make("batch", region)
 
-    def of(self, head: Item, lines: Mapping[int, Item | None], *, each: bool = False) -> dict[int, ChildStatus]:
+    def of(
+        self, head: SubmissionItem, lines: Mapping[int, JobItem | None], *, each: bool = False
+    ) -> dict[int, ChildStatus]:
         """Return the child that is responsible for each line, preferring one that has not ended.
 
         Args:
@@ -72,7 +75,7 @@ class Children:
             each: Describe each child even if no child of its array has ended; otherwise it has the array's status.
         """
         ids = self.ids(head)
-        watching = {index: (item or {}).get("batch_child", "") for index, item in lines.items()}
+        watching = {index: item.batch_child if item else "" for index, item in lines.items()}
         asked = {index: {child for child in (ids.get(index, ""), watching[index]) if child} for index in lines}
         found = self._statuses({child for ids_of_line in asked.values() for child in ids_of_line}, each=each)
         return {
@@ -80,28 +83,27 @@ class Children:
             for index, ids_of_line in asked.items()
         }
 
-    def state(self, head: Item) -> str:
+    def state(self, head: SubmissionItem) -> str:
         """Return Batch's status of a submission: that of an array that has not ended, otherwise FAILED if one failed.
 
         It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
         """
-        described = self._described({array["batch_job"] for array in arrays(head)})
+        described = self._described({array.batch_job for array in head.arrays})
         states = {job["status"] for job in described.values()}
         return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
-    def ids(self, head: Item) -> dict[int, str]:
+    def ids(self, head: SubmissionItem) -> dict[int, str]:
         """Return the id of each line's child, which belongs to the last array that contains the line."""
         ids: dict[int, str] = {}
         start = 0
-        for array in arrays(head):
-            size = array["count"]
+        for array in head.arrays:
             if is_retry(array):
-                indices: Iterable[int] = self._indices(head["submission"], array["file"])
+                indices: Iterable[int] = self._indices(head.submission, array.file)
             else:
-                indices = range(start, start + size)
-                start += size
-            job = array["batch_job"]
-            ids |= {index: job if size == 1 else f"{job}:{place}" for place, index in enumerate(indices)}
+                indices = range(start, start + array.count)
+                start += array.count
+            job = array.batch_job
+            ids |= {index: job if array.count == 1 else f"{job}:{place}" for place, index in enumerate(indices)}
         return ids
 
     def described(self, child: str) -> dict[str, Any]:
@@ -153,14 +155,6 @@ class Children:
         return described
 
 
-def arrays(head: Item) -> list[dict[str, Any]]:
-    """Return batch_job, file and count of each Batch job of a submission, in the order in which they were submitted."""
-    if "arrays" in head:
-        return list(head["arrays"])
-    one = {"batch_job": head.get("batch_job"), "file": "jobs.jsonl", "count": head.get("children", head["jobs"])}
-    return [one] if one["batch_job"] else []
-
-
 def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
     """Return the URI of a submission's file, given its name, its key, or the URI passed to children."""
     folder = jobs_key(submission).rpartition("/")[0]
@@ -172,9 +166,9 @@ def read_file(storage: Storage, bucket: str, submission: str, file: str) -> byte
     return storage.read(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
 
 
-def is_retry(array: Mapping[str, Any]) -> bool:
+def is_retry(array: Array) -> bool:
     """Return True if the array retries lines of an earlier array."""
-    return str(array["file"]).rpartition("/")[2].startswith(RETRY_PREFIX)
+    return array.file.rpartition("/")[2].startswith(RETRY_PREFIX)
 
 
 def _child(job: Mapping[str, Any]) -> ChildStatus:

@@ -20,19 +20,20 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.state import FINAL_STATES
 from traingrid.ledger import ledger as ledgers
+from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import elsewhere
-from traingrid.ledger.ledger import FINAL_STATES, index_of, is_cancelled
-from traingrid.submission.batch_children import arrays
+from traingrid.ledger.ledger import is_cancelled
 from traingrid.submission.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.batch_children import Children
 
 _MOST_ERRORS = 20
@@ -118,7 +119,7 @@ class Canceller:
         """
         return self.end(self.record(wanted), wanted)
 
-    def record(self, wanted: Wanted) -> Item:
+    def record(self, wanted: Wanted) -> SubmissionItem:
         """Record the intent, and return the submission's ledger item.
 
         From then on children and the reconciler end the jobs even if this process does not.
@@ -130,7 +131,7 @@ class Canceller:
         self.ledger.request_cancel(wanted.submission, wanted.scope, {"by": wanted.by, "reason": wanted.reason})
         return head
 
-    def end(self, head: Item, wanted: Wanted) -> Told:
+    def end(self, head: SubmissionItem, wanted: Wanted) -> Told:
         """Stop the jobs of a recorded intent; the result contains the errors of those that could not be stopped."""
         told = Told()
         self._stop(wanted, told)
@@ -138,45 +139,44 @@ class Canceller:
         self._stop(wanted, told)
         return told
 
-    def _checked(self, wanted: Wanted) -> Item:
+    def _checked(self, wanted: Wanted) -> SubmissionItem:
         head = self.ledger.submission(wanted.submission)
         if head is None:
-            text = f"There is no submission {wanted.submission}."
-            raise UsageError(text, "List the submissions with `traingrid status`.")
-        if wanted.index is not None and wanted.index >= head["jobs"]:
+            raise UnknownSubmissionError(wanted.submission)
+        if wanted.index is not None and wanted.index >= head.jobs:
             text = f"Submission {wanted.submission} has no job with index {wanted.index}."
-            raise UsageError(text, f"Its indices are 0 to {head['jobs'] - 1}.")
+            raise UsageError(text, f"Its indices are 0 to {head.jobs - 1}.")
         if wanted.region and wanted.region not in self._regions_of_lines(wanted.submission):
             text = f"{wanted.region} is not a training Region of this grid."
             raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
         return head
 
-    def _batch_jobs(self, head: Item, wanted: Wanted) -> list[str]:
+    def _batch_jobs(self, head: SubmissionItem, wanted: Wanted) -> list[str]:
         """Return the arrays of a whole submission, or the children of the cancelled jobs."""
         if wanted.scope == ledgers.CANCEL_ALL:
-            return [array["batch_job"] for array in arrays(head)]
-        items = {index_of(item): item for item in self.ledger.jobs(wanted.submission)}
-        regions = {index: item["region"] for index, item in items.items()}
-        if wanted.region and len(items) < head["jobs"]:
+            return [array.batch_job for array in head.arrays]
+        items = {item.index: item for item in self.ledger.jobs(wanted.submission)}
+        regions = {index: item.region for index, item in items.items()}
+        if wanted.region and len(items) < head.jobs:
             regions = self._regions(head) | regions
         ids = self.children.ids(head)
         meant = [index for index in sorted(ids) if wanted.covers(index, regions.get(index, ""))]
-        live = [index for index in meant if items.get(index, {}).get("state") not in FINAL_STATES]
-        return [
-            child for index in live for child in {ids[index], items.get(index, {}).get("batch_child") or ids[index]}
-        ]
+        ended = {index for index, item in items.items() if item.state in FINAL_STATES}
+        watching = {index: item.batch_child for index, item in items.items() if item.batch_child}
+        live = [index for index in meant if index not in ended]
+        return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
 
-    def _regions(self, head: Item) -> dict[int, str]:
+    def _regions(self, head: SubmissionItem) -> dict[int, str]:
         """Return the Regions of all jobs as they were submitted."""
         bucket = self.deployment.manifest_bucket
         return {job.index: job.region for job in submitted_jobs(self.storage, bucket, head)}
 
     def _regions_of_lines(self, submission: str) -> list[str]:
         """Return the grid's Regions, and removed Regions in which lines of the submission have not ended."""
-        live = (item for item in self.ledger.jobs(submission) if item["state"] not in FINAL_STATES)
+        live = (item for item in self.ledger.jobs(submission) if item.state not in FINAL_STATES)
         return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 
-    def _terminate(self, head: Item, wanted: Wanted, told: Told) -> None:
+    def _terminate(self, head: SubmissionItem, wanted: Wanted, told: Told) -> None:
         why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
         most = len(told.errors) + _MOST_ERRORS
         with told.noting("the children"):

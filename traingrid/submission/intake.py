@@ -16,7 +16,9 @@ from traingrid import names
 from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger.ledger import Claim, now
+from traingrid.ledger.ledger import Claim
+from traingrid.ledger.submission_item import Array
+from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
@@ -27,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from traingrid.aws.batch import Batch
-    from traingrid.aws.dynamodb import Item
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger, SubmissionFacts
+    from traingrid.ledger.submission_item import SubmissionItem
 
 WITHIN_SECONDS = 60.0
 """The default time limit of a request, which is the intake function's timeout (stacks/event_function.py)."""
@@ -149,61 +151,62 @@ class Intake:
 
     def _submit(
         self, source: ManifestVersion, claim: Claim, lines: list[manifest.Line], sha256: str
-    ) -> tuple[str, list[Item]]:
+    ) -> tuple[str, list[dict[str, Any]]]:
         submission, claimed = self._claim(source, claim, len(lines), sha256)
-        if claimed.get("batch_job"):
-            return submission, _plain(claimed.get("arrays") or [{"batch_job": claimed["batch_job"]}])
+        if claimed and claimed.batch_job:
+            return submission, _reported(claimed)
         jobs = iter_jobs(lines, self.deployment, submission)
-        arrays: list[Item] = []
+        arrays: list[Array] = []
         try:
             for chunk, count in enumerate(chunks(len(lines))):
                 part = list(itertools.islice(jobs, count))
-                arrays.append(self._submit_array(submission, chunk, part, retried=bool(claimed)))
-            self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
+                arrays.append(self._submit_array(submission, chunk, part, retried=claimed is not None))
+            self.ledger.record_submitted(submission, arrays[0].batch_job, arrays)
         except (TraingridError, BotoCoreError, ClientError) as error:
             # The next attempt finds our arrays by their names. Batch may not list a new array yet, so the claim is
             # extended by its duration from now, which is a minute in AWS.
             taken = arrays or (isinstance(error, SubmitFailedError) and not error.refused)
             tries = failed_tries(claim, claimed)
             self._release(submission, claim, int(time.time() + claim.seconds) if taken else 0, tries)
-            submitted = sum(int(array["count"]) for array in arrays)
+            submitted = sum(array.count for array in arrays)
             report = failure_report(error, submission=submission, jobs=len(lines), submitted=submitted, tries=tries)
             with suppress(BotoCoreError, ClientError):
                 self._write_report(source, report)
             raise
-        return submission, arrays
+        return submission, [array.entry() for array in arrays]
 
-    def _submit_array(self, submission: str, chunk: int, jobs: list[Job], *, retried: bool) -> Item:
+    def _submit_array(self, submission: str, chunk: int, jobs: list[Job], *, retried: bool) -> Array:
         """Write the jobs of one array and submit it, unless an earlier request has submitted an array of its name."""
         target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
         file = target.key.rpartition("/")[2]
         found = self.batch.find(submission, chunk) if retried else None
         if found:  # its children read the jobs that were written with it, perhaps by another deployment of the grid
-            return {"batch_job": found, "file": file, "count": len(jobs)}
+            return Array(batch_job=found, file=file, count=len(jobs))
         body, index = normalised(jobs)
         self.storage.write(index_uri(target), index, "application/octet-stream")
         version = self.storage.write(target, body, "application/jsonl")
         pinned = ObjectVersion(target.bucket, target.key, version)
         first = max(job.priority for job in jobs)
         batch_job = self.batch.submit(submission, pinned, len(jobs), chunk, share=jobs[0].share, priority=first)
-        return {"batch_job": batch_job, "file": file, "version": version, "count": len(jobs)}
+        return Array(batch_job=batch_job, file=file, version=version, count=len(jobs))
 
-    def _claim(self, source: ManifestVersion, claim: Claim, jobs: int, sha256: str) -> tuple[str, Item]:
-        """Return the manifest's submission id, and its ledger item if an earlier request claimed it (else empty)."""
+    def _claim(
+        self, source: ManifestVersion, claim: Claim, jobs: int, sha256: str
+    ) -> tuple[str, SubmissionItem | None]:
+        """Return the manifest's submission id, and its ledger item if an earlier request claimed it."""
         identity = (str(source.uri), source.version)
-        facts = {"manifest": identity[0], "version": identity[1], "jobs": jobs, "sha256": sha256}
+        facts: SubmissionFacts = {"manifest": identity[0], "version": identity[1], "jobs": jobs, "sha256": sha256}
+        facts["claim_ends_at"] = claim.ends_at
         for collision in range(_MAX_COLLISIONS):
             submission = submission_id(*identity, *(str(collision),) * bool(collision))
             try:
-                previous = self.ledger.claim_submission(
-                    submission, claim.owner, facts | {"claim_ends_at": claim.ends_at}
-                )
+                previous = self.ledger.claim_submission(submission, claim.owner, facts)
                 if previous is None:
-                    return submission, {}
-                if (previous["manifest"], previous["version"]) != identity:
+                    return submission, None
+                if (previous.manifest, previous.version) != identity:
                     continue
-                if previous["state"] != "Submitted":
-                    self._become_owner(submission, claim, previous)
+                if not previous.is_submitted:
+                    self._become_owner(claim, previous)
             except (BotoCoreError, ClientError):
                 self._release(submission, claim)  # the claim may have been written
                 raise
@@ -215,19 +218,21 @@ class Intake:
         with suppress(BotoCoreError, ClientError):
             self.ledger.release_submission(submission, claim, at, failed_tries=tries)
 
-    def _become_owner(self, submission: str, claim: Claim, previous: Item) -> None:
+    def _become_owner(self, claim: Claim, previous: SubmissionItem) -> None:
         """Take over the claim of an earlier request, which must be ours or have ended; otherwise raise BusyError."""
-        over = previous["owner"] == claim.owner or time.time() >= previous["claim_ends_at"]
-        if not (over and self.ledger.take_over_submission(submission, claim, previous)):
+        over = previous.owner == claim.owner or time.time() >= previous.claim_ends_at
+        if not (over and self.ledger.take_over_submission(previous, claim)):
             raise BusyError(
-                f"Submission {submission} is being submitted by another request ({previous['owner']}).",
+                f"Submission {previous.submission} is being submitted by another request ({previous.owner}).",
                 "This request is retried in a minute.",
             )
 
 
-def _plain(arrays: list[Item]) -> list[Item]:
-    """Return the ledger's records of arrays with values that JSON can represent."""
-    return [array | {"count": int(array["count"])} if "count" in array else array for array in arrays]
+def _reported(claimed: SubmissionItem) -> list[dict[str, Any]]:
+    """Return the arrays of a report for a submission that an earlier request has submitted."""
+    if "arrays" not in claimed.stored:
+        return [{"batch_job": claimed.batch_job}]
+    return [array.entry() for array in claimed.arrays]
 
 
 def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from traingrid.ledger.ledger import Claim
+    from traingrid.ledger.submission_item import SubmissionItem
 
 RETRY_DELAYS = (60.0, 120.0)
 """Seconds between Lambda's attempts at an asynchronous event whose function fails
@@ -26,15 +25,15 @@ _BY_HAND = (
 )
 
 
-def failed_tries(claim: Claim, previous: Mapping[str, Any]) -> int:
+def failed_tries(claim: Claim, previous: SubmissionItem | None) -> int:
     """Return the number of failed attempts of a request, including this one.
 
     Args:
         claim: The request's claim. All attempts at an asynchronous event have one request id, the start of the owner.
-        previous: The submission's ledger item before this attempt; empty at the first attempt.
+        previous: The submission's ledger item before this attempt; None at the first attempt.
     """
-    same = str(previous.get("owner", "")).partition("/")[0] == claim.owner.partition("/")[0]
-    return 1 + (int(previous.get("failed_tries", 0)) if same else 0)
+    same = previous is not None and previous.owner.partition("/")[0] == claim.owner.partition("/")[0]
+    return 1 + (previous.failed_tries if previous and same else 0)
 
 
 def failure_report(error: Exception, *, submission: str, jobs: int, submitted: int, tries: int) -> dict[str, Any]:

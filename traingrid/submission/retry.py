@@ -23,7 +23,8 @@ from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job import failures
-from traingrid.ledger.ledger import index_of
+from traingrid.job.state import JobState
+from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
 from traingrid.submission.retry_plan import RetryPlan
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.ledger import AttemptFacts, Ledger
     from traingrid.manifest.line import Line
     from traingrid.submission.batch_children import Children
     from traingrid.submission.retry_plan import ToRetry
@@ -50,7 +52,6 @@ Until the array is recorded, an open line looks abandoned, and the reconciler cl
 # After these failures a retry moves the job to the next Region of its data.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
 _CLOSED = "it was closed before its Batch job existed, because the network or this machine's clock is slow"
-_KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +143,9 @@ class Retrier:
         """Return the result of a retry without the jobs that the reconciler closed before their array existed."""
         ours = set(done.indices)
         failed = {
-            index_of(item)
+            item.index
             for item in self.ledger.jobs(submission)
-            if item["state"] == "Failed" and not item.get("training_job")
+            if item.state == JobState.FAILED and not item.training_job
         }
         closed = sorted(failed & ours)
         return replace(
@@ -173,14 +174,11 @@ class Retrier:
     def _reopened(self, todo: ToRetry, number: int, job: Job) -> bool:
         """Move a job to its next attempt, for array `number`; return False if another retry was faster."""
         item = todo.ended[job.index]
-        tried = {name: item[name] for name in _KEPT if name in item}
-        elsewhere = item.get("failure") in _ELSEWHERE
-        region = failures.next_region(job.regions, item["region"]) if elsewhere else item["region"]
+        elsewhere = item.failure in _ELSEWHERE
+        region = failures.next_region(job.regions, item.region) if elsewhere else item.region
         region = region if region in job.regions else job.region  # the corrected line may have other Regions
         file = array_file(retry_key(todo.submission, number))
-        return self.ledger.next_attempt(
-            todo.submission, job.index, tried, region, reopen=f"retry-{number}", array_file=file
-        )
+        return self.ledger.next_attempt(item.key, _outcome(item), region, reopen=f"retry-{number}", array_file=file)
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
         target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))
@@ -191,5 +189,22 @@ class Retrier:
         again, first = f"retry-{number}", max(job.priority for job in jobs)
         batch_job = self.batch.submit(submission, pinned, len(jobs), again, share=jobs[0].share, priority=first)
         logger.info("submitted %d jobs as Batch job %s", len(jobs), batch_job)
-        self.ledger.record_array(submission, {"batch_job": batch_job, "file": str(pinned), "count": len(jobs)})
+        self.ledger.record_array(submission, Array(batch_job=batch_job, file=str(pinned), count=len(jobs)))
         return batch_job
+
+
+def _outcome(item: JobItem) -> AttemptFacts:
+    """Return the outcome of an ended attempt, without fields that the ledger does not have."""
+    outcome: AttemptFacts = {"region": item.region, "state": item.state}
+    stored = item.stored
+    if "failure" in stored:
+        outcome["failure"] = item.failure
+    if "reason" in stored:
+        outcome["reason"] = item.reason
+    if "training_job" in stored:
+        outcome["training_job"] = item.training_job
+    if "artifact" in stored:
+        outcome["artifact"] = item.artifact
+    if "billable_seconds" in stored:
+        outcome["billable_seconds"] = item.billable_seconds
+    return outcome

@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES
-from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger.items import is_by_hand, regions_of
-from traingrid.ledger.ledger import PENDING, WAITING, index_of, is_cancelled
-from traingrid.submission.batch_children import arrays
+from traingrid.errors import TraingridError
+from traingrid.job.state import UNLAUNCHED_STATES, JobState
+from traingrid.ledger.errors import UnknownSubmissionError
+from traingrid.ledger.items import regions_of
+from traingrid.ledger.ledger import is_cancelled
 from traingrid.submission.manifest_diff import mended_jobs
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.manifest.line import Line
     from traingrid.submission.batch_children import Children
 
+_RETRIED_STATES = (JobState.FAILED, JobState.STOPPED)
 _LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"
 
 
@@ -45,7 +48,7 @@ class ToRetry:
 
     submission: str
     jobs: Sequence[Job]
-    ended: dict[int, Item]
+    ended: dict[int, JobItem]
     left: dict[int, str]
     late: list[int]
     changed: dict[int, tuple[str, ...]]
@@ -79,8 +82,8 @@ class RetryPlan:
             UsageError: The corrected manifest has another number or order of lines.
         """
         head = self._head(submission)
-        known = {index_of(item): item for item in self.ledger.jobs(submission)}
-        ended = {index: item for index, item in known.items() if item["state"] in ("Failed", "Stopped")}
+        known = {item.index: item for item in self.ledger.jobs(submission)}
+        ended = {index: item for index, item in known.items() if item.state in _RETRIED_STATES}
         submitted = list(submitted_jobs(self.storage, self.deployment.manifest_bucket, head))
         jobs = {job.index: job for job in submitted}
         jobs |= retried_jobs(self.storage, self.deployment.manifest_bucket, head)
@@ -103,30 +106,29 @@ class RetryPlan:
             changed={job.index: changed[job.index] for job in wanted if job.index in changed},
         )
 
-    def _head(self, submission: str) -> Item:
+    def _head(self, submission: str) -> SubmissionItem:
         head = self.ledger.submission(submission)
         if head is None:
-            text = f"There is no submission {submission}."
-            raise UsageError(text, "`traingrid status` lists all submissions.")
-        if is_by_hand(head):
+            raise UnknownSubmissionError(submission)
+        if head.is_by_hand:
             raise self._by_hand(head)
-        if not arrays(head):
+        if not head.arrays:
             raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
         return head
 
-    def _by_hand(self, head: Item) -> TraingridError:
+    def _by_hand(self, head: SubmissionItem) -> TraingridError:
         """Return the error for a retry of a submission by hand, whose lines exist only in the file given to Batch.
 
         That file may have changed, and its lines would be read with the grid's current defaults.
         """
-        submission, manifest = head["submission"], head["manifest"].partition("?")[0]
-        ended = [index_of(item) for item in self.ledger.jobs(submission) if item["state"] in ("Failed", "Stopped")]
+        submission, manifest = head.submission, head.manifest.partition("?")[0]
+        ended = [item.index for item in self.ledger.jobs(submission) if item.state in _RETRIED_STATES]
         listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
         text = (
-            f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head['batch_job']}), without the "
+            f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head.batch_job}), without the "
             f"intake, which stores the lines that a retry needs.{listed}"
         )
-        version = f" --version-id {head['version']}" if head.get("version") else ""
+        version = f" --version-id {head.version}" if head.version else ""
         bucket, _, key = manifest.removeprefix("s3://").partition("/")
         get = f"aws s3api get-object --bucket {shlex.quote(bucket)} --key {shlex.quote(key)}{version} retry.csv"
         step = f"`traingrid status {submission}` lists jobs by index, from 0, in the order of the manifest's lines."
@@ -134,31 +136,30 @@ class RetryPlan:
             text, f"{step} Keep the lines to train again, and submit them: {get}, then traingrid submit retry.csv."
         )
 
-    def _late(self, head: Item, known: Mapping[int, Item], jobs: Mapping[int, Job]) -> list[int]:
+    def _late(self, head: SubmissionItem, known: Mapping[int, JobItem], jobs: Mapping[int, Job]) -> list[int]:
         """Return the jobs whose children failed before the ledger recorded a training job."""
         lines = {index: known.get(index) for index in jobs}
-        waiting = {index: item for index, item in lines.items() if not item or item["state"] in (PENDING, WAITING)}
-        cancels = self.ledger.cancels(head["submission"])
+        waiting = {index: item for index, item in lines.items() if not item or item.state in UNLAUNCHED_STATES}
+        cancels = self.ledger.cancels(head.submission)
         return [
             index
             for index, child in self.children.of(head, waiting).items()
-            if child.status == "FAILED"
-            and not is_cancelled(cancels, index, (waiting[index] or {}).get("region") or jobs[index].region)
+            if child.status == "FAILED" and not is_cancelled(cancels, index, (waiting[index] or jobs[index]).region)
         ]
 
-    def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:
+    def _left(self, submission: str, ended: dict[int, JobItem]) -> dict[int, str]:
         """Return the jobs that must not be retried, with the reasons."""
         cancels = self.ledger.cancels(submission)
         running = self._running(submission, ended)
         left = {}
         for index, item in ended.items():
-            if is_cancelled(cancels, index, item["region"]):
+            if is_cancelled(cancels, index, item.region):
                 left[index] = "it was cancelled, which is permanent; submit its line again"
             elif index in running:
                 left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
         return left
 
-    def _running(self, submission: str, ended: Mapping[int, Item]) -> dict[int, str]:
+    def _running(self, submission: str, ended: Mapping[int, JobItem]) -> dict[int, str]:
         """Return the active training jobs of a submission, independently of the ledger."""
         grid = self.deployment.grid
         return {

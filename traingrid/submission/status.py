@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from traingrid.errors import UsageError
-from traingrid.ledger.items import had_child, is_by_hand
-from traingrid.ledger.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
+from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
+from traingrid.ledger.errors import UnknownSubmissionError
+from traingrid.ledger.items import JobItem
+from traingrid.ledger.ledger import is_cancelled
+from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.aws.s3 import Storage
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.user_requests import Cancel
     from traingrid.submission.batch_children import Children, ChildStatus
 
 CHILD_FAILED = "child failed, closed within two sweeps"
@@ -52,7 +54,7 @@ class JobStatus:
     index: int
     region: str
     name: str
-    state: str
+    state: JobState
     phase: str = ""
     training_job: str = ""
     created: bool = False
@@ -107,89 +109,115 @@ def submission_status(
     Raises:
         UsageError: The submission does not exist.
     """
-    items = {item["item"]: item for item in ledger.items(submission)}
-    head = items.pop(SUBMISSION, None)
-    if head is None:
-        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists all submissions.")
-    known = {int(key.partition("#")[2]): item for key, item in items.items()}
-    statuses = {index: _from_item(index, item) for index, item in known.items()}
-    if len(known) < head["jobs"]:
-        statuses = (_unopened_by_hand(head) if is_by_hand(head) else _unopened(bucket, head, storage)) | statuses
+    head, known = _read(ledger, submission)
     cancels = ledger.cancels(submission)
-    statuses = {
-        index: replace(job, cancelled=is_cancelled(cancels, index, job.region)) for index, job in statuses.items()
-    }
-    waiting = {index: known.get(index) for index, job in statuses.items() if job.state in (PENDING, WAITING)}
-    asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH) if waiting else {}
-    statuses |= {index: _as_batch_says(statuses[index], child, cancels) for index, child in asked.items() if child.id}
-    if is_by_hand(head):
-        statuses |= {index: _never_started(statuses[index], head, asked[index]) for index in waiting.keys() - known}
+    recorded = _as_recorded(head, known, bucket, storage, cancels)
+    current = _as_in_batch(head, known, recorded, children, cancels)
     return SubmissionStatus(
         submission=submission,
-        manifest=head["manifest"],
-        batch_job=head.get("batch_job", ""),
+        manifest=head.manifest,
+        batch_job=head.batch_job,
         batch_state=children.state(head),
-        jobs=[job for _, job in sorted(statuses.items())],
+        jobs=[job for _, job in sorted(current.items())],
     )
 
 
-def _from_item(index: int, item: Item) -> JobStatus:
+def _read(ledger: Ledger, submission: str) -> tuple[SubmissionItem, dict[int, JobItem]]:
+    """Return a submission and its opened jobs by index."""
+    items = list(ledger.items(submission))
+    head = next((item for item in items if isinstance(item, SubmissionItem)), None)
+    if head is None:
+        raise UnknownSubmissionError(submission)
+    return head, {item.index: item for item in items if isinstance(item, JobItem)}
+
+
+def _as_recorded(
+    head: SubmissionItem, known: Mapping[int, JobItem], bucket: str, storage: Storage, cancels: Mapping[str, Cancel]
+) -> dict[int, JobStatus]:
+    """Return the status of each job from the ledger, or from the submission for jobs that no child has opened."""
+    statuses = {index: _from_item(item) for index, item in known.items()}
+    if len(known) < head.jobs:
+        statuses = (_unopened_by_hand(head) if head.is_by_hand else _unopened(bucket, head, storage)) | statuses
+    return {index: replace(job, cancelled=is_cancelled(cancels, index, job.region)) for index, job in statuses.items()}
+
+
+def _as_in_batch(
+    head: SubmissionItem,
+    known: Mapping[int, JobItem],
+    recorded: Mapping[int, JobStatus],
+    children: Children,
+    cancels: Mapping[str, Cancel],
+) -> dict[int, JobStatus]:
+    """Return the status of each job, with Batch's state of the children of jobs without training job."""
+    waiting = {index: known.get(index) for index, job in recorded.items() if job.state in UNLAUNCHED_STATES}
+    if not waiting:
+        return dict(recorded)
+    asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH)
+    described = {index: _as_batch_says(recorded[index], child, cancels) for index, child in asked.items() if child.id}
+    statuses = {**recorded, **described}
+    if head.is_by_hand:
+        statuses |= {index: _never_started(statuses[index], head, asked[index]) for index in waiting.keys() - known}
+    return statuses
+
+
+def _from_item(item: JobItem) -> JobStatus:
     return JobStatus(
-        index=index,
-        region=item["region"],
-        name=item["name"],
-        state=item["state"],
-        phase=item.get("phase", ""),
-        training_job=item.get("training_job", ""),
-        created=bool(item.get("training_job_arn")),
-        ranks=item.get("ranks", 0),
-        attempt=item["attempt"],
-        reason=item.get("reason", ""),
-        artifact=item.get("artifact", ""),
-        seconds=item.get("training_seconds", 0),
-        metrics={**item.get("progress", {}), **item.get("metrics", {})},
-        tried=tuple(f"{tried['region']} ({tried.get('failure') or tried['state']})" for tried in item.get("tried", [])),
+        index=item.index,
+        region=item.region,
+        name=item.name,
+        state=item.state,
+        phase=item.phase,
+        training_job=item.training_job,
+        created=bool(item.training_job_arn),
+        ranks=item.ranks,
+        attempt=item.attempt,
+        reason=item.reason,
+        artifact=item.artifact,
+        seconds=item.training_seconds,
+        metrics={**item.progress, **item.metrics},
+        tried=tuple(f"{tried.region} ({tried.failure or tried.state})" for tried in item.tried),
     )
 
 
-def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]:
+def _unopened(bucket: str, head: SubmissionItem, storage: Storage) -> dict[int, JobStatus]:
     """Return all jobs as they were submitted, for jobs that no child has opened in the ledger."""
     return {
-        job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=PENDING, ranks=job.ranks)
+        job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=JobState.PENDING, ranks=job.ranks)
         for job in submitted_jobs(storage, bucket, head)
     }
 
 
-def _unopened_by_hand(head: Item) -> dict[int, JobStatus]:
+def _unopened_by_hand(head: SubmissionItem) -> dict[int, JobStatus]:
     """Return all jobs of a submission by hand; only their indexes are known until a child opens them."""
     return {
-        index: JobStatus(index=index, region="", name=f"job {index}", state=PENDING) for index in range(head["jobs"])
+        index: JobStatus(index=index, region="", name=f"job {index}", state=JobState.PENDING)
+        for index in range(head.jobs)
     }
 
 
-def _never_started(job: JobStatus, head: Item, child: ChildStatus) -> JobStatus:
+def _never_started(job: JobStatus, head: SubmissionItem, child: ChildStatus) -> JobStatus:
     """Return a line of a submission by hand as failed if its child has ended or never existed.
 
     The reconciler does not close such a line, because it has no copy of the line.
     """
     if not child.gone or job.ended:
         return job
-    if not had_child(head, job.index, child.status):
-        why = f"Batch job {head['batch_job']} has no child for this line: its array size is not the number of lines."
+    if not head.had_child(job.index, child.status):
+        why = f"Batch job {head.batch_job} has no child for this line: its array size is not the number of lines."
     else:
         why = f"Its Batch child ended before it started the line: {child.reason or 'Batch gives no reason'}."
-    return replace(job, state="Failed", phase=NEVER_STARTED, reason=f"Never started. {why}")
+    return replace(job, state=JobState.FAILED, phase=NEVER_STARTED, reason=f"Never started. {why}")
 
 
-def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Item]) -> JobStatus:
+def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Cancel]) -> JobStatus:
     """Add Batch's state of the child to a job without a training job.
 
     A job with a failed child is not failed yet, because the child's last call may have created the training job.
     The reconciler determines this.
     """
     if child.status != "FAILED":
-        return job if job.state == WAITING or child.gone else replace(job, phase=child.status)
+        return job if job.state == JobState.WAITING or child.gone else replace(job, phase=child.status)
     if job.cancelled:
-        by = next(iter(cancels.values())).get("by", "")
-        return replace(job, phase="FAILED", state="Stopped", reason=f"Cancelled by {by}" if by else "Cancelled")
+        by = next(iter(cancels.values())).by
+        return replace(job, phase="FAILED", state=JobState.STOPPED, reason=f"Cancelled by {by}" if by else "Cancelled")
     return replace(job, phase=CHILD_FAILED, reason=job.reason or child.reason)

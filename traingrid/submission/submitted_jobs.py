@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job
-from traingrid.ledger.items import is_by_hand
-from traingrid.submission.batch_children import arrays, file_uri, is_retry, read_file
+from traingrid.submission.batch_children import file_uri, is_retry, read_file
+from traingrid.submission.files import chunks, jobs_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.aws.dynamodb import Item
     from traingrid.aws.s3 import Storage
+    from traingrid.ledger.submission_item import SubmissionItem
 
 
-def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
+def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job]:
     """Yield the jobs of a submission in the order of their index.
 
     Yield nothing before the intake has written them, or if a user submitted the manifest to Batch without the intake.
@@ -25,17 +26,33 @@ def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
         bucket: The manifest bucket.
         head: The submission's item.
     """
-    for array in arrays(head) if not is_by_hand(head) else ():
+    for array in head.arrays if not head.is_by_hand else ():
         if not is_retry(array):
-            lines = storage.read_if_exists(file_uri(bucket, head["submission"], array["file"])) or b""
-            yield from map(Job.model_validate_json, lines.splitlines())
+            yield from _jobs_in(storage, file_uri(bucket, head.submission, array.file))
 
 
-def retried_jobs(storage: Storage, bucket: str, head: Item) -> dict[int, Job]:
+def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job]:
+    """Yield the jobs that the intake has written, including those of arrays that it has not recorded yet.
+
+    Args:
+        storage: S3.
+        bucket: The manifest bucket.
+        head: The submission's item.
+    """
+    for chunk in range(len(chunks(head.jobs))):
+        yield from _jobs_in(storage, S3Uri(bucket, jobs_key(head.submission, chunk)))
+
+
+def retried_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> dict[int, Job]:
     """Return the retried jobs of a submission, by index, each as it was last submitted."""
     jobs: dict[int, Job] = {}
-    for array in arrays(head):
+    for array in head.arrays:
         if is_retry(array):
-            lines = read_file(storage, bucket, head["submission"], array["file"]).splitlines()
+            lines = read_file(storage, bucket, head.submission, array.file).splitlines()
             jobs |= {job.index: job for job in map(Job.model_validate_json, lines)}
     return jobs
+
+
+def _jobs_in(storage: Storage, file: S3Uri) -> Iterator[Job]:
+    """Yield the jobs in a file; none if it does not exist."""
+    yield from map(Job.model_validate_json, (storage.read_if_exists(file) or b"").splitlines())

@@ -10,7 +10,8 @@ from botocore.exceptions import BotoCoreError
 
 from localcloud.faults.plan import CallFault, Effect, Stub
 from traingrid.audit.violation import Violation
-from traingrid.ledger.ledger import epoch_seconds
+from traingrid.ledger.errors import UnknownSubmissionError
+from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import patience
 from verification.faults.faulty_grid import BATCH_ENDED, FaultyGrid, Submission, settled, until
 from verification.faults.kills import otherwise_ended
@@ -191,9 +192,11 @@ def _to_all(effect: Effect, service: str, share: float) -> CallFault:
 
 def _delays(grid: FaultyGrid, submission: Submission) -> dict[str, float]:
     """Return the seconds from the submission until 50 %, 95 % and all of its lines have ended."""
-    head = grid.plane.ledger.submission(submission.id) or {}
-    items = [item for item in grid.plane.ledger.items(submission.id) if item["item"].startswith("job#")]
-    seconds = sorted(epoch_seconds(item["updated_at"]) - epoch_seconds(head["submitted_at"]) for item in items)
+    head = grid.plane.ledger.submission(submission.id)
+    if head is None:
+        raise UnknownSubmissionError(submission.id)
+    begun, items = epoch_seconds(head.submitted_at), list(grid.plane.ledger.jobs(submission.id))
+    seconds = sorted(epoch_seconds(item.updated_at) - begun for item in items)
     shares = {"p50_seconds": 0.5, "p95_seconds": 0.95, "last_seconds": 1.0}
     return {name: seconds[ceil(share * len(seconds)) - 1] for name, share in shares.items()}
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from localcloud.faults.plan import EventFault
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.state import FINAL_STATES
 from verification.faults.faulty_grid import FaultyGrid, Submission, settled, until
 from verification.faults.kills import otherwise_ended
 from verification.faults.table import Outcome

@@ -29,10 +29,11 @@ from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep import Sweep
-from traingrid.submission.batch_children import Children, arrays
+from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Told, Wanted
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
@@ -204,17 +205,17 @@ class FaultyGrid(DeployedGrid):
     def submitted(self, submission: str) -> Submission:
         """Wait until the intake has submitted a manifest."""
 
-        def look() -> dict[str, Any] | None:
+        def look() -> SubmissionItem | None:
             item = self.plane.ledger.submission(submission)
-            return item if item and item.get("batch_job") else None
+            return item if item and item.batch_job else None
 
         item = until(look, f"submission {submission} is submitted")
         return Submission(
             id=submission,
-            batch_job=item["batch_job"],
-            batch_jobs=tuple(array["batch_job"] for array in arrays(item)),
-            lines=item["jobs"],
-            file=self._array_file(item["batch_job"]),
+            batch_job=item.batch_job,
+            batch_jobs=tuple(array.batch_job for array in item.arrays),
+            lines=item.jobs,
+            file=self._array_file(item.batch_job),
         )
 
     def submit(self, lines: int, retries: int = 0, fields: Mapping[str, str] = _NO_FIELDS) -> Submission:
@@ -288,8 +289,7 @@ class FaultyGrid(DeployedGrid):
 
     def states(self, submission: str) -> dict[int, str]:
         """Return the state of each opened job of a submission, by index."""
-        items = self.plane.ledger.items(submission)
-        return {int(item["item"][4:]): item["state"] for item in items if item["item"].startswith("job#")}
+        return {item.index: item.state for item in self.plane.ledger.jobs(submission)}
 
     def recorded(self, submission: Submission) -> bool:
         """Return True if the ledger contains a final state for every line."""

@@ -149,9 +149,9 @@ class _Intake:
 
     def _is_reported(self, submission: str) -> bool:
         head = self.grid.plane.ledger.submission(submission)
-        if not head or head["state"] != "Submitted":
+        if not head or not head.is_submitted:
             return False
-        report = S3Uri.parse(head["manifest"] + names.REPORT_SUFFIX)
+        report = S3Uri.parse(head.manifest + names.REPORT_SUFFIX)
         return self.grid.plane.storage.read_if_exists(report) is not None
 
     def _collect(self) -> None:

@@ -8,7 +8,8 @@ from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.job.job import Job
-from traingrid.ledger.ledger import CANCEL_ALL, FINAL_STATES
+from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.submitted_jobs import submitted_jobs
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled, until
 
@@ -81,14 +82,14 @@ class LostChildren:
         """Return True if all lines of a submission are in one of these states."""
         seen = self._grid.states(submission)
         head = self._grid.plane.ledger.submission(submission)
-        return head is not None and len(seen) == head["jobs"] and set(seen.values()) <= set(states)
+        return head is not None and len(seen) == head.jobs and set(seen.values()) <= set(states)
 
     def _started_by_nobody(self, number: int) -> Iterator[tuple[str, str]]:
         """Start a training job in every Region for a submission that is not in the ledger."""
         plane = self._grid.plane
         grid_name, bucket = plane.deployment.grid.name, plane.deployment.manifest_bucket
         head = plane.ledger.submission(self._living)
-        for line in submitted_jobs(plane.storage, bucket, head or {}):
+        for line in submitted_jobs(plane.storage, bucket, head) if head else ():
             job = Job.model_validate_json(line.model_dump_json().replace(self._living, _NOBODYS))
             name = names.training_job(grid_name, _NOBODYS, job.index, number + 1)
             self._backend(job.region).start(name, job, {names.TAG_GRID: grid_name})

@@ -14,7 +14,8 @@ from botocore.exceptions import ReadTimeoutError
 
 from traingrid import names
 from traingrid.job.failures import TAKEN_NAMES
-from traingrid.ledger.ledger import FINAL_STATES, is_cancelled
+from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.ledger import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
 from verification.model.refusals import refusal
@@ -25,7 +26,7 @@ from verification.model.table import Item, ModelTable
 GRID = "traingrid"
 START = 1_800_000_000.0
 _CLOCKED = (
-    "ledger.ledger",
+    "ledger.timestamps",
     "reconciler.reconciler",
     "reconciler.line_closer",
     "submission.intake",

@@ -19,7 +19,8 @@ from traingrid.backoff import SWEEP_SECONDS
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.ledger.ledger import job_item, was_seen
+from traingrid.job.state import UNLAUNCHED_STATES
+from traingrid.ledger.items import job_item
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
 from verification.model.account import GRID, Account
@@ -151,7 +152,10 @@ class ModelGrid:
     def _has_seen(self, training_job: str) -> bool:
         name = names.parse_training_job(GRID, training_job)
         item = self.account.table.items.get((name.submission, job_item(name.index))) if name else None
-        return bool(name and item and (item["attempt"] > name.attempt or was_seen(item)))
+        if not name or not item:
+            return False
+        seen = item["state"] not in UNLAUNCHED_STATES or bool(item.get("training_job_arn"))
+        return seen or bool(item["attempt"] > name.attempt)
 
     def actor_of(self, which: int) -> Actor:
         """Return an actor; the remainder of the number selects it."""

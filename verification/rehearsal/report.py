@@ -9,6 +9,7 @@ from rich.text import Text
 from traingrid.audit.snapshot import World
 from traingrid.job.failures import FAILURES
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
 from traingrid.manifest.accelerators import accelerators
 from traingrid.text import printable
 from verification.rehearsal.fault_plan import Struck
@@ -40,7 +41,7 @@ def faults_table(struck: Sequence[Struck]) -> Table:
 def ends_table(world: World) -> Table:
     """Return the number of lines by final state and attempt."""
     table = _table("lines ended", "at attempt", "lines")
-    ends = Counter((item["state"], item["attempt"]) for item in world.lines.values())
+    ends = Counter((item.state, item.attempt) for item in world.lines.values())
     for (state, attempt), lines in sorted(ends.items()):
         table.add_row(state, str(attempt), f"{lines:,}")
     return table
@@ -50,11 +51,11 @@ def unfinished(world: World) -> Iterator[str]:
     """Yield each reason why lines did not complete, with its explanation, the next step, and the first lines."""
     found: dict[str, list[str]] = {}
     for _, item in sorted(world.lines.items()):
-        if item["state"] != "Completed":
-            failure = FAILURES.get(item.get("failure", ""))
-            why = f"{failure.sentence} {failure.next_step}".strip() if failure else item.get("reason") or "no reason"
-            regions = ", ".join([*(former["region"] for former in item.get("tried", [])), item["region"]])
-            found.setdefault(f"{item['state']}: {why}", []).append(f"line {item['line']} ({item['name']}): {regions}")
+        if item.state != JobState.COMPLETED:
+            failure = FAILURES.get(item.failure)
+            why = f"{failure.sentence} {failure.next_step}".strip() if failure else item.reason or "no reason"
+            regions = ", ".join([*(former.region for former in item.tried), item.region])
+            found.setdefault(f"{item.state}: {why}", []).append(f"line {item.line} ({item.name}): {regions}")
     for why, lines in found.items():
         yield printable(f"{len(lines):,} {why}")
         yield from (printable(f"  {line}") for line in lines[:_SHOWN_LINES])

@@ -9,12 +9,12 @@ from typing import Any
 from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.ecr import process_images
 from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
+from tests.support.ledger_items import job_key
 from traingrid import names
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
 from traingrid.aws.batch import Batch
 from traingrid.aws.clients import client
-from traingrid.aws.dynamodb import Item
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.sagemaker_request import fingerprint
@@ -22,7 +22,9 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import Channel, Job
 from traingrid.job.ownership import tags_of
-from traingrid.ledger.ledger import FINAL_STATES, Ledger
+from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.items import JobItem
+from traingrid.ledger.ledger import Ledger, SubmissionFacts
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised
@@ -64,7 +66,11 @@ class Account:
         bucket = self.deployment.manifest_bucket
         for key, content in ((jobs_key(submission), body), (jobs_key(submission)[:-6] + ".index", index)):
             self.storage.write(S3Uri(bucket, key), content, "application/x")
-        facts = {"manifest": f"s3://{bucket}/manifests/{submission}.csv", "version": "1", "jobs": len(jobs)}
+        facts: SubmissionFacts = {
+            "manifest": f"s3://{bucket}/manifests/{submission}.csv",
+            "version": "1",
+            "jobs": len(jobs),
+        }
         self.ledger.claim_submission(submission, "test", facts)
         array = self.run(f"traingrid-{submission}", code, len(jobs))
         if recorded:
@@ -182,7 +188,7 @@ class Account:
             asked = fingerprint(request)
             tags = tags_of("traingrid", submission, index, asked)
             request["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
-            self.ledger.record_job(submission, index, attempt, {"fingerprint": asked})
+            self.ledger.record_job(job_key(index, attempt, submission=submission), {"fingerprint": asked})
         client("sagemaker", region).create_training_job(**request)
         wait_until(
             lambda: self.described(name, region)["SecondaryStatus"] not in ("Starting", "Downloading", "Pending")
@@ -197,7 +203,7 @@ class Account:
         wait_until(lambda: self.described(name, region)["TrainingJobStatus"] in FINAL_STATES)
         return str(self.described(name, region)["TrainingJobStatus"])
 
-    def line(self, submission: str, index: int) -> Item:
+    def line(self, submission: str, index: int) -> JobItem:
         item = self.ledger.job(submission, index)
         assert item is not None
         return item

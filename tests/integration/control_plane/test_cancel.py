@@ -35,8 +35,8 @@ def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller:
     assert (account.ended(running[0]), account.ended(running[1], OTHER)) == ("Stopped", "Stopped")
     wait_until(lambda: {account.child(submission, index) for index in range(3)} == {"FAILED"})
     account.reconciler().sweep()
-    assert [account.line(submission, index)["state"] for index in range(3)] == ["Stopped"] * 3
-    assert account.ledger.cancels(submission)["all"]["by"] == "Ada"
+    assert [account.line(submission, index).state for index in range(3)] == ["Stopped"] * 3
+    assert account.ledger.cancels(submission)["all"].by == "Ada"
     assert audit(account.world(submission, at_rest=True)) == []
 
 
@@ -191,7 +191,7 @@ def test_the_command_reports_the_stopped_jobs(account: Account, capsys: pytest.C
     assert f"all of submission {submission} is cancelled" in said
     assert "asked 1 Batch job to end and 1 training job to stop;" in said
     assert name in said
-    assert account.ledger.cancels(submission)["all"]["by"].startswith("arn:aws:")
+    assert account.ledger.cancels(submission)["all"].by.startswith("arn:aws:")
 
 
 @pytest.mark.usefixtures("commanded")

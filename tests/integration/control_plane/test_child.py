@@ -16,9 +16,12 @@ from localcloud.faults.plan import CallFault, Capacity, Lag, Plan, Quota, Stub
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
+from tests.support.ledger_items import existing
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job, Replica
-from traingrid.ledger.ledger import CANCEL_ALL, Item
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem
+from traingrid.ledger.ledger import CANCEL_ALL, SubmissionFacts
 from traingrid.submission.files import jobs_key, normalised
 
 FOREVER = Plan(stubs=(Stub(seconds=600),))
@@ -34,7 +37,7 @@ class Line:
         body, index = normalised([job])
         account.storage.write(self.jobs, body, "application/x")
         account.storage.write(S3Uri(self.jobs.bucket, self.jobs.key[:-6] + ".index"), index, "application/x")
-        facts = {"manifest": "x", "version": "1", "jobs": 1, "batch_job": f"array-{submission}"}
+        facts: SubmissionFacts = {"manifest": "x", "version": "1", "jobs": 1, "batch_job": f"array-{submission}"}
         account.ledger.claim_submission(submission, "test", facts)
 
     def child(self) -> subprocess.Popen[str]:
@@ -52,11 +55,16 @@ class Line:
             command, env=os.environ | told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
-    def item(self) -> Item:
-        return self.account.ledger.job(self.submission, 0) or {}
+    def item(self) -> JobItem:
+        return existing(self.account.ledger.job(self.submission, 0))
+
+    def state(self) -> JobState | None:
+        """Return the line's state, or None before its child has opened it."""
+        item = self.account.ledger.job(self.submission, 0)
+        return item.state if item else None
 
     def training(self) -> bool:
-        return self.item().get("state") == "InProgress"
+        return self.state() == "InProgress"
 
 
 def ended(child: subprocess.Popen[str], within: float = 60) -> tuple[int, str]:
@@ -100,7 +108,7 @@ def test_a_create_request_with_a_lost_reply_and_a_lagging_job_is_not_repeated(cl
     code, said = ended(line.child())
     assert code == 0, said
     assert created(cloud, line) == [(HOME, f"{line.name}-1")]
-    assert line.item()["state"] == "Completed"
+    assert line.item().state == "Completed"
     assert "this child's own cost" in said
 
 
@@ -126,18 +134,18 @@ def test_two_children_of_one_line_share_its_attempts_and_train_it_once(cloud: Lo
     assert [code for code, _ in ends] == [0, 0], ends
     assert created(cloud, line) == [(HOME, f"{line.name}-1"), (OTHER, f"{line.name}-2")]
     item = line.item()
-    assert (item["state"], item["attempt"], item["region"]) == ("Completed", 2, OTHER)
-    assert [(former["region"], former["failure"]) for former in item["tried"]] == [(HOME, "capacity")]
+    assert (item.state, item.attempt, item.region) == ("Completed", 2, OTHER)
+    assert [(former.region, former.failure) for former in item.tried] == [(HOME, "capacity")]
 
 
 def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(Plan(quotas=(Quota(instances=0),), stubs=(Stub(),)))
     child = line.child()
-    wait_until(lambda: line.item().get("state") == "Waiting")
-    assert "ResourceLimitExceeded" in line.item()["reason"]
+    wait_until(lambda: line.state() == "Waiting")
+    assert "ResourceLimitExceeded" in line.item().reason
     cloud.faults.set(Plan(stubs=(Stub(),)))
     assert ended(child)[0] == 0
-    assert (line.item()["state"], line.item()["attempt"]) == ("Completed", 1)
+    assert (line.item().state, line.item().attempt) == ("Completed", 1)
 
 
 def test_a_throttled_child_completes_its_line(cloud: LocalCloud, line: Line) -> None:
@@ -171,4 +179,4 @@ def test_a_child_stops_its_cancelled_job_and_records_it(cloud: LocalCloud, line:
     wait_until(line.training)
     line.account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "test"})
     assert ended(child)[0] == 143
-    assert (line.item()["state"], line.item()["failure"]) == ("Stopped", "stopped_by_user")
+    assert (line.item().state, line.item().failure) == ("Stopped", "stopped_by_user")

@@ -65,7 +65,7 @@ def test_a_sweep_killed_at_every_call_converges_without_stopping_running_jobs(ac
     assert killed_everywhere(lambda: account.reconciler().sweep()) > 10
     assert account.ended(orphan) == "Stopped"
     assert account.described(running)["TrainingJobStatus"] == "InProgress"
-    assert account.line(ended, 0)["state"] == "Completed"
+    assert account.line(ended, 0).state == "Completed"
     for submission in (left, ended):
         assert audit(account.world(submission, at_rest=True)) == []
     assert audit(account.world(living)) == []

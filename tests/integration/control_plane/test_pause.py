@@ -17,7 +17,7 @@ def test_a_pause_is_reported_with_its_reason_and_shown_by_every_status(
     assert "Running training jobs continue" in said
     pause = account.ledger.pause()
     assert pause is not None
-    assert pause["by"].startswith("arn:aws:")
+    assert pause.by.startswith("arn:aws:")
 
     submission = account.submit((HOME,))
     cli.main(["status", submission], standalone_mode=False)

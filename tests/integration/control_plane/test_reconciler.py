@@ -2,9 +2,12 @@
 
 from tests.integration.control_plane.account import HOME, OTHER, WAITS, Account
 from tests.integration.localcloud.compute import wait_until
+from tests.support.ledger_items import existing, job_key
 from traingrid.audit.audit import audit, notes
 from traingrid.aws.clients import client
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import AttemptFacts
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.submission.cancel import Canceller, Wanted
 
@@ -18,8 +21,8 @@ def test_a_training_job_with_a_dead_child_and_a_lost_event_is_recorded(account: 
     wait_until(lambda: account.child(submission, 0) == "FAILED")
     assert name in account.reconciler().sweep().recorded
     line = account.line(submission, 0)
-    assert (line["state"], line["training_job"]) == ("Completed", name)
-    assert line["artifact"].endswith("model.tar.gz")
+    assert (line.state, line.training_job) == ("Completed", name)
+    assert line.artifact.endswith("model.tar.gz")
     assert audit(account.world(submission, at_rest=True)) == []
 
 
@@ -31,8 +34,8 @@ def test_a_line_whose_child_died_before_creating_a_job_is_closed_after_the_grace
     assert account.reconciler(grace_seconds=60).sweep().closed == []
     closed = account.reconciler().sweep().closed
     assert sorted(closed) == [f"traingrid-{submission}-0-1", f"traingrid-{submission}-1-1"]
-    assert account.line(submission, 0)["state"] == "Failed"
-    assert "is FAILED" in account.line(submission, 0)["reason"]
+    assert account.line(submission, 0).state == "Failed"
+    assert "is FAILED" in account.line(submission, 0).reason
     assert account.reconciler().sweep().closed == [], "an ended line never changes"
     assert audit(account.world(submission, at_rest=True)) == []
 
@@ -41,8 +44,8 @@ def test_a_line_without_ledger_item_is_created_as_failed(account: Account) -> No
     submission = account.submit((HOME, OTHER), DIES, opened=False)
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
     account.reconciler().sweep()
-    assert [account.line(submission, index)["state"] for index in (0, 1)] == ["Failed", "Failed"]
-    assert account.line(submission, 1)["region"] == OTHER
+    assert [account.line(submission, index).state for index in (0, 1)] == ["Failed", "Failed"]
+    assert account.line(submission, 1).region == OTHER
 
 
 def test_the_training_job_of_an_open_line_continues_with_or_without_its_child(account: Account) -> None:
@@ -51,11 +54,11 @@ def test_the_training_job_of_an_open_line_continues_with_or_without_its_child(ac
     other = account.train(submission, 1, region=OTHER)
     array = account.ledger.submission(submission)
     assert array is not None
-    account.batch.terminate_job(jobId=f"{array['batch_job']}:1", reason="host lost")
+    account.batch.terminate_job(jobId=f"{array.batch_job}:1", reason="host lost")
     wait_until(lambda: account.child(submission, 1) == "FAILED")
     done = account.reconciler().sweep()
     assert not {name, other} & {*done.stopped, *done.closed}
-    assert account.line(submission, 1)["state"] == "InProgress", "the child died before it recorded this"
+    assert account.line(submission, 1).state == "InProgress", "the child died before it recorded this"
     assert audit(account.world(submission)) == []
 
 
@@ -71,8 +74,8 @@ def test_an_orphan_is_stopped_and_a_foreign_training_job_is_not(account: Account
 def test_a_training_job_of_a_previous_attempt_is_stopped_in_its_region(account: Account) -> None:
     submission = account.submit((HOME,))
     former = account.train(submission, 0)
-    tried = {"attempt": 1, "region": HOME, "state": "Failed", "failure": "capacity"}
-    account.ledger.next_attempt(submission, 0, tried, OTHER)
+    tried: AttemptFacts = {"region": HOME, "state": JobState.FAILED, "failure": "capacity"}
+    account.ledger.next_attempt(job_key(submission=submission), tried, OTHER)
     current = account.train(submission, 0, attempt=2, region=OTHER)
     done = account.reconciler().sweep()
     assert done.stopped == [former]
@@ -91,7 +94,7 @@ def test_cancelled_jobs_are_stopped_if_the_cancel_command_died_after_recording(a
 def test_a_line_that_waits_with_its_child_is_left_unchanged(account: Account) -> None:
     submission = account.submit((HOME,), WAITS)
     done = account.reconciler().sweep()
-    assert account.line(submission, 0)["state"] == "Pending"
+    assert account.line(submission, 0).state == "Pending"
     assert not [name for name in (*done.recorded, *done.closed, *done.stopped) if submission in name]
 
 
@@ -102,10 +105,10 @@ def test_an_array_that_the_intake_did_not_record_is_recorded(account: Account) -
     assert submission in account.reconciler().sweep().recorded
     head = account.ledger.submission(submission)
     assert head is not None
-    assert (head["state"], [array["count"] for array in head["arrays"]]) == ("Submitted", [2])
+    assert (head.state, [array.count for array in head.arrays]) == ("Submitted", [2])
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
     account.reconciler().sweep()
-    assert [account.line(submission, index)["state"] for index in (0, 1)] == ["Failed", "Failed"]
+    assert [account.line(submission, index).state for index in (0, 1)] == ["Failed", "Failed"]
 
 
 def test_a_submission_without_batch_job_is_left_to_its_dead_letter(account: Account) -> None:
@@ -113,26 +116,26 @@ def test_a_submission_without_batch_job_is_left_to_its_dead_letter(account: Acco
     account.reconciler().sweep()
     head = account.ledger.submission("dddddddd")
     assert head is not None
-    assert head["state"] == "Submitting"
+    assert head.state == "Submitting"
     assert [str(violation)[:8] for violation in audit(account.world("dddddddd", at_rest=True))] == ["I1 lost:"]
 
 
 def test_a_foreign_training_job_with_a_lines_name_is_not_its_outcome(account: Account) -> None:
     submission = account.submit((HOME, HOME))
-    account.ledger.record_job(submission, 0, 1, {"fingerprint": "what the child has asked for"})
+    account.ledger.record_job(job_key(submission=submission), {"fingerprint": "what the child has asked for"})
     for index, claim in ((0, "claimed"), (1, "not yet claimed")):
         name = account.train(submission, index, seconds=0, ours=False)
         account.ended(name)
         service = SageMaker(account.deployment, HOME)
         assert not record_seen("traingrid", account.ledger, service, name), claim
-        assert account.line(submission, index)["state"] == "Pending"
-    array = (account.ledger.submission(submission) or {})["batch_job"]
+        assert account.line(submission, index).state == "Pending"
+    array = existing(account.ledger.submission(submission)).batch_job
     account.batch.terminate_job(jobId=array, reason="lost")
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
     account.reconciler().sweep()
     for index in (0, 1):
         line = account.line(submission, index)
-        assert (line["state"], line["failure"]) == ("Failed", "conflict")
+        assert (line.state, line.failure) == ("Failed", "conflict")
     assert audit(account.world(submission, at_rest=True)) == []
 
 
@@ -141,14 +144,14 @@ def test_our_training_job_with_a_different_request_is_stopped_and_recorded(
 ) -> None:
     submission = account.submit((HOME,), DIES)
     name = account.train(submission, 0)
-    theirs = account.line(submission, 0)["fingerprint"]
-    account.ledger.record_job(submission, 0, 1, {"fingerprint": "what the child has asked for"})
+    theirs = account.line(submission, 0).fingerprint
+    account.ledger.record_job(job_key(submission=submission), {"fingerprint": "what the child has asked for"})
     wait_until(lambda: account.child(submission, 0) == "FAILED")
     assert name in account.reconciler().sweep().closed
     line = account.line(submission, 0)
-    assert (line["state"], line["failure"]) == ("Failed", "other_request")
-    assert theirs in line["reason"]
-    assert "this job's is what the child has asked for" in line["reason"]
+    assert (line.state, line.failure) == ("Failed", "other_request")
+    assert theirs in line.reason
+    assert "this job's is what the child has asked for" in line.reason
     assert [str(violation)[:10] for violation in audit(account.world(submission))] == ["I3 orphan:"]
     assert account.reconciler().sweep().stopped == [name]
     assert account.ended(name) == "Stopped"
@@ -166,7 +169,7 @@ def test_a_foreign_training_job_is_never_stopped_by_a_cancel(account: Account) -
     wait_until(lambda: account.child(submission, 0) == "FAILED")
     for _ in range(2):
         assert strangers not in account.reconciler().sweep().stopped
-    assert account.line(submission, 0)["state"] in ("Failed", "Stopped")
+    assert account.line(submission, 0).state in ("Failed", "Stopped")
     assert account.described(strangers)["TrainingJobStatus"] == "InProgress"
     assert audit(account.world(submission, at_rest=True)) == []
 
@@ -176,7 +179,7 @@ def test_a_line_whose_training_job_was_deleted_early_is_closed_with_that_reason(
 ) -> None:
     submission = account.submit((HOME, HOME), DIES)
     seen, recorded = (account.train(submission, index, seconds=0) for index in (0, 1))
-    account.ledger.record_job(submission, 0, 1, {"state": "InProgress", "training_job": seen})
+    account.ledger.record_job(job_key(submission=submission), {"state": JobState.IN_PROGRESS, "training_job": seen})
     for name in (seen, recorded):
         account.ended(name)
     assert record_seen("traingrid", account.ledger, SageMaker(account.deployment, HOME), recorded)
@@ -185,8 +188,8 @@ def test_a_line_whose_training_job_was_deleted_early_is_closed_with_that_reason(
     wait_until(lambda: account.child(submission, 0) == "FAILED")
     assert seen in account.reconciler().sweep().closed
     line = account.line(submission, 0)
-    assert (line["state"], line["failure"]) == ("Failed", "deleted")
-    assert f"The training job {seen} no longer exists" in line["reason"]
+    assert (line.state, line.failure) == ("Failed", "deleted")
+    assert f"The training job {seen} no longer exists" in line.reason
     world = account.world(submission, at_rest=True)
     assert audit(world) == []
     assert recorded in notes(world)[0]

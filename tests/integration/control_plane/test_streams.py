@@ -14,7 +14,7 @@ from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.state import FINAL_STATES
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
 
@@ -53,18 +53,18 @@ def test_children_killed_around_their_manifest_files_create_one_training_job_eac
         submission = account.accept(manifest(account))
         wait_until(
             lambda: all(
-                (item := account.ledger.job(submission, index)) and item["state"] in FINAL_STATES for index in (0, 1)
+                (item := account.ledger.job(submission, index)) and item.state in FINAL_STATES for index in (0, 1)
             ),
             seconds=120,
         )
         assert [cloud.faults.struck()[f"calls/{number}"] for number in range(len(DEATHS))] == [2] * len(DEATHS)
     finally:
         cloud.faults.set(Plan())
-    assert [account.line(submission, index)["state"] for index in (0, 1)] == ["Completed", "Completed"]
+    assert [account.line(submission, index).state for index in (0, 1)] == ["Completed", "Completed"]
     jobs = jobs_of_lines(parse(manifest(account).encode(), account.deployment), account.deployment, submission)
     for index, region in enumerate((HOME, OTHER)):
         item, job = account.line(submission, index), account.described(f"traingrid-{submission}-{index}-1", region)
-        assert item["fingerprint"] == SageMaker(account.deployment, region).fingerprint(
+        assert item.fingerprint == SageMaker(account.deployment, region).fingerprint(
             job["TrainingJobName"], jobs[index]
         )
         shares = [listed(region, channel["DataSource"]["S3DataSource"]["S3Uri"]) for channel in job["InputDataConfig"]]

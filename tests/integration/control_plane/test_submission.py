@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
+from tests.support.ledger_items import job_key
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.batch import Batch
@@ -17,7 +18,9 @@ from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.job.facts import JobFacts
+from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.ledger import AttemptFacts
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import submission_status
@@ -30,8 +33,7 @@ def manifest(account: Account, *lines: tuple[str, str]) -> str:
 
 
 def states(account: Account, submission: str) -> list[str]:
-    items = [item for item in account.ledger.items(submission) if item["item"].startswith("job#")]
-    return [item["state"] for item in items]
+    return [item.state for item in account.ledger.jobs(submission)]
 
 
 def ended(account: Account, submission: str, jobs: int) -> list[str]:
@@ -78,12 +80,14 @@ def test_a_retry_runs_failed_jobs_and_leaves_completed_ones(
     assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
     retried = retrier.retry(submission, "Ada")
     assert (retried.indices, retried.left) == ([1, 2], {})
-    again = {"attempt": 1, "region": HOME, "state": "Failed"}
-    assert not account.ledger.next_attempt(submission, 2, again, HOME, reopen="again"), "the retry was faster"
+    again: AttemptFacts = {"region": HOME, "state": JobState.FAILED}
+    assert not account.ledger.next_attempt(job_key(2, submission=submission), again, HOME, reopen="again"), (
+        "the retry was faster"
+    )
     assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
-    assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 2, 2]
-    (former,) = account.line(submission, 1)["tried"]
-    assert (former["attempt"], former["region"], former["failure"]) == (1, OTHER, "algorithm")
+    assert [account.line(submission, index).attempt for index in range(3)] == [1, 2, 2]
+    (former,) = account.line(submission, 1).tried
+    assert (former.attempt, former.region, former.failure) == (1, OTHER, "algorithm")
     assert status(account, submission).jobs[1].tried == (f"{OTHER} (algorithm)",)
     (tmp_path / "mended.csv").write_text(manifest(account, (HOME, "1"), (OTHER, "0"), (HOME, "never")))
     said = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "mended.csv")]).output
@@ -92,7 +96,7 @@ def test_a_retry_runs_failed_jobs_and_leaves_completed_ones(
     assert re.search(r"^submitted \S+: 1 job$", said, re.MULTILINE)
     assert "1 job retried" in said
     assert ended(account, submission, 3) == ["Completed", "Completed", "Failed"]
-    assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 3, 2]
+    assert [account.line(submission, index).attempt for index in range(3)] == [1, 3, 2]
     world = read_world(
         account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
     )
@@ -142,8 +146,12 @@ def test_logs_prints_the_log_of_a_lines_child(account: Account, plane: ControlPl
 
 def test_logs_of_a_rejected_training_job_refers_to_the_childs_log(account: Account, plane: ControlPlane) -> None:
     submission = account.submit((HOME,))
-    refused = {"state": "Failed", "training_job": "traingrid-never-made", "reason": "SageMaker refuses it."}
-    account.ledger.record_job(submission, 0, 1, refused)
+    refused: JobFacts = {
+        "state": JobState.FAILED,
+        "training_job": "traingrid-never-made",
+        "reason": "SageMaker refuses it.",
+    }
+    account.ledger.record_job(job_key(submission=submission), refused)
     result = CliRunner().invoke(cli, ["logs", submission, "0"])
     assert result.exit_code == 1
     said = "The training job of job 0 has printed nothing: Failed. SageMaker refuses it."

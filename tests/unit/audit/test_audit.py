@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.snapshots import NOON, ROLES, SUBMISSION, a_job, a_line, a_world
+from tests.support.snapshots import NOON, ROLES, SUBMISSION, a_cancel, a_job, a_line, a_world
 from traingrid.audit.audit import audit, counts, notes
 from traingrid.audit.snapshot import World
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem
 
 
 def found(world: World) -> list[tuple[str, str]]:
@@ -27,7 +29,7 @@ def created(index: int, attempt: int = 1, **changes: Any) -> dict[str, Any]:
 
 def test_a_consistent_grid_has_no_violation() -> None:
     retried = a_line(1, attempt=2, region="eu-west-1", training_job=f"traingrid-{SUBMISSION}-1-2")
-    retried["tried"] = [{"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}]
+    retried["tried"] = [{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED, "failure": "capacity"}]
     later = a_job(1, attempt=2, region="eu-west-1")
     jobs = [a_job(0), a_job(1, "Failed"), later]
     world = a_world([a_line(0), retried], jobs, calls=[created(0), created(1), created(1, 2)], at_rest=True)
@@ -47,7 +49,7 @@ def test_a_line_without_child_and_training_job_is_lost(child: str) -> None:
     world = a_world([a_line(0, "Pending")], [], children={(SUBMISSION, 0): child})
     assert found(world) == [("I1", "lost")]
     just_now = a_line(0, "Pending", updated_at="2026-11-20T11:58:00Z")
-    assert found(replace(world, lines={(SUBMISSION, 0): just_now})) == [], "the reconciler has two sweeps"
+    assert found(replace(world, lines={(SUBMISSION, 0): JobItem.read(just_now)})) == [], "the reconciler has two sweeps"
 
 
 def test_a_line_that_was_never_opened_is_lost_once_its_child_is_gone() -> None:
@@ -58,17 +60,15 @@ def test_a_line_that_was_never_opened_is_lost_once_its_child_is_gone() -> None:
 
 def test_a_line_by_hand_that_its_child_refused_is_not_lost() -> None:
     world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "FAILED"})
-    by_hand = world.submissions[SUBMISSION] | {"owner": "array"}
+    by_hand = replace(world.submissions[SUBMISSION], owner="array")
     assert found(replace(world, submissions={SUBMISSION: by_hand}, at_rest=True)) == []
-    assert found(replace(world, submissions={SUBMISSION: by_hand | {"children": 2}}, children={})) == []
+    assert found(replace(world, submissions={SUBMISSION: replace(by_hand, children=2)}, children={})) == []
 
 
-@pytest.mark.parametrize("recorded", [{"children": 1}, {}])
-def test_a_line_by_hand_that_never_had_a_child_is_lost(
-    recorded: dict[str, int],
-) -> None:
+@pytest.mark.parametrize("children", [1, None])
+def test_a_line_by_hand_that_never_had_a_child_is_lost(children: int | None) -> None:
     world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "UNKNOWN"})
-    by_hand = world.submissions[SUBMISSION] | {"owner": "array", **recorded}
+    by_hand = replace(world.submissions[SUBMISSION], owner="array", children=children)
     (violation,) = audit(replace(world, submissions={SUBMISSION: by_hand}))
     assert (violation.invariant, violation.kind) == ("I1", "lost")
     assert "was never started: Batch job array, submitted by hand, has no child for it" in violation.what
@@ -76,7 +76,7 @@ def test_a_line_by_hand_that_never_had_a_child_is_lost(
 
 def test_a_submission_that_never_reached_batch_is_lost() -> None:
     world = a_world([{}], [])
-    head = world.submissions[SUBMISSION] | {"state": "Submitting"}
+    head = replace(world.submissions[SUBMISSION], state="Submitting")
     assert found(replace(world, submissions={SUBMISSION: head})) == [("I1", "lost")]
 
 
@@ -84,7 +84,7 @@ def test_a_changed_final_state_is_found_by_comparing_two_worlds() -> None:
     before = a_world([a_line(0, "Failed", training_job="")], [])
     after = a_world([a_line(0, "Stopped", training_job="")], [], before=before)
     assert found(after) == [("I1", "other")]
-    retried = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": "Failed"}])
+    retried = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED}])
     assert found(a_world([retried], [a_job(0, attempt=2)], before=before)) == []
 
 
@@ -97,7 +97,7 @@ def test_one_attempt_in_two_regions_is_a_duplicate() -> None:
     "former", [a_job(0, "InProgress"), a_job(0, "Failed", ended_at=NOON)], ids=["still runs", "ended later"]
 )
 def test_overlapping_attempts_are_a_duplicate(former: Any) -> None:
-    line = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": "Failed"}])
+    line = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED}])
     assert ("I2", "duplicate") in found(a_world([line], [former, a_job(0, attempt=2)]))
 
 
@@ -117,7 +117,7 @@ def test_two_batch_jobs_of_one_name_are_a_duplicate() -> None:
     "line",
     [
         a_line(0, "Failed", training_job=""),
-        a_line(0, "InProgress", attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": "Failed"}]),
+        a_line(0, "InProgress", attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED}]),
         a_line(0, "InProgress", region="eu-west-1"),
     ],
     ids=["ended", "another attempt", "another Region"],
@@ -183,16 +183,16 @@ def test_a_closed_line_is_consistent_once_its_late_job_is_stopped() -> None:
 
 
 def test_a_cancelled_line_must_not_have_a_running_job() -> None:
-    cancels = {SUBMISSION: {"all": {"at": "2026-11-20T11:30:00Z"}}}
+    cancels = a_cancel("all", "2026-11-20T11:30:00Z")
     world = a_world([a_line(0, "InProgress")], [a_job(0, "InProgress")], cancels=cancels)
     assert found(world) == [("I5", "other")]
     assert found(replace(world, read_at=NOON - 1500)) == [], "stopping takes a while"
-    elsewhere = {SUBMISSION: {"region#eu-west-1": {"at": "2026-11-20T11:30:00Z"}}}
+    elsewhere = a_cancel("region#eu-west-1", "2026-11-20T11:30:00Z")
     assert found(replace(world, cancels=elsewhere)) == []
 
 
 def test_only_requests_sent_before_a_cancel_create_jobs_after_it() -> None:
-    cancels = {SUBMISSION: {"job#00000": {"at": "2026-11-20T11:00:00Z"}}}
+    cancels = a_cancel("job#00000", "2026-11-20T11:00:00Z")
     at = NOON - 3600
     line = a_line(0, "Stopped")
     on_its_way = a_world([line], [a_job(0, "Stopped", created_at=at + 5, ended_at=at + 9)], cancels=cancels)

@@ -10,8 +10,9 @@ from botocore.exceptions import ReadTimeoutError
 
 from tests.support.sample_deployment import SAMPLE
 from tests.support.service_queue import FakeQueue, FakeTraining, answer
+from traingrid.backends import launching, watching
 from traingrid.backends.base import LaunchError
-from traingrid.backends.queued import Either, Queued, launching, watching
+from traingrid.backends.queued import Either, Queued
 from traingrid.backends.queued_jobs import QueuedTrainingJobs, training_jobs_in
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES

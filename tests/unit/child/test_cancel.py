@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.support.ledger_items import job_key
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backoff import VISIBLE_WITHIN
 from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 
 
@@ -28,21 +30,21 @@ def test_sigterm_after_a_cancel_stops_the_training_job_once(job: Job, ledger: Le
         told.run()
     assert told.let_go()
     assert backend.stopped == [NAME]
-    assert known(ledger)["state"] == "Stopping"
+    assert known(ledger).state == "Stopping"
 
 
 def test_a_cancelled_job_is_never_created(job: Job, ledger: Ledger) -> None:
     ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     backend, time = FakeBackend(TRAINING), FakeTime()
     item = supervisor(job, backend, ledger, time=time).run()
-    assert (item["state"], exit_code(item), backend.created) == ("Stopped", 143, [])
+    assert (item.state, exit_code(item), backend.created) == ("Stopped", 143, [])
     assert time.seconds == 0
 
 
 def test_a_cancel_of_another_region_or_job_has_no_effect(job: Job, ledger: Ledger) -> None:
     ledger.request_cancel("0123abcd", "region#eu-west-1", {})
     ledger.request_cancel("0123abcd", "job#00001", {})
-    assert supervisor(job, FakeBackend(COMPLETED), ledger).run()["state"] == "Completed"
+    assert supervisor(job, FakeBackend(COMPLETED), ledger).run().state == "Completed"
 
 
 @pytest.mark.parametrize("unseen", [0, 3])
@@ -52,7 +54,7 @@ def test_a_job_created_during_a_cancel_is_stopped_at_once(job: Job, ledger: Ledg
     backend.on_create = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     item = supervisor(job, backend, ledger).run()
     assert (backend.created, backend.stopped) == ([NAME], [NAME])
-    assert (item["state"], exit_code(item)) == ("Stopped", 143)
+    assert (item.state, exit_code(item)) == ("Stopped", 143)
 
 
 @pytest.mark.parametrize("unseen", [0, 3])
@@ -69,7 +71,7 @@ def test_a_cancelled_job_of_a_dead_child_is_stopped(job: Job, ledger: Ledger, un
     backend.unseen = unseen
     ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     item = supervisor(job, backend, ledger).run()
-    assert (item["state"], backend.stopped) == ("Stopped", [NAME])
+    assert (item.state, backend.stopped) == ("Stopped", [NAME])
 
 
 def test_a_cancelled_job_with_an_unknown_creation_is_stopped_in_time(job: Job, ledger: Ledger) -> None:
@@ -78,15 +80,15 @@ def test_a_cancelled_job_with_an_unknown_creation_is_stopped_in_time(job: Job, l
     backend.on_create = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     backend.unseen = 1000
     item = supervisor(job, backend, ledger, time=time).run()
-    assert item["state"] == "Stopped"
+    assert item.state == "Stopped"
     assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 10
 
 
 def test_a_job_created_after_its_attempts_end_is_stopped(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING)
-    backend.on_create = lambda: assert_that(ledger.record_job("0123abcd", 0, 1, {"state": "Failed"}))
+    backend.on_create = lambda: assert_that(ledger.record_job(job_key(), {"state": JobState.FAILED}))
     item = supervisor(job, backend, ledger).run()
-    assert (item["state"], backend.stopped) == ("Failed", [NAME])
+    assert (item.state, backend.stopped) == ("Failed", [NAME])
 
 
 def test_a_cancelled_waiting_job_ends_at_its_next_try(job: Job, ledger: Ledger) -> None:
@@ -94,7 +96,7 @@ def test_a_cancelled_waiting_job_ends_at_its_next_try(job: Job, ledger: Ledger) 
     backend.refusals = [QUOTA_IS_USED_UP] * 1000
     time.on_sleep = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     item = supervisor(job, backend, ledger, time=time).run()
-    assert (item["state"], backend.created, len(time.naps)) == ("Stopped", [], 1)
+    assert (item.state, backend.created, len(time.naps)) == ("Stopped", [], 1)
 
 
 def test_a_job_that_completes_despite_a_cancel_is_completed(job: Job, ledger: Ledger) -> None:
@@ -104,7 +106,7 @@ def test_a_job_that_completes_despite_a_cancel_is_completed(job: Job, ledger: Le
 
     backend, time = TooLateToStop(TRAINING, COMPLETED), FakeTime()
     time.on_sleep = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {})
-    assert supervisor(job, backend, ledger, time=time).run()["state"] == "Completed"
+    assert supervisor(job, backend, ledger, time=time).run().state == "Completed"
     assert backend.stopped == [NAME]
 
 
@@ -117,4 +119,4 @@ def test_a_training_job_without_capacity_is_not_retried_after_a_cancel(roaming: 
 
     here.on_create = cancelled
     item = supervisor(roaming, {"us-east-1": here}, ledger).run()
-    assert (item["state"], item["failure"], item["attempt"]) == ("Failed", "capacity", 1)
+    assert (item.state, item.failure, item.attempt) == ("Failed", "capacity", 1)

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.support.ledger_items import existing
 from tests.support.sample_deployment import SAMPLE
+from tests.support.snapshots import a_line
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.child import main as orchestrator
@@ -23,7 +25,9 @@ from traingrid.child.environment import Child, find_job
 from traingrid.child.main import exit_code, run_child
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger.ledger import Ledger
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem
+from traingrid.ledger.ledger import Ledger, SubmissionFacts
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.status import submission_status
 
@@ -144,7 +148,7 @@ def test_a_raw_manifest_of_one_line_needs_no_array(
     own = {name: value for name, value in environment.items() if not name.startswith("AWS_BATCH_JOB_ARRAY_")}
     submission, job = find_job(Child.from_environment(own), deployment, storage, ledger)
     assert job.index == 0
-    assert (ledger.submission(submission) or {})["children"] == 1
+    assert existing(ledger.submission(submission)).children == 1
 
 
 def test_retries_of_a_batch_job_share_a_submission(
@@ -173,10 +177,10 @@ def test_a_manifest_given_to_batch_is_a_normal_submission(
             return "PENDING"
 
         def of(self, head: Any, lines: Any, *, each: bool) -> dict[int, ChildStatus]:
-            return {index: ChildStatus(id=f"{head['batch_job']}:{index}", status="RUNNING") for index in lines}
+            return {index: ChildStatus(id=f"{head.batch_job}:{index}", status="RUNNING") for index in lines}
 
     (item,) = ledger.submissions()
-    assert (item["submission"], item["state"], item["jobs"]) == (submission, "Submitted", 4)
+    assert (item.submission, item.state, item.jobs) == (submission, "Submitted", 4)
     children: Any = RunningArray()
     status = submission_status(submission, deployment.manifest_bucket, ledger, children, storage)
     assert (status.batch_job, status.ended) == ("1111", False)
@@ -192,7 +196,7 @@ def test_a_line_by_hand_without_a_child_is_shown_as_never_started(
     deployment: Deployment, storage: Storage, ledger: Ledger
 ) -> None:
     """An earlier version could leave such a line, because its children did not check the size of their array."""
-    facts: dict[str, Any] = {"manifest": "x", "jobs": 3, "state": "Submitted", "batch_job": "1111", "children": 2}
+    facts: SubmissionFacts = {"manifest": "x", "jobs": 3, "state": "Submitted", "batch_job": "1111", "children": 2}
     ledger.claim_submission("0123abcd", "1111", facts)
 
     class EndedArray:
@@ -245,19 +249,19 @@ def test_a_raw_manifest_that_has_changed_since_the_first_child_read_it_is_refuse
 @pytest.mark.parametrize(
     ("item", "code"),
     [
-        ({"state": "Completed", "failure": ""}, 0),
-        ({"state": "InProgress"}, 0),
-        ({"state": "Failed", "failure": "algorithm"}, 1),
-        ({"state": "Failed", "failure": "capacity"}, 1),
-        ({"state": "Failed", "failure": "image"}, 2),
-        ({"state": "Failed"}, 1),
-        ({"state": "Stopped", "failure": "stopped_by_user"}, 143),
-        ({"state": "Stopped", "failure": "max_runtime"}, 1),
-        ({"state": "Stopped"}, 143),
+        ({"state": JobState.COMPLETED, "failure": ""}, 0),
+        ({"state": JobState.IN_PROGRESS}, 0),
+        ({"state": JobState.FAILED, "failure": "algorithm"}, 1),
+        ({"state": JobState.FAILED, "failure": "capacity"}, 1),
+        ({"state": JobState.FAILED, "failure": "image"}, 2),
+        ({"state": JobState.FAILED}, 1),
+        ({"state": JobState.STOPPED, "failure": "stopped_by_user"}, 143),
+        ({"state": JobState.STOPPED, "failure": "max_runtime"}, 1),
+        ({"state": JobState.STOPPED}, 143),
     ],
 )
 def test_the_exit_code_reports_how_the_job_ended(item: dict[str, Any], code: int) -> None:
-    assert exit_code(item) == code
+    assert exit_code(JobItem.read(a_line(0) | item)) == code
 
 
 def test_a_child_ends_on_sigterm_even_inside_a_finalizer(

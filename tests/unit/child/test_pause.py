@@ -28,13 +28,13 @@ def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Le
     time.on_sleep = meanwhile
     item = supervisor(job, backend, paused, time=time).run()
     assert all(created == [] for _, created in seen_meanwhile[:30])
-    (state,) = {item["state"] for item, _ in seen_meanwhile[:30]}
-    (reason,) = {item["reason"] for item, _ in seen_meanwhile[:30]}
+    (state,) = {item.state for item, _ in seen_meanwhile[:30]}
+    (reason,) = {item.reason for item, _ in seen_meanwhile[:30]}
     assert state == "Waiting"
     assert reason.startswith("Launching has been paused since 2")
     assert reason.endswith("by Ada: the bill")
     assert len([line for line in log.messages if "paused" in line]) == 1
-    assert (item["state"], item["reason"], backend.created) == ("Completed", "", [NAME])
+    assert (item.state, item.reason, backend.created) == ("Completed", "", [NAME])
     assert max(time.naps) <= 60
 
 
@@ -49,7 +49,7 @@ def test_a_pause_does_not_stop_the_watch_of_running_jobs(job: Job, ledger: Ledge
         supervisor(job, backend, ledger, time=time).run()
     ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)
     backend.script = [TRAINING, COMPLETED]
-    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert supervisor(job, backend, ledger).run().state == "Completed"
     assert backend.created == [NAME]
 
 
@@ -57,7 +57,7 @@ def test_a_job_that_waits_during_a_pause_can_be_cancelled(job: Job, paused: Ledg
     backend, time = FakeBackend(COMPLETED), FakeTime()
     time.on_sleep = lambda: paused.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
     item = supervisor(job, backend, paused, time=time).run()
-    assert (item["state"], backend.created) == ("Stopped", [])
+    assert (item.state, backend.created) == ("Stopped", [])
 
 
 def test_an_unanswered_creation_is_found_after_a_pause(job: Job, ledger: Ledger) -> None:
@@ -74,7 +74,7 @@ def test_an_unanswered_creation_is_found_after_a_pause(job: Job, ledger: Ledger)
                 ledger.set_launching({"by": "Ada"}, allowed=True)
 
     time.on_sleep = meanwhile
-    assert supervisor(job, backend, ledger, time=time).run()["state"] == "Completed"
+    assert supervisor(job, backend, ledger, time=time).run().state == "Completed"
     assert backend.created == [NAME]
 
 
@@ -83,6 +83,6 @@ def test_the_pause_item_is_not_a_submission(paused: Ledger) -> None:
     assert list(paused.submissions()) == []
     pause = paused.pause()
     assert pause is not None
-    assert (pause["by"], pause["reason"]) == ("Ada", "the bill")
+    assert (pause.by, pause.reason) == ("Ada", "the bill")
     paused.set_launching({"by": "Ada"}, allowed=True)
     assert paused.pause() is None

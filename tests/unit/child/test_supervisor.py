@@ -6,17 +6,21 @@ from typing import Any
 
 import pytest
 
+from tests.support.ledger_items import existing, job_key
 from tests.support.recorded_log import RecordedLog
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
-from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.backends.base import LaunchError, LogPosition
 from traingrid.backoff import VISIBLE_WITHIN
 from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
 from traingrid.job.job import Job
+from traingrid.job.observed import Seen
 from traingrid.job.ownership import tags_of
-from traingrid.ledger.ledger import CANCEL_ALL, Item, Ledger
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem
+from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
 
 
 class Dying(FakeBackend):
@@ -62,20 +66,20 @@ def test_a_job_is_launched_followed_and_recorded(job: Job, ledger: Ledger, log: 
     backend = FakeBackend(TRAINING, COMPLETED, lines=("hello", "epoch=1 train_loss=0.5 images_per_second=80.0"))
     item = supervisor(job, backend, ledger).run()
     assert backend.created == [NAME]
-    assert item["state"] == "Completed"
-    assert item["training_job"] == NAME
-    assert item["batch_child"] == "array:0"
-    assert item["artifact"] == "s3://out/model.tar.gz"
-    assert item["metrics"] == {"validation_top1": 0.97}
-    assert item["progress"] == {"epoch": 1, "train_loss": 0.5, "images_per_second": 80}
+    assert item.state == "Completed"
+    assert item.training_job == NAME
+    assert item.batch_child == "array:0"
+    assert item.artifact == "s3://out/model.tar.gz"
+    assert item.metrics == {"validation_top1": 0.97}
+    assert item.progress == {"epoch": 1, "train_loss": 0.5, "images_per_second": 80}
     assert [line for line in log.messages if "epoch=1" in line] == ["epoch=1 train_loss=0.5 images_per_second=80.0"]
 
 
 def test_a_failures_reason_is_recorded_and_its_next_step_logged(job: Job, ledger: Ledger, log: RecordedLog) -> None:
-    failed = Seen(state="Failed", phase="Failed", reason="AlgorithmError: rank 1 died")
+    failed = Seen(state=JobState.FAILED, phase="Failed", reason="AlgorithmError: rank 1 died")
     item = supervisor(job, FakeBackend(TRAINING, failed), ledger).run()
-    assert (item["state"], item["reason"]) == ("Failed", "AlgorithmError: rank 1 died")
-    assert (item["failure"], exit_code(item)) == ("algorithm", 1)
+    assert (item.state, item.reason) == ("Failed", "AlgorithmError: rank 1 died")
+    assert (item.failure, exit_code(item)) == ("algorithm", 1)
     assert "traingrid logs" in log.messages[-1]
 
 
@@ -94,7 +98,7 @@ def test_after_sigterm_the_next_supervisor_attaches(job: Job, ledger: Ledger) ->
     assert not first.let_go()
     assert backend.stopped == []
     backend.script = [TRAINING, COMPLETED]
-    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert supervisor(job, backend, ledger).run().state == "Completed"
     assert backend.created == [NAME]
 
 
@@ -104,8 +108,8 @@ def test_a_supervisor_killed_at_any_call_reaches_the_same_end(job: Job, ledger: 
     with pytest.raises(LetGoError):
         supervisor(job, backend, DyingLedger(ledger, backend)).run()
     item = supervisor(job, backend, ledger).run()
-    assert (item["state"], item["training_job"], item["artifact"]) == ("Completed", NAME, COMPLETED.artifact)
-    assert item["progress"] == {"epoch": 1, "train_loss": 0.5}
+    assert (item.state, item.training_job, item.artifact) == ("Completed", NAME, COMPLETED.artifact)
+    assert item.progress == {"epoch": 1, "train_loss": 0.5}
     assert backend.created == [NAME]
 
 
@@ -117,8 +121,8 @@ def test_a_supervisor_killed_during_a_move_moves_once(roaming: Job, ledger: Ledg
         supervisor(roaming, backends, DyingLedger(ledger, here)).run()
     item = supervisor(roaming, backends, ledger).run()
     assert (here.created, there.created) == ([NAME], ["traingrid-0123abcd-0-2"])
-    assert (item["state"], item["attempt"], item["region"]) == ("Completed", 2, "eu-west-1")
-    assert [former["region"] for former in item["tried"]] == ["us-east-1"]
+    assert (item.state, item.attempt, item.region) == ("Completed", 2, "eu-west-1")
+    assert [former.region for former in item.tried] == ["us-east-1"]
 
 
 def test_without_capacity_every_region_with_the_data_is_tried_once(
@@ -128,9 +132,9 @@ def test_without_capacity_every_region_with_the_data_is_tried_once(
     time = FakeTime()
     item = supervisor(roaming, backends, ledger, time).run()
     assert [backend.created for backend in backends.values()] == [[f"traingrid-0123abcd-0-{n}"] for n in (1, 2, 3)]
-    assert [former["region"] for former in item["tried"]] == ["us-east-1", "eu-west-1"]
-    assert {former["failure"] for former in item["tried"]} == {"capacity"}
-    assert (item["state"], item["region"], item["failure"], exit_code(item)) == ("Failed", "us-west-2", "capacity", 1)
+    assert [former.region for former in item.tried] == ["us-east-1", "eu-west-1"]
+    assert {former.failure for former in item.tried} == {"capacity"}
+    assert (item.state, item.region, item.failure, exit_code(item)) == ("Failed", "us-west-2", "capacity", 1)
     assert any("Next in eu-west-1" in line for line in log.messages)
     assert [(line["attempt"], line["region"]) for line in log.of("launching")] == [
         (number, region) for number, region in enumerate(roaming.regions, start=1)
@@ -141,7 +145,7 @@ def test_without_replicas_the_same_region_is_retried_as_configured(job: Job, led
     backend = FakeBackend(NO_CAPACITY)
     item = supervisor(job.model_copy(update={"retries": 3}), backend, ledger).run()
     assert backend.created == [f"traingrid-0123abcd-0-{n}" for n in (1, 2, 3, 4)]
-    assert (item["state"], len(item["tried"])) == ("Failed", 3)
+    assert (item.state, len(item.tried)) == ("Failed", 3)
 
 
 def test_a_job_of_an_older_version_is_retried_in_its_region(
@@ -149,15 +153,16 @@ def test_a_job_of_an_older_version_is_retried_in_its_region(
 ) -> None:
     opened = ledger.open_job
 
-    def without_regions(*arguments: Any) -> Item:
-        item = opened(*arguments)
+    def without_regions(*arguments: Any) -> JobItem:
+        opened(*arguments)
+        item = existing(ledger._table.get("0123abcd", "job#00000"))
         ledger._table.put({name: value for name, value in item.items() if name != "regions"})
         return known(ledger)
 
     monkeypatch.setattr(ledger, "open_job", without_regions)
     backend = FakeBackend(NO_CAPACITY)
     item = supervisor(job.model_copy(update={"retries": 1}), backend, ledger).run()
-    assert [former["region"] for former in item["tried"]] == ["us-east-1"]
+    assert [former.region for former in item.tried] == ["us-east-1"]
     assert len(backend.created) == 2
 
 
@@ -167,10 +172,10 @@ def test_a_quota_is_waited_for_without_a_limit_and_shown(job: Job, ledger: Ledge
     seen_meanwhile = []
     time.on_sleep = lambda: seen_meanwhile.append(known(ledger))
     item = supervisor(job, backend, ledger, time=time).run()
-    assert {(item["state"], item["reason"], item["attempt"]) for item in seen_meanwhile[:40]} == {
+    assert {(item.state, item.reason, item.attempt) for item in seen_meanwhile[:40]} == {
         ("Waiting", QUOTA_IS_USED_UP.what, 1)
     }
-    assert (item["state"], item["reason"], item["failure"], item.get("tried")) == ("Completed", "", "", None)
+    assert (item.state, item.reason, item.failure, item.tried) == ("Completed", "", "", ())
     assert time.seconds > 3600
 
 
@@ -179,14 +184,14 @@ def test_temporary_errors_are_waited_out_and_not_counted(job: Job, ledger: Ledge
     backend = FakeBackend(COMPLETED)
     backend.refusals = [LaunchError(failure, "not now")] * 30
     item = supervisor(job.model_copy(update={"retries": 0}), backend, ledger).run()
-    assert (item["state"], item["attempt"]) == ("Completed", 1)
+    assert (item.state, item.attempt) == ("Completed", 1)
 
 
 def test_a_refused_launch_fails_the_job_with_the_reason(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING)
     backend.refusals = [LaunchError(INVALID_REQUEST, "ValidationException: no such role.")]
     item = supervisor(job, backend, ledger).run()
-    assert (item["state"], item["reason"]) == ("Failed", "ValidationException: no such role.")
+    assert (item.state, item.reason) == ("Failed", "ValidationException: no such role.")
     assert exit_code(item) == 2
 
 
@@ -194,7 +199,7 @@ def test_a_foreign_job_with_our_name_fails_the_job_and_is_not_stopped(job: Job, 
     backend = FakeBackend(TRAINING)
     backend.theirs = "somebody's"
     item = supervisor(job, backend, ledger).run()
-    assert (item["state"], item["failure"], exit_code(item)) == ("Failed", CONFLICT.name, 1)
+    assert (item.state, item.failure, exit_code(item)) == ("Failed", CONFLICT.name, 1)
     ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     supervisor(job, backend, ledger).run()
     assert (backend.created, backend.stopped) == ([], [])
@@ -204,10 +209,10 @@ def test_our_job_with_another_request_fails_the_job_and_is_cancellable(job: Job,
     backend = FakeBackend(TRAINING)
     backend.theirs, backend.their_tags = "other", tags_of("traingrid", "0123abcd", 0, "other")
     item = supervisor(job, backend, ledger).run()
-    assert (item["state"], item["failure"], exit_code(item)) == ("Failed", OTHER_REQUEST.name, 1)
-    assert "its fingerprint is other, and this job's is ours" in item["reason"]
-    failed = {"attempt": 1, "region": job.region, "state": "Failed"}
-    ledger.next_attempt("0123abcd", 0, failed, job.region, reopen="again")
+    assert (item.state, item.failure, exit_code(item)) == ("Failed", OTHER_REQUEST.name, 1)
+    assert "its fingerprint is other, and this job's is ours" in item.reason
+    failed: AttemptFacts = {"region": job.region, "state": JobState.FAILED}
+    ledger.next_attempt(job_key(), failed, job.region, reopen="again")
     ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     child = supervisor(job, backend, ledger)
     child._current = child._attempt(known(ledger))
@@ -220,7 +225,7 @@ def test_recognising_a_job_only_by_its_tag_is_logged_once(job: Job, ledger: Ledg
         def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
             return super().start(name, job, tags) or replace(TRAINING, identified_by_tag=True)
 
-    assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger).run()["state"] == "Completed"
+    assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger).run().state == "Completed"
     assert len([line for line in log.messages if "its tag shows that it is ours" in line]) == 1
 
 
@@ -233,7 +238,7 @@ def test_a_training_job_that_is_not_visible_yet_is_not_created_again(
     backend.unseen, backend.loses_reply = unseen, loses_reply
     item = supervisor(job, backend, ledger).run()
     assert backend.created == [NAME]
-    assert (item["state"], item["attempt"]) == ("Completed", 1)
+    assert (item.state, item.attempt) == ("Completed", 1)
 
 
 def test_two_children_of_one_index_come_to_the_same_end_and_create_nothing_twice(roaming: Job, ledger: Ledger) -> None:
@@ -245,11 +250,11 @@ def test_two_children_of_one_index_come_to_the_same_end_and_create_nothing_twice
     def the_other_one_runs_meanwhile() -> None:
         if not ends:
             ends.append(None)
-            ends[0] = other.run()["state"]
+            ends[0] = other.run().state
 
     time.on_sleep = the_other_one_runs_meanwhile
     item = supervisor(roaming, backends, ledger, time=time).run()
-    assert (item["state"], ends, item["attempt"]) == ("Completed", ["Completed"], 2)
+    assert (item.state, ends, item.attempt) == ("Completed", ["Completed"], 2)
     assert (here.created, there.created) == ([NAME], ["traingrid-0123abcd-0-2"])
 
 
@@ -258,15 +263,15 @@ def test_a_child_leaves_a_retried_line_to_the_new_array(
     job: Job, ledger: Ledger, log: RecordedLog, is_first: bool
 ) -> None:
     mended = job.model_copy(update={"hyperparameters": {"epochs": "2"}})
-    backend, time, ends = FakeBackend(TRAINING), FakeTime(), list[Item]()
+    backend, time, ends = FakeBackend(TRAINING), FakeTime(), list[JobItem]()
 
     def the_new_child_runs() -> None:
         ends.append(supervisor(mended, backend, ledger, array_file="retry-1").run())
 
     def failed_and_tried_again_while_the_old_child_sleeps() -> None:
-        ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "failure": "algorithm"})
-        failed = {"attempt": 1, "region": job.region, "state": "Failed", "failure": "algorithm"}
-        assert ledger.next_attempt("0123abcd", 0, failed, job.region, reopen="again", array_file="retry-1")
+        ledger.record_job(job_key(), {"state": JobState.FAILED, "failure": "algorithm"})
+        failed: AttemptFacts = {"region": job.region, "state": JobState.FAILED, "failure": "algorithm"}
+        assert ledger.next_attempt(job_key(), failed, job.region, reopen="again", array_file="retry-1")
         backend.script = [COMPLETED]
         if not is_first:
             the_new_child_runs()
@@ -277,13 +282,13 @@ def test_a_child_leaves_a_retried_line_to_the_new_array(
     assert exit_code(item, "jobs") == 0
     if is_first:
         the_new_child_runs()
-    assert [end["state"] for end in ends] == ["Completed"]
+    assert [end.state for end in ends] == ["Completed"]
     assert (backend.created, backend.jobs) == ([NAME, "traingrid-0123abcd-0-2"], [job, mended])
 
 
 def test_a_line_that_failed_in_another_array_does_not_fail_this_child(job: Job, ledger: Ledger) -> None:
     ledger.open_job("0123abcd", job, array_file="retry-1")
-    ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "failure": "algorithm"})
+    ledger.record_job(job_key(), {"state": JobState.FAILED, "failure": "algorithm"})
     item = supervisor(job, FakeBackend(TRAINING), ledger, array_file="jobs").run()
     assert (exit_code(item, "jobs"), exit_code(item, "retry-1")) == (0, 1)
 
@@ -291,10 +296,10 @@ def test_a_line_that_failed_in_another_array_does_not_fail_this_child(job: Job, 
 def test_two_children_of_one_array_continue_with_the_next_attempt(roaming: Job, ledger: Ledger) -> None:
     here, there = FakeBackend(NO_CAPACITY), FakeBackend(TRAINING, COMPLETED)
     backends, time = {"us-east-1": here, "eu-west-1": there}, FakeTime()
-    other, ends = supervisor(roaming, backends, ledger, array_file="jobs"), list[Item]()
+    other, ends = supervisor(roaming, backends, ledger, array_file="jobs"), list[JobItem]()
     time.on_sleep = lambda: None if ends else ends.append(other.run())
     item = supervisor(roaming, backends, ledger, time=time, array_file="jobs").run()
-    assert ({end["state"] for end in (item, *ends)}, len(ends)) == ({"Completed"}, 1)
+    assert ({end.state for end in (item, *ends)}, len(ends)) == ({"Completed"}, 1)
     assert there.created == ["traingrid-0123abcd-0-2"]
 
 
@@ -319,11 +324,11 @@ def test_a_job_deleted_before_its_end_was_recorded_is_not_recreated(
         let_go_of(job, backend, ledger)
     else:
         ledger.open_job("0123abcd", job)
-        ledger.record_job("0123abcd", 0, 1, {"training_job": NAME, "training_job_arn": "arn:x", "phase": "Failed"})
+        ledger.record_job(job_key(), {"training_job": NAME, "training_job_arn": "arn:x", "phase": "Failed"})
     backend.created.clear()
     item = supervisor(job, backend, ledger, time).run()
     assert backend.created == []
-    assert (item["state"], item["failure"], exit_code(item)) == ("Failed", DELETED.name, 1)
+    assert (item.state, item.failure, exit_code(item)) == ("Failed", DELETED.name, 1)
     assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 30
     assert (
         "The training job traingrid-0123abcd-0-1 no longer exists in SageMaker. The training job was deleted before"
@@ -335,7 +340,7 @@ def test_deleting_a_watched_job_ends_the_watch(job: Job, ledger: Ledger) -> None
     backend, time = FakeBackend(TRAINING), FakeTime()
     time.on_sleep = lambda: backend.created.clear() if time.seconds > 600 else None
     item = supervisor(job, backend, ledger, time=time).run()
-    assert (item["state"], item["failure"]) == ("Failed", DELETED.name)
+    assert (item.state, item.failure) == ("Failed", DELETED.name)
     assert time.seconds < 1200
 
 
@@ -344,7 +349,7 @@ def test_a_recorded_job_that_is_not_visible_yet_is_waited_for(job: Job, ledger: 
     backend = FakeBackend(TRAINING, COMPLETED)
     let_go_of(job, backend, ledger)
     backend.unseen = unseen
-    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert supervisor(job, backend, ledger).run().state == "Completed"
     assert backend.created == [NAME]
 
 
@@ -360,13 +365,13 @@ def test_a_recorded_job_stays_recorded_during_an_outage(job: Job, ledger: Ledger
     backend.created.clear()
     backend.refusals = [LaunchError(SERVICE_ERROR, "no answer", unresolved=True)]
     states = []
-    time.on_sleep = lambda: states.append(known(ledger)["state"])
+    time.on_sleep = lambda: states.append(known(ledger).state)
     item = supervisor(job, backend, ledger, time=time).run()
-    assert (item["failure"], backend.created, set(states)) == (DELETED.name, [], {"InProgress"})
+    assert (item.failure, backend.created, set(states)) == (DELETED.name, [], {"InProgress"})
 
 
 def test_a_supervisor_that_runs_after_the_end_launches_nothing(job: Job, ledger: Ledger) -> None:
     supervisor(job, FakeBackend(COMPLETED), ledger).run()
     late = FakeBackend(TRAINING)
-    assert supervisor(job, late, ledger).run()["state"] == "Completed"
+    assert supervisor(job, late, ledger).run().state == "Completed"
     assert late.created == []

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.support.ledger_items import job_key
 from tests.support.recorded_log import RecordedLog
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
-from traingrid.backends.base import LogUnreadableError, Seen
+from traingrid.backends.base import LogUnreadableError
 from traingrid.backoff import backoff_seconds, look_seconds
 from traingrid.child.main import exit_code
 from traingrid.child.pace import Pace
 from traingrid.job.job import Job
+from traingrid.job.observed import Seen
 from traingrid.job.ownership import tags_of
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
@@ -23,7 +25,7 @@ def test_states_from_events_are_sufficient(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
 
     def event() -> None:
-        if time.seconds > 1000 and known(ledger)["state"] != "Completed":
+        if time.seconds > 1000 and known(ledger).state != "Completed":
             backend.script = [COMPLETED]
             assert record_seen("traingrid", ledger, backend, NAME)
 
@@ -38,7 +40,7 @@ def test_states_from_events_are_sufficient(job: Job, ledger: Ledger) -> None:
     time.on_sleep = event
     backend.describe = counted  # type: ignore[method-assign]
     item = supervisor(job, backend, ledger, time=time).run()
-    assert (item["state"], item["artifact"]) == ("Completed", COMPLETED.artifact)
+    assert (item.state, item.artifact) == ("Completed", COMPLETED.artifact)
     assert looks < 30
 
 
@@ -46,14 +48,14 @@ def test_an_event_of_a_retried_failure_notifies_the_child(roaming: Job, ledger: 
     here, there, time = FakeBackend(TRAINING), FakeBackend(COMPLETED), FakeTime()
 
     def event() -> None:
-        if time.seconds > 3000 and known(ledger)["attempt"] == 1:
+        if time.seconds > 3000 and known(ledger).attempt == 1:
             here.script = [NO_CAPACITY]
             record_seen("traingrid", ledger, here, NAME)
-            assert known(ledger)["state"] == "InProgress"
+            assert known(ledger).state == "InProgress"
 
     time.on_sleep = event
     item = supervisor(roaming, {"us-east-1": here, "eu-west-1": there}, ledger, time=time).run()
-    assert (item["state"], item["attempt"]) == ("Completed", 2)
+    assert (item.state, item.attempt) == ("Completed", 2)
     assert time.seconds < 3200
 
 
@@ -61,26 +63,26 @@ def test_an_event_of_a_failure_ends_an_unwatched_job(job: Job, ledger: Ledger) -
     ledger.open_job("0123abcd", job)
     backend = FakeBackend(NO_CAPACITY)
     backend.created = [NAME]
-    ledger.record_job("0123abcd", 0, 1, {"batch_child": "array:0"})
+    ledger.record_job(job_key(), {"batch_child": "array:0"})
     assert record_seen("traingrid", ledger, backend, NAME)
-    assert (known(ledger)["state"], known(ledger)["failure"]) == ("Pending", "capacity")
+    assert (known(ledger).state, known(ledger).failure) == ("Pending", "capacity")
     assert record_seen("traingrid", ledger, backend, NAME, watched=False)
-    assert (known(ledger)["state"], known(ledger)["failure"]) == ("Failed", "capacity")
+    assert (known(ledger).state, known(ledger).failure) == ("Failed", "capacity")
 
 
 def test_a_child_with_until_started_ends_when_the_job_runs(job: Job, ledger: Ledger) -> None:
     starting = replace(TRAINING, phase="Starting")
     backend = FakeBackend(starting, starting, TRAINING)
     item = supervisor(job, backend, ledger, until_started=True).run()
-    assert (item["state"], item["batch_child"], exit_code(item)) == ("InProgress", "", 0)
+    assert (item.state, item.batch_child, exit_code(item)) == ("InProgress", "", 0)
     backend.script = [NO_CAPACITY]
     assert record_seen("traingrid", ledger, backend, NAME)
-    assert known(ledger)["state"] == "Failed"
+    assert known(ledger).state == "Failed"
 
 
 def test_a_job_that_ends_during_the_hand_over_is_not_lost(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING, COMPLETED)
-    assert supervisor(job, backend, ledger, until_started=True).run()["state"] == "Completed"
+    assert supervisor(job, backend, ledger, until_started=True).run().state == "Completed"
 
 
 def test_progress_is_written_at_intervals_and_at_the_end(job: Job, ledger: Ledger) -> None:
@@ -99,7 +101,7 @@ def test_progress_is_written_at_intervals_and_at_the_end(job: Job, ledger: Ledge
     ledger.record_progress = counted  # type: ignore[assignment, method-assign]
     time.on_sleep = trains
     item = supervisor(job, backend, ledger, time=time).run()
-    assert item["progress"]["epoch"] == len(backend.lines) - 1
+    assert item.progress["epoch"] == len(backend.lines) - 1
     assert len(written) <= 120 / 15 + 2
 
 
@@ -107,7 +109,7 @@ def test_an_unreadable_log_is_reported_once_and_the_watch_continues(job: Job, le
     trouble = LogUnreadableError("ThrottlingException", "The training job continues.")
     backend = FakeBackend(TRAINING, TRAINING, TRAINING, COMPLETED)
     backend.log_trouble = trouble
-    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert supervisor(job, backend, ledger).run().state == "Completed"
     assert log.messages.count(str(trouble)) == 1
 
 
@@ -116,7 +118,7 @@ def test_a_metric_that_dynamodb_cannot_hold_does_not_end_the_child(job: Job, led
     completed = replace(COMPLETED, metrics={"validation_top1": math.nan, "train_loss": math.inf, "epoch": 1.0})
     backend = FakeBackend(TRAINING, completed, lines=(f"epoch=1 train_loss={value}",))
     item = supervisor(job, backend, ledger).run()
-    assert (item["state"], item["progress"], item["metrics"]) == ("Completed", {"epoch": 1}, {"epoch": 1})
+    assert (item.state, item.progress, item.metrics) == ("Completed", {"epoch": 1}, {"epoch": 1})
 
 
 def test_log_lines_are_printed_once_with_their_host_if_several(job: Job, ledger: Ledger, log: RecordedLog) -> None:
@@ -131,7 +133,7 @@ def test_an_event_records_the_state_of_the_service_not_of_the_event(job: Job, le
     completed.created = training.created = [NAME]
     assert record_seen("traingrid", ledger, completed, NAME)
     assert not record_seen("traingrid", ledger, training, NAME)
-    assert (known(ledger)["state"], known(ledger)["training_job"]) == ("Completed", NAME)
+    assert (known(ledger).state, known(ledger).training_job) == ("Completed", NAME)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +151,11 @@ def test_an_event_of_a_job_in_another_form_is_recorded_by_its_tag(
     job: Job, ledger: Ledger, tags: dict[str, str] | None, recorded: bool
 ) -> None:
     ledger.open_job("0123abcd", job)
-    ledger.record_job("0123abcd", 0, 1, {"fingerprint": "asked for"})
+    ledger.record_job(job_key(), {"fingerprint": "asked for"})
     backend = FakeBackend(replace(COMPLETED, fingerprint="in other words"))
     backend.created, backend.their_tags = [NAME], tags
     assert record_seen("traingrid", ledger, backend, NAME) is recorded
-    assert known(ledger)["state"] == ("Completed" if recorded else "Pending")
+    assert known(ledger).state == ("Completed" if recorded else "Pending")
 
 
 @pytest.mark.parametrize("name", ["somebody-elses-job", "traingrid-canvas-0-1", "traingrid-0123abcd-00-1"])

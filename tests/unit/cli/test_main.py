@@ -7,7 +7,6 @@ import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import boto3
 import pytest
@@ -21,7 +20,8 @@ from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger.ledger import Ledger
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import Ledger, SubmissionFacts
 from traingrid.manifest.parse import parse
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -200,7 +200,9 @@ def test_a_model_is_downloaded_or_the_reason_is_reported(
 ) -> None:
     if content is not None:
         boto3.client("s3").put_object(Bucket=bucket, Key="model.tar.gz", Body=content)
-    job = JobStatus(index=0, region="us-east-1", name="x", state="Stopped", artifact=f"s3://{bucket}/model.tar.gz")
+    job = JobStatus(
+        index=0, region="us-east-1", name="x", state=JobState.STOPPED, artifact=f"s3://{bucket}/model.tar.gz"
+    )
 
     class Plane:
         @classmethod
@@ -227,7 +229,7 @@ def test_a_manifest_of_any_key_can_be_listed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    facts: dict[str, Any] = {
+    facts: SubmissionFacts = {
         "jobs": 1,
         "manifest": f"s3://{deployment.manifest_bucket}/manifests//a/../[red]\x1b[2J.csv",
     }
@@ -269,7 +271,7 @@ def test_a_mistyped_submission_or_index_is_a_usage_error(
         manifest="s3://manifests/a.csv",
         batch_job="",
         batch_state="",
-        jobs=[JobStatus(index=0, region="us-east-1", name="a", state="Failed")],
+        jobs=[JobStatus(index=0, region="us-east-1", name="a", state=JobState.FAILED)],
     )
     seen = ControlPlane.status
     monkeypatch.setattr(ControlPlane, "status", lambda self, of: known if of == "0123abcd" else seen(self, of))

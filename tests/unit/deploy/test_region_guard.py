@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.ledger_items import job_key
 from tests.support.recorded_log import RecordedLog
 from tests.support.sweep import DENIED, Region, World, open_lines
 from traingrid.aws.s3 import Storage
@@ -13,6 +14,7 @@ from traingrid.deploy.open_lines import OpenLines
 from traingrid.deploy.region_guard import RegionGuard
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.names import JOBS_QUESTION, REGIONS_QUESTION
 from traingrid.submission.files import jobs_key, normalised
@@ -105,7 +107,7 @@ def test_each_removed_region_is_checked_separately(account: Account, job: Job) -
 
 def test_a_region_can_be_removed_when_its_jobs_have_ended(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
-    account.ledger.record_job("0123abcd", 0, 1, {"state": "Completed"})
+    account.ledger.record_job(job_key(), {"state": JobState.COMPLETED})
     assert account.removing(FAR) == ""
 
 
@@ -239,7 +241,7 @@ def test_a_grid_with_jobs_is_not_destroyed_and_the_error_has_the_fix(account: Ac
 
 def test_an_idle_grid_can_be_destroyed(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
-    account.ledger.record_job("0123abcd", 0, 1, {"state": "Failed"})
+    account.ledger.record_job(job_key(), {"state": JobState.FAILED})
     assert account.destroying() == ""
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from tests.support.ledger_items import job_key
 from tests.support.sample_deployment import SAMPLE
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.reconciler import reconciler as reconciling
@@ -93,7 +95,7 @@ def test_an_event_for_an_unknown_training_job_changes_nothing(
     assert said.items() >= answer.items()
     item = ledger.job("0123abcd", 0)
     assert item is not None
-    assert item["state"] == "Pending"
+    assert item.state == "Pending"
 
 
 def test_events_share_a_client_only_within_a_region(deployment: Deployment, ledger: Ledger) -> None:
@@ -128,7 +130,7 @@ def test_a_sweep_reports_waiting_and_training_lines_as_metrics(
     ledger.claim_submission("0123abcd", "test", {"jobs": len(jobs), "manifest": "s3://x/y", "version": "1"})
     for job in jobs:
         ledger.open_job("0123abcd", job)
-    ledger.record_job("0123abcd", 0, 1, {"state": "Waiting"})
+    ledger.record_job(job_key(), {"state": JobState.WAITING})
     fresh("lambda.reconcile").handler(None, CONTEXT)  # without a payload, as in docs/operations.md
     said = json.loads(capsys.readouterr().out)
     (described,) = said["_aws"]["CloudWatchMetrics"]

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.ledger_items import job_key
 from tests.support.sweep import DENIED, SILENT, SLOW, Region, World, a_reconciler, open_lines
 from traingrid import names
 from traingrid.aws import clients
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.reconciler import line_closer as closing
 from traingrid.reconciler import reconciler as reconciling
@@ -69,7 +71,7 @@ def unreached(reconciler: Reconciler, within: float = 3600.0) -> UnreachedError:
 
 
 def states(ledger: Ledger, submission: str = SUBMISSION) -> list[str]:
-    return [item["state"] for item in ledger.items(submission) if item["item"].startswith("job#")]
+    return [item.state for item in ledger.jobs(submission)]
 
 
 def test_a_line_in_a_service_queue_is_counted_as_waiting(
@@ -77,7 +79,7 @@ def test_a_line_in_a_service_queue_is_counted_as_waiting(
 ) -> None:
     for index, name in enumerate(open_lines(ledger, job, ["us-east-1", "us-west-2"])):
         world.runs(SUBMISSION, index, ("us-east-1", "us-west-2")[index])
-        ledger.record_job(SUBMISSION, index, 1, {"phase": ("Queued", "Training")[index], "training_job": name})
+        ledger.record_job(job_key(index), {"phase": ("Queued", "Training")[index], "training_job": name})
     assert reconciler.sweep().lines == {"Waiting": 1, "InProgress": 1}
 
 
@@ -241,9 +243,9 @@ def test_endless_listing_is_cut_off_and_its_results_are_used(
 def test_a_waiting_line_with_a_live_child_is_not_described(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
-    waiting, lost = open_lines(ledger, job, [HOME] * 2, state="Waiting")
+    waiting, lost = open_lines(ledger, job, [HOME] * 2, state=JobState.WAITING)
     for index, name in enumerate((waiting, lost)):
-        ledger.record_job(SUBMISSION, index, 1, {"training_job": name})
+        ledger.record_job(job_key(index), {"training_job": name})
     world.children = {1: "FAILED"}
     assert reconciler.sweep().closed == [lost]
     assert waiting not in world.described
@@ -251,11 +253,11 @@ def test_a_waiting_line_with_a_live_child_is_not_described(
 
 
 def test_a_childs_write_during_a_check_wins(world: World, reconciler: Reconciler, ledger: Ledger, job: Job) -> None:
-    open_lines(ledger, job, [HOME], state="Pending")
+    open_lines(ledger, job, [HOME], state=JobState.PENDING)
     world.children = {0: "FAILED"}
 
     def child_goes_on() -> None:
-        ledger.record_job(SUBMISSION, 0, 1, {"batch_child": "array:0", "state": "InProgress"})
+        ledger.record_job(job_key(), {"batch_child": "array:0", "state": JobState.IN_PROGRESS})
 
     world.on_look = child_goes_on
     assert reconciler.sweep().closed == []

@@ -5,9 +5,18 @@ from typing import Any
 import pytest
 
 from traingrid.aws.s3 import Storage
+from traingrid.ledger.submission_item import Array, SubmissionItem
 from traingrid.submission.batch_children import Children
 
-HEAD = {"submission": "0123abcd", "jobs": 2, "batch_job": "array"}
+HEAD = SubmissionItem(
+    submission="0123abcd",
+    state="Submitted",
+    manifest="s3://bucket/x.csv",
+    jobs=2,
+    claimed_at="2026-11-20T10:00:00Z",
+    batch_job="array",
+    arrays=(Array(batch_job="array", file="jobs.jsonl", count=2),),
+)
 
 
 class FakeBatch:

@@ -78,7 +78,7 @@ def test_a_manifest_becomes_one_array_and_a_report(intake: Intake, batch: FakeBa
     assert [job.index for job in lines] == [0, 1, 2, 3]
     item = intake.ledger.submission(submission)
     assert item is not None
-    assert (item["state"], item["jobs"], item["batch_job"]) == ("Submitted", 4, f"batch-{submission}")
+    assert (item.state, item.jobs, item.batch_job) == ("Submitted", 4, f"batch-{submission}")
 
 
 def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
@@ -92,7 +92,8 @@ def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
     assert (last.index, last.line) == (20_000, 20_001)
     item = intake.ledger.submission(report["submission"])
     assert item is not None
-    assert (item["batch_job"], item["jobs"], item["arrays"]) == (report["batch_job"], 20_001, report["arrays"])
+    arrays = [array.entry() for array in item.arrays]
+    assert (item.batch_job, item.jobs, arrays) == (report["batch_job"], 20_001, report["arrays"])
     assert intake.accept(source, owner="request-2")["arrays"] == report["arrays"]
     assert len(batch.submitted) == 3
 
@@ -146,7 +147,7 @@ def test_the_hash_of_a_manifest_is_that_of_its_bytes(intake: Intake) -> None:
     report = intake.accept(upload(intake, SAMPLE), owner="request-1")
     item = intake.ledger.submission(report["submission"])
     assert item is not None
-    assert item["sha256"] == hashlib.sha256(SAMPLE.encode()).hexdigest()
+    assert item.sha256 == hashlib.sha256(SAMPLE.encode()).hexdigest()
 
 
 def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch: FakeBatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from tests.support.ledger_items import existing, job_key
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.clients import once
@@ -18,7 +19,9 @@ from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger.ledger import Ledger, cancel_of_job
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
+from traingrid.ledger.submission_item import Array
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
 from traingrid.reconciler.reconciler import GRACE_SECONDS
@@ -86,26 +89,26 @@ def submitted(retrier: Retrier, rows: list[str], states: list[str]) -> None:
     target = S3Uri(retrier.deployment.manifest_bucket, jobs_key(SUBMISSION))
     retrier.storage.write(target, normalised(jobs)[0], "application/jsonl")
     retrier.ledger.claim_submission(SUBMISSION, "request-1", {"jobs": len(jobs), "manifest": "s3://bucket/x.csv"})
-    array = {"batch_job": "array", "file": "jobs.jsonl", "count": len(jobs)}
+    array = Array(batch_job="array", file="jobs.jsonl", count=len(jobs))
     retrier.ledger.record_submitted(SUBMISSION, "array", [array])
     for job, state in zip(jobs, states, strict=True):
         if state != "unopened":
             retrier.ledger.open_job(SUBMISSION, job)
-            retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
+            retrier.ledger.record_job(job_key(job.index), {"state": JobState(state)})
 
 
 def attempts(retrier: Retrier) -> list[int]:
-    return [item["attempt"] for item in retrier.ledger.items(SUBMISSION) if item["item"].startswith("job#")]
+    return [item.attempt for item in retrier.ledger.jobs(SUBMISSION)]
 
 
 def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(retrier: Retrier, batch: FakeBatch) -> None:
     (first, second) = jobs_of_lines(lines(retrier, row("a"), row("b")), retrier.deployment, SUBMISSION)
-    facts = {"manifest": "s3://bucket/by-hand/my lines.csv?versionId=v1", "version": "v1", "jobs": 2, "children": 2}
-    facts |= {"state": "Submitted", "batch_job": "array"}
+    facts: SubmissionFacts = {"manifest": "s3://bucket/by-hand/my lines.csv?versionId=v1", "version": "v1", "jobs": 2}
+    facts |= {"children": 2, "state": "Submitted", "batch_job": "array"}
     retrier.ledger.claim_submission(SUBMISSION, "array", facts)  # like the first child
     for job, state in ((first, "Completed"), (second, "Failed")):
         retrier.ledger.open_job(SUBMISSION, job)
-        retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
+        retrier.ledger.record_job(job_key(job.index), {"state": JobState(state)})
     with pytest.raises(TraingridError) as caught:
         retrier.planned(SUBMISSION, None)
     assert "submitted to AWS Batch by hand (Batch job array)" in caught.value.what
@@ -134,7 +137,7 @@ def test_lines_are_paired_by_their_place_in_the_file_and_not_by_priority(retrier
     mended = lines(retrier, "# mended\n\n", row("a", lr=0.3), *rows[1:])
     assert retrier.planned(SUBMISSION, mended).changed == {2: ("hyperparameters",)}
     retrier.retry(SUBMISSION, "Ada", mended)
-    retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed"})
+    retrier.ledger.record_job(job_key(2, 2), {"state": JobState.FAILED})
     again = lines(retrier, row("a", lr=0.4), *rows[1:])
     assert retrier.planned(SUBMISSION, again).changed == {2: ("hyperparameters",)}, "comments move no line"
 
@@ -199,9 +202,9 @@ def test_slowly_reopened_lines_are_submitted_in_several_arrays(
     assert [(count, chunk) for _, count, chunk in batch.submitted] == [(5, "retry-1"), (5, "retry-2")]
     assert told == [("batch-retry-1", 5), ("batch-retry-2", 5)]
     assert (done.indices, done.batch_jobs) == (list(range(10)), ["batch-retry-1", "batch-retry-2"])
-    head = retrier.ledger.submission(SUBMISSION) or {}
-    assert [array["count"] for array in head["arrays"]] == [10, 5, 5]
-    assert read_job(retrier.storage, ObjectVersion.parse(head["arrays"][2]["file"]), 0).index == 5
+    head = existing(retrier.ledger.submission(SUBMISSION))
+    assert [array.count for array in head.arrays] == [10, 5, 5]
+    assert read_job(retrier.storage, ObjectVersion.parse(head.arrays[2].file), 0).index == 5
 
 
 def test_lines_are_reopened_concurrently(retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +231,8 @@ def test_a_running_job_is_not_retried_even_in_a_removed_region(
 
     monkeypatch.setattr(retry_plan, "training_jobs_in", in_region)
     submitted(retrier, [row("a"), row("b")], ["Failed", "InProgress"])
-    retrier.ledger.record_job(SUBMISSION, 1, 1, {"state": "Failed", "region": "ap-south-1"})
+    key, moved = job_key(1).table_key, {"state": JobState.FAILED, "region": "ap-south-1"}
+    assert retrier.ledger._table.update(key, moved, "#attempt = :attempt", {":attempt": 1})
     todo = retrier.planned(SUBMISSION)
     assert [job.index for job in todo.jobs] == [0]
     assert todo.left == {1: "its training job grid-0123abcd-1-1 still runs; the reconciler stops it within minutes"}
@@ -285,8 +289,12 @@ def test_a_line_closed_before_its_array_existed_is_not_retried(
     submit = batch.submit
 
     def slow(*arguments: Any, **more: Any) -> str:
-        retrier.ledger.record_job(SUBMISSION, 1, 2, {"state": "Failed", "reason": "Its Batch child array:1 is FAILED"})
-        retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed", "training_job": "x", "failure": "algorithm"})
+        retrier.ledger.record_job(
+            job_key(1, 2), {"state": JobState.FAILED, "reason": "Its Batch child array:1 is FAILED"}
+        )
+        retrier.ledger.record_job(
+            job_key(2, 2), {"state": JobState.FAILED, "training_job": "x", "failure": "algorithm"}
+        )
         return submit(*arguments, **more)
 
     monkeypatch.setattr(batch, "submit", slow)

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from tests.support.ledger_items import job_key
 from tests.support.sample_deployment import SAMPLE
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import reasons, status_rows, status_table
 from traingrid.grid.deployment import Deployment
+from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
-from traingrid.ledger.ledger import Ledger
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import AttemptFacts, Ledger
 from traingrid.manifest.parse import parse
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
@@ -56,7 +59,7 @@ def test_jobs_that_no_child_has_opened_wait_in_the_order_of_the_manifest(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
     ledger.open_job("0123abcd", jobs[2])
-    ledger.record_job("0123abcd", 2, 1, {"state": "InProgress", "phase": "Training"})
+    ledger.record_job(job_key(2), {"state": JobState.IN_PROGRESS, "phase": "Training"})
     status = seen(deployment, ledger, storage, FakeBatch("RUNNABLE", "STARTING", "RUNNING", "RUNNABLE"))
     assert [(job.region, job.state, job.phase) for job in status.jobs] == [
         ("us-east-1", "Pending", "RUNNABLE"),
@@ -72,7 +75,7 @@ def test_a_failed_child_is_shown_with_its_reason_until_the_job_closes(
 ) -> None:
     for job in jobs:
         ledger.open_job("0123abcd", job)
-    ledger.record_job("0123abcd", 1, 1, {"reason": "ResourceLimitExceeded: no instances"})
+    ledger.record_job(job_key(1), {"reason": "ResourceLimitExceeded: no instances"})
     status = seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4, reason="Terminated by Ada"))
     assert [(job.state, job.reason) for job in status.jobs[:2]] == [
         ("Pending", "Terminated by Ada"),
@@ -81,7 +84,7 @@ def test_a_failed_child_is_shown_with_its_reason_until_the_job_closes(
     assert status.jobs[0].phase == "child failed, closed within two sweeps"
     assert not status.ended
     for job in jobs:
-        ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"})
+        ledger.record_job(job_key(job.index), {"state": JobState.FAILED})
     assert seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4)).ended
 
 
@@ -90,10 +93,10 @@ def test_a_reason_is_escaped_and_names_the_available_log(
 ) -> None:
     for job in jobs[:3]:
         ledger.open_job("0123abcd", job)
-    failed = {"state": "Failed", "training_job": "x", "reason": "boom \x1b[2J\nmore"}
-    ledger.record_job("0123abcd", 0, 1, {**failed, "training_job_arn": "arn"})
-    ledger.record_job("0123abcd", 1, 1, {"reason": "no instances"})
-    ledger.record_job("0123abcd", 2, 1, failed)  # requested and refused
+    failed: JobFacts = {"state": JobState.FAILED, "training_job": "x", "reason": "boom \x1b[2J\nmore"}
+    ledger.record_job(job_key(), {**failed, "training_job_arn": "arn"})
+    ledger.record_job(job_key(1), {"reason": "no instances"})
+    ledger.record_job(job_key(2), failed)  # requested and refused
     first, second, third = reasons(seen(deployment, ledger, storage, FakeBatch()))
     assert "boom \\x1b[2J\n  complete log: traingrid logs 0123abcd 0" in first
     assert second == "us-west-2 resized: no instances"
@@ -104,9 +107,9 @@ def test_a_waiting_job_shows_its_quota_and_previous_attempts(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
     ledger.open_job("0123abcd", jobs[0], ["us-east-1", "us-west-2"])
-    tried = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}
-    ledger.next_attempt("0123abcd", 0, tried, "us-west-2")
-    ledger.record_job("0123abcd", 0, 2, {"state": "Waiting", "reason": "ml.p3.16xlarge for training job usage: 0"})
+    tried: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity"}
+    ledger.next_attempt(job_key(), tried, "us-west-2")
+    ledger.record_job(job_key(0, 2), {"state": JobState.WAITING, "reason": "ml.p3.16xlarge for training job usage: 0"})
     status = seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))
     assert (status.jobs[0].state, status.jobs[0].region) == ("Waiting", "us-west-2")
     assert status.jobs[0].tried == ("us-east-1 (capacity)",)
@@ -137,8 +140,8 @@ def test_formulas_become_text_in_an_export(
 ) -> None:
     named = jobs[0].model_copy(update={"name": "=HYPERLINK(1)"})
     ledger.open_job("0123abcd", named)
-    facts = {"state": "Completed", "reason": "@x\x1b[2J", "metrics": {"loss": -0.5}}
-    ledger.record_job("0123abcd", 0, 1, facts)
+    facts: JobFacts = {"state": JobState.COMPLETED, "reason": "@x\x1b[2J", "metrics": {"loss": -0.5}}
+    ledger.record_job(job_key(), facts)
     write_csv(status_rows(seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))))
     first, *others = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (first["name"], first["reason"], first["metric.loss"]) == ("'=HYPERLINK(1)", "'@x\\x1b[2J", "-0.5")

@@ -6,6 +6,7 @@ import pytest
 
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.child.attempt import Attempt
+from traingrid.ledger.items import JobItem
 from verification.faults import disabled_safeguards
 from verification.faults.state_machine import GridMachine, played
 from verification.model import programs
@@ -104,7 +105,7 @@ def test_a_training_job_deleted_before_its_end_is_recorded_is_not_recreated() ->
 def test_a_child_that_ignores_the_ledger_recreates_a_deleted_training_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("traingrid.child.launch.was_seen", lambda _item: False)
+    monkeypatch.setattr(JobItem, "was_seen", False)
     with pytest.raises(AssertionError, match="was accepted twice"):
         deleted_while_its_child_was_lost()
 

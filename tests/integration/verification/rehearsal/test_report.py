@@ -4,7 +4,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tests.support.snapshots import a_line
 from traingrid.audit.snapshot import World
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem
 from verification.rehearsal.rehearsal import read_script
 from verification.rehearsal.report import asked_table, ends_table, unfinished
 
@@ -19,7 +22,9 @@ def shown(table: Table) -> list[list[str]]:
 
 
 def world(*items: dict[str, Any]) -> World:
-    lines = {("aaaaaaaa", index): {"attempt": 1, "line": index + 1, **item} for index, item in enumerate(items)}
+    lines = {
+        ("aaaaaaaa", index): JobItem.read(a_line(index, line=index + 1, **item)) for index, item in enumerate(items)
+    }
     return World(
         grid="grid",
         regions=["us-east-1"],
@@ -42,15 +47,17 @@ def test_requested_resources_are_summed_by_region_type_and_spot() -> None:
 
 def test_lines_are_counted_by_end_and_attempt_and_failures_have_reasons() -> None:
     failed = {
-        "state": "Failed",
+        "state": JobState.FAILED,
         "attempt": 2,
         "region": "eu-west-1",
         "name": "a\x1b[2J",
         "reason": "CapacityError: none",
         "failure": "capacity",
-        "tried": [{"region": "us-east-1"}],
+        "tried": [{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED}],
     }
-    seen = world({"state": "Completed"}, failed, *[{"state": "Stopped", "region": "us-east-1", "name": "x"}] * 25)
+    seen = world(
+        {"state": JobState.COMPLETED}, failed, *[{"state": JobState.STOPPED, "region": "us-east-1", "name": "x"}] * 25
+    )
     assert [row[0] for row in shown(ends_table(seen))[1:]] == ["Completed", "Failed", "Stopped"]
     said = list(unfinished(seen))
     assert said[0].startswith("1 Failed: The Region has no capacity for this instance type. Set higher `retries`")

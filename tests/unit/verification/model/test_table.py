@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.ledger_items import existing, job_key
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger.ledger import Claim, Ledger
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import AttemptFacts, Claim, Ledger, Precondition
+from traingrid.ledger.submission_item import Array
 from verification.model.table import Condition, ModelTable
 
 
@@ -28,7 +31,7 @@ from verification.model.table import Condition, ModelTable
 )
 def test_a_condition_matches_the_items_that_dynamodb_would_change(condition: str, holds: bool) -> None:
     values = {":one": 1, ":two": 2, ":failed": "Failed", ":stopped": "Stopped", ":pending": "Pending", ":nobody": ""}
-    assert Condition(condition, values).holds({"attempt": 1, "state": "Pending"}) is holds
+    assert Condition(condition, values).holds({"attempt": 1, "state": JobState.PENDING}) is holds
 
 
 @pytest.mark.parametrize("condition", ["#attempt = :one :one", "#attempt < :one", "( #attempt = :one"])
@@ -47,41 +50,42 @@ def modelled(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     """Make every kind of write, with conditions met and not met, and return all answers and the final items."""
-    former = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity", "reason": "none"}
+    former: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity", "reason": "none"}
     answers: list[Any] = [
-        ledger.claim_submission("0123abcd", "a", {"jobs": 1, "claim_ends_at": 60}) is None,
-        ledger.claim_submission("0123abcd", "b", {"jobs": 1, "claim_ends_at": 60}) is None,
+        ledger.claim_submission("0123abcd", "a", {"jobs": 1, "manifest": "s3://bucket/x.csv", "claim_ends_at": 60})
+        is None,
+        ledger.claim_submission("0123abcd", "b", {"jobs": 1, "manifest": "s3://bucket/x.csv", "claim_ends_at": 60})
+        is None,
     ]
-    head = ledger.submission("0123abcd") or {}
-    answers += [ledger.take_over_submission("0123abcd", Claim(owner=owner, ends_at=90), head) for owner in "bc"]
+    head = existing(ledger.submission("0123abcd"))
+    answers += [ledger.take_over_submission(head, Claim(owner=owner, ends_at=90)) for owner in "bc"]
     ledger.release_submission("0123abcd", Claim(owner="b", ends_at=90))
-    ledger.record_submitted("0123abcd", "job-0", [{"batch_job": "job-0", "file": "jobs.jsonl", "count": 1}])
-    ledger.record_array("0123abcd", {"batch_job": "job-1", "file": "retry-1.jsonl", "count": 1})
+    ledger.record_submitted("0123abcd", "job-0", [Array(batch_job="job-0", file="jobs.jsonl", count=1)])
+    ledger.record_array("0123abcd", Array(batch_job="job-1", file="retry-1.jsonl", count=1))
     answers += [ledger.claim_retry("0123abcd", {"by": "x"}), ledger.claim_retry("0123abcd", {"by": "x"})]
-    ledger._table.put_new({"submission": "0123abcd", "item": "job#00000", "attempt": 1, "state": "Pending"})
+    opened = {"submission": "0123abcd", "item": "job#00000", "attempt": 1, "state": JobState.PENDING}
+    ledger._table.put_new({**opened, "name": "a", "region": "us-east-1", "opened_at": "2026-11-20T10:00:00Z"})
     answers += [
-        ledger.record_job("0123abcd", 0, 2, {"state": "InProgress"}),
-        ledger.record_job("0123abcd", 0, 1, {"state": "InProgress", "batch_child": "job-0"}),
-        ledger.record_job("0123abcd", 0, 1, {"state": "Failed"}, unless_watched=True),
-        ledger.next_attempt("0123abcd", 0, former, "eu-west-1"),
-        ledger.next_attempt("0123abcd", 0, former, "eu-west-1"),
-        ledger.record_progress("0123abcd", 0, 2, {"loss": 0.5}),
-        ledger.record_job("0123abcd", 0, 2, {"state": "Failed"}, unless_watched=True),
-        ledger.record_job("0123abcd", 0, 2, {"state": "Completed"}),
-        ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1"),
-        ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1", reopen="again", array_file="retry-1"),
-        ledger.record_job("0123abcd", 0, 3, {"state": "Failed"}, array_file="jobs"),
-        ledger.record_job("0123abcd", 0, 3, {"state": "InProgress"}, array_file="retry-1"),
+        ledger.record_job(job_key(0, 2), {"state": JobState.IN_PROGRESS}),
+        ledger.record_job(job_key(), {"state": JobState.IN_PROGRESS, "batch_child": "job-0"}),
+        ledger.record_job(job_key(), {"state": JobState.FAILED}, Precondition(unless_watched=True)),
+        ledger.next_attempt(job_key(), former, "eu-west-1"),
+        ledger.next_attempt(job_key(), former, "eu-west-1"),
+        ledger.record_progress(job_key(0, 2), {"loss": 0.5}),
+        ledger.record_job(job_key(0, 2), {"state": JobState.FAILED}, Precondition(unless_watched=True)),
+        ledger.record_job(job_key(0, 2), {"state": JobState.COMPLETED}),
+        ledger.next_attempt(job_key(0, 2), former, "us-east-1"),
+        ledger.next_attempt(job_key(0, 2), former, "us-east-1", reopen="again", array_file="retry-1"),
+        ledger.record_job(job_key(0, 3), {"state": JobState.FAILED}, Precondition(array_file="jobs")),
+        ledger.record_job(job_key(0, 3), {"state": JobState.IN_PROGRESS}, Precondition(array_file="retry-1")),
     ]
     ledger.request_cancel("0123abcd", "all", {"by": "x"})
     answers.append(sorted(ledger.cancels("0123abcd")))
     times = {"at", "claimed_at", "opened_at", "updated_at", "submitted_at", "progress_at"}
-    items = [*ledger.items("0123abcd"), *ledger.everything(), *ledger.submissions()]
-    return [
-        *answers,
-        [{name: value for name, value in item.items() if name not in times} for item in items[:2]],
-        len(items),
-    ]
+    read = [*ledger.items("0123abcd"), *ledger.everything(), *ledger.submissions()]
+    stored = sorted(ledger._table.everything(), key=lambda item: str(item["item"]))
+    timeless = [{name: value for name, value in item.items() if name not in times} for item in stored]
+    return [*answers, timeless, len(read)]
 
 
 def test_the_ledger_in_memory_answers_like_dynamodb(ledger: Ledger, modelled: Ledger) -> None:

@@ -1,0 +1,29 @@
+"""Job facts: the fields of a job's item that processes record while its training job is launched and runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.job.state import JobState
+
+
+class JobFacts(TypedDict, total=False):
+    """The fields to record; `traingrid.ledger.items.JobItem` describes them. Omitted fields do not change."""
+
+    state: JobState
+    phase: str
+    batch_child: str
+    fingerprint: str
+    training_job: str
+    training_job_arn: str
+    service_job: str
+    failure: str
+    reason: str
+    artifact: str
+    metrics: Mapping[str, float]
+    progress: Mapping[str, float]
+    training_seconds: int
+    billable_seconds: int

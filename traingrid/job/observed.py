@@ -1,0 +1,63 @@
+"""Observed training jobs: the state of a training job as its service describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traingrid.job.state import FINAL_STATES
+
+if TYPE_CHECKING:
+    from traingrid.job.facts import JobFacts
+    from traingrid.job.state import JobState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A service's description of a training job.
+
+    Attributes:
+        state: SageMaker's status.
+        phase: SageMaker's secondary status: Starting, Downloading, Training, Uploading, ...
+        arn: The training job's ARN.
+        reason: The failure reason; empty if the job has not failed.
+        artifact: The S3 URI of the model; empty until it exists.
+        metrics: The last value of each metric, once the job has ended.
+        training_seconds: The training time, once the job has ended.
+        billable_seconds: The billable time, once the job has ended.
+        fingerprint: The fingerprint of the request, which distinguishes this job from another one with the same name.
+        identified_by_tag: True if only the job's tag identifies it, because its description differs from the request.
+        service_job: The id of the service job that queues it; empty if it was created directly.
+    """
+
+    state: JobState
+    phase: str = ""
+    arn: str = ""
+    reason: str = ""
+    artifact: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    training_seconds: int = 0
+    billable_seconds: int = 0
+    fingerprint: str = ""
+    identified_by_tag: bool = False
+    service_job: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """True if the state is final."""
+        return self.state in FINAL_STATES
+
+    def facts(self) -> JobFacts:
+        """Return the fields that the ledger records; unknown fields are omitted."""
+        known: JobFacts = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
+        if self.reason:
+            known["reason"] = self.reason
+        if self.service_job:
+            known["service_job"] = self.service_job
+        if self.artifact:
+            known["artifact"] = self.artifact
+        if self.ended:
+            known |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}
+            if self.metrics:
+                known["metrics"] = self.metrics
+        return known

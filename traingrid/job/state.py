@@ -1,0 +1,39 @@
+"""Job states: the states of a job in the ledger."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+
+class JobState(StrEnum):
+    """The state of a job. All states except `PENDING` and `WAITING` are SageMaker's TrainingJobStatus.
+
+    A value that this version does not know is a state that is not final: other versions of the program share the
+    table, and SageMaker's API may get more states.
+    """
+
+    PENDING = "Pending"
+    """The job has no training job yet."""
+    WAITING = "Waiting"
+    """The job has no training job because a quota is used up, or launching is paused; see the item's `reason`."""
+    IN_PROGRESS = "InProgress"
+    STOPPING = "Stopping"
+    DELETING = "Deleting"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str):
+            return None
+        unknown = str.__new__(cls, value)
+        unknown._name_ = unknown._value_ = value
+        return unknown
+
+
+FINAL_STATES = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.STOPPED})
+"""The states in which an attempt never changes again."""
+UNLAUNCHED_STATES = frozenset({JobState.PENDING, JobState.WAITING})
+"""The states of a job without training job."""

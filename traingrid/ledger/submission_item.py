@@ -1,0 +1,151 @@
+"""Ledger items of submissions, as frozen values; `traingrid.ledger.items` describes how they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from traingrid.ledger.errors import ItemError
+from traingrid.ledger.timestamps import epoch_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Array:
+    """A Batch job of a submission: an array, or a plain job for a single line.
+
+    Attributes:
+        batch_job: Its id.
+        file: The file that its children read: a name in the submission's folder, a key or a URI.
+        count: The number of its children.
+        version: The S3 version of the file; None if it is part of `file` or was not recorded.
+    """
+
+    batch_job: str
+    file: str
+    count: int
+    version: str | None = None
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
+        """Return an entry of `arrays` of a stored item.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        try:
+            job, file = entry["batch_job"], entry["file"]
+            return cls(batch_job=job, file=file, count=int(entry["count"]), version=entry.get("version"))
+        except KeyError as missing:
+            raise ItemError(item, f"arrays[].{missing.args[0]}") from None
+
+    def entry(self) -> dict[str, Any]:
+        """Return the entry of `arrays` to store, which is also the entry of the intake's report."""
+        version = {} if self.version is None else {"version": self.version}
+        return {"batch_job": self.batch_job, "file": self.file, **version, "count": self.count}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SubmissionItem:
+    """A submission.
+
+    Attributes:
+        submission: Its id.
+        state: "Submitting", or "Submitted" once all its arrays are submitted.
+        manifest: The S3 URI of the manifest.
+        jobs: The number of jobs.
+        claimed_at: The time of the last claim.
+        version: The S3 version of the manifest; empty if it has none.
+        sha256: The SHA-256 of the manifest, in hexadecimal.
+        owner: The request that claimed it; the Batch job for a manifest that a user submitted to Batch.
+        claim_ends_at: The time at which the claim expires, in seconds since 1970; 0 if the claim has no end.
+        failed_tries: The number of failed attempts of the request that claimed it.
+        submitted_at: The time at which its arrays were recorded.
+        updated_at: The time at which the array of a retry was recorded last.
+        batch_job: The id of the first Batch job; empty before it is submitted.
+        arrays: All Batch jobs in the order in which they were submitted, retries included. Versions that submitted a
+            single array did not store them.
+        children: The number of children of the Batch job of a submission by hand; None if it is not stored.
+        stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
+    """
+
+    submission: str
+    state: str
+    manifest: str
+    jobs: int
+    claimed_at: str
+    version: str = ""
+    sha256: str = ""
+    owner: str = ""
+    claim_ends_at: int = 0
+    failed_tries: int = 0
+    submitted_at: str = ""
+    updated_at: str = ""
+    batch_job: str = ""
+    arrays: tuple[Array, ...] = ()
+    children: int | None = None
+    stored: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self:
+        """Return the submission of a stored item.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        get = item.get
+        try:
+            return cls(
+                submission=item["submission"],
+                state=item["state"],
+                manifest=item["manifest"],
+                jobs=item["jobs"],
+                claimed_at=item["claimed_at"],
+                version=get("version") or "",
+                sha256=get("sha256", ""),
+                owner=get("owner", ""),
+                claim_ends_at=get("claim_ends_at", 0),
+                failed_tries=get("failed_tries", 0),
+                submitted_at=get("submitted_at", ""),
+                updated_at=get("updated_at", ""),
+                batch_job=get("batch_job", ""),
+                arrays=_arrays(item),
+                children=get("children"),
+                stored=frozenset(item),
+            )
+        except KeyError as missing:
+            raise ItemError(item, missing.args[0]) from None
+
+    @property
+    def is_submitted(self) -> bool:
+        """True if all its arrays are submitted."""
+        return self.state == "Submitted"
+
+    @property
+    def is_by_hand(self) -> bool:
+        """True if a user submitted the manifest to Batch; then its first child has claimed the submission."""
+        return self.owner != "" and self.owner == self.batch_job
+
+    @property
+    def changed_at(self) -> int:
+        """The time of the last change other than the end of the claim, in seconds since 1970."""
+        return epoch_seconds(max(self.updated_at, self.submitted_at, self.claimed_at))
+
+    def had_child(self, index: int, status: str) -> bool:
+        """Return True if the Batch job of a submission by hand has had a child for a line.
+
+        Args:
+            index: The line.
+            status: Batch's status of the line's child, or "UNKNOWN". It decides if the array's size is not stored.
+        """
+        return index < self.children if self.children is not None else status != "UNKNOWN"
+
+
+def _arrays(item: Mapping[str, Any]) -> tuple[Array, ...]:
+    if "arrays" in item:
+        return tuple(Array.read(item, entry) for entry in item["arrays"])
+    if not item.get("batch_job"):
+        return ()
+    return (Array(batch_job=item["batch_job"], file="jobs.jsonl", count=item.get("children", item["jobs"])),)

@@ -1,0 +1,18 @@
+"""Timestamps: the ledger's format of times, which is UTC, ISO 8601, in whole seconds."""
+
+from __future__ import annotations
+
+import calendar
+import time
+
+_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def now() -> str:
+    """Return the current time as a timestamp."""
+    return time.strftime(_FORMAT, time.gmtime())
+
+
+def epoch_seconds(timestamp: str) -> int:
+    """Return a timestamp as seconds since 1970."""
+    return calendar.timegm(time.strptime(timestamp, _FORMAT))

@@ -1,0 +1,74 @@
+"""Ledger items of users' requests, cancels and the pause, as frozen values; see `traingrid.ledger.items`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from traingrid.ledger.errors import ItemError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CANCEL_PREFIX = "cancel#"
+"""The prefix of the sort keys of cancels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cancel:
+    """A recorded cancel.
+
+    Attributes:
+        submission: The submission's id.
+        scope: The jobs that it includes (`traingrid.ledger.ledger.is_cancelled`).
+        at: The time at which it was recorded.
+        by: The user who cancelled.
+        reason: The user's reason.
+    """
+
+    submission: str
+    scope: str
+    at: str
+    by: str = ""
+    reason: str = ""
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self:
+        """Return the cancel of a stored item.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        try:
+            submission, scope, at = item["submission"], item["item"].removeprefix(CANCEL_PREFIX), item["at"]
+        except KeyError as missing:
+            raise ItemError(item, missing.args[0]) from None
+        return cls(submission=submission, scope=scope, at=at, by=item.get("by", ""), reason=item.get("reason", ""))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pause:
+    """The pause of launching.
+
+    Attributes:
+        at: The time at which it began.
+        by: The user who paused.
+        reason: The user's reason.
+    """
+
+    at: str
+    by: str = ""
+    reason: str = ""
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self | None:
+        """Return the pause of a stored item, or None if launching was resumed.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        try:
+            allowed, at = item["allowed"], item["at"]
+        except KeyError as missing:
+            raise ItemError(item, missing.args[0]) from None
+        return None if allowed else cls(at=at, by=item.get("by", ""), reason=item.get("reason", ""))
