@@ -145,7 +145,7 @@ def wheel(folder: Path, version: str, depends: str = "") -> Path:
 def test_requirements_are_installed_only_for_the_job(ran: Callable[..., tuple[int, str, Path]], tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, numpy, only_mine, horovod\n"
-        "print('module', only_mine.VERSION, flush=True)\n"
+        "print(f'module {only_mine.VERSION}', flush=True)\n"  # one write: ranks share the output
         "subprocess.run(['only-mine'], check=True)\n"
         "subprocess.run([sys.executable, '-c', 'import only_mine; only_mine.main()'], check=True)\n"
     )
