@@ -14,6 +14,8 @@ from typing import Any
 from moto.ecr.exceptions import ImageNotFoundException, RepositoryNotFoundException
 from moto.ecr.models import ecr_backends
 
+from localcloud.iam.resource_policies import lets
+
 MEDIA_TYPE = "application/vnd.traingrid.localcloud.process.v1+json"
 """Media type of a manifest that describes a process."""
 
@@ -147,21 +149,14 @@ def _may_pull(account: str, uri: ImageUri) -> bool:
     if uri.account not in ecr_backends or uri.region not in ecr_backends[uri.account]:
         return False
     repository = ecr_backends[uri.account][uri.region].repositories.get(uri.repository)
-    policy = json.loads(repository.policy) if repository and repository.policy else {}
-    allowed = {"*", account, f"arn:aws:iam::{account}:root"}
-    for statement in policy.get("Statement", []):
-        principal = statement.get("Principal", [])
-        names = principal.get("AWS", []) if isinstance(principal, Mapping) else principal
-        actions = statement.get("Action", [])
-        actions = {actions} if isinstance(actions, str) else set(actions)
-        pulls = bool({"*", "ecr:*", "ecr:BatchGetImage"} & actions)
-        if (
-            statement.get("Effect") == "Allow"
-            and pulls
-            and allowed & ({names} if isinstance(names, str) else set(names))
-        ):
-            return True
-    return False
+    return bool(repository) and lets_account(repository.policy, "ecr:BatchGetImage", account)
+
+
+def lets_account(policy: str | None, action: str, account_id: str) -> bool:
+    """Return True if a policy allows an account; conditions are ignored, because the caller's role is unknown."""
+    statements = json.loads(policy or "{}").get("Statement", [])
+    plain = [{**statement, "Condition": {}} for statement in statements]
+    return lets({"Statement": plain}, action, f"arn:aws:iam::{account_id}:root")
 
 
 def _process(image_uri: str, manifest: str) -> ProcessImage:

@@ -1,7 +1,6 @@
 """ECR: replication, immutable tags, content digests and access across accounts, which moto lacks."""
 
 import hashlib
-import json
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
@@ -11,7 +10,7 @@ from moto.ecr import urls
 from moto.ecr.exceptions import ImageAlreadyExistsException, RepositoryNotFoundException
 from moto.ecr.models import ECRBackend, Image, ecr_backends
 
-from localcloud.iam.trust import lets
+from localcloud.ecr.process_images import lets_account
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -78,7 +77,7 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
         """DescribeImages; in another account's registry, if the repository's policy allows this account."""
         there = self if registry_id in (None, self.account_id) else ecr_backends[registry_id][self.region_name]
         found = there.repositories.get(repository_name)
-        if there is not self and not (found and _lets_account(found.policy, "ecr:DescribeImages", self.account_id)):
+        if there is not self and not (found and lets_account(found.policy, "ecr:DescribeImages", self.account_id)):
             raise RepositoryNotFoundException(repository_name, registry_id)
         images: Iterable[Image] = ECRBackend.describe_images(there, repository_name, registry_id, image_ids)
         return images
@@ -103,7 +102,7 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
         there = ecr_backends[account_id][region]
         if account_id != self.account_id and not (
             repository_name in there.repositories
-            and _lets_account(there.registry_policy, "ecr:ReplicateImage", self.account_id)
+            and lets_account(there.registry_policy, "ecr:ReplicateImage", self.account_id)
         ):
             return
         if repository_name not in there.repositories:
@@ -112,10 +111,3 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
             ECRBackend.put_image(there, repository_name, *image)
         except (ImageAlreadyExistsException, ImageTagAlreadyExistsError):  # the image was pushed there
             return
-
-
-def _lets_account(policy: str | None, action: str, account_id: str) -> bool:
-    """Return True if a policy allows an account; the caller's role is unknown if the registry itself calls."""
-    statements = json.loads(policy or "{}").get("Statement", [])
-    plain = [{**statement, "Condition": {}} for statement in statements]
-    return lets({"Statement": plain}, action, f"arn:aws:iam::{account_id}:root")

@@ -10,7 +10,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -21,14 +21,12 @@ from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
-from localcloud.events import target_policies
 from localcloud.events.schedules import Schedules
 from localcloud.events.target_input import target_input
 from localcloud.faults.events import FaultyWay
 from localcloud.iam.evaluation import verdict
+from localcloud.iam.resource_policies import allows_service, lets
 from localcloud.iam.roles import policies_of, trust_of
-from localcloud.iam.service_trust import service_may_assume
-from localcloud.iam.trust import lets
 from localcloud.lambda_ import destinations
 from localcloud.log_streams import LogStream
 
@@ -160,7 +158,7 @@ class Router:
         function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
-        if not target_policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
+        if not _allows({"Statement": function.policy.statements}, "lambda:InvokeFunction", rule):
             message = f"The resource policy of {arn} does not allow events.amazonaws.com to invoke it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         if self._cloud.functions:
@@ -171,8 +169,7 @@ class Router:
         queue = sqs_backends[arn.split(":")[4]][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
         if queue is None:
             raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
-        statements = json.loads(queue.policy or "{}").get("Statement", [])
-        if not target_policies.allows(statements, "sqs:SendMessage", rule.arn):
+        if not _allows(json.loads(queue.policy or "{}"), "sqs:SendMessage", rule):
             message = f"The policy of the queue {arn} does not allow events.amazonaws.com to send to it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         destinations.send_to_queue(arn, _input(rule, target, event))
@@ -188,7 +185,7 @@ class Router:
         if role not in {known.name for known in iam_backends[rule.account_id]["aws"].roles.values()}:
             message = f"RoleArn of a target event bus must be an existing role; got {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
-        if not service_may_assume(trust_of(role, rule.account_id), "events.amazonaws.com", rule.arn):
+        if not _allows(trust_of(role, rule.account_id), "sts:AssumeRole", rule):
             message = f"The trust policy of role {role} does not allow events.amazonaws.com to assume it for {rule.arn}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         documents = policies_of(role, rule.account_id)
@@ -208,6 +205,11 @@ class Router:
         stream = LogStream(account_id, region, group, str(uuid.uuid4()))
         stream.write(_input(rule, target, event))
         stream.flush()
+
+
+def _allows(policy: Mapping[str, Any], action: str, rule: Rule) -> bool:
+    """Return True if a resource's policy allows EventBridge an action for a rule."""
+    return allows_service(policy, action, "events.amazonaws.com", rule.arn)
 
 
 def normalised(event: Event, rule: Rule) -> Event:

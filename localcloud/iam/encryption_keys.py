@@ -15,7 +15,7 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import sqs_backends
 
 from localcloud.iam.request_keys import Context
-from localcloud.iam.trust import lets
+from localcloud.iam.resource_policies import lets
 
 
 def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region: str, account: str) -> Iterator[str]:

@@ -19,8 +19,8 @@ from localcloud.iam.encryption_keys import key_policy_lets
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.named_resources import Asked
 from localcloud.iam.required_permissions import Permission, required_permissions
+from localcloud.iam.resource_policies import lets
 from localcloud.iam.roles import policies_of, trust_of
-from localcloud.iam.trust import lets
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import StartResponse, WsgiApp, buffered
 from localcloud.wire.refusals import refusal

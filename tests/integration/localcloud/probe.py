@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 ACCOUNT = "123456789012"
@@ -16,11 +16,11 @@ class Probe:
         self.url = self.sqs.create_queue(QueueName=name)["QueueUrl"]
         self.arn = f"arn:aws:sqs:{region}:{ACCOUNT}:{name}"
 
-    def allow(self) -> "Probe":
+    def allow(self, *others: Mapping[str, Any]) -> "Probe":
+        """Let EventBridge send to the queue, unless another statement denies it."""
         statement = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage"}
-        self.sqs.set_queue_attributes(
-            QueueUrl=self.url, Attributes={"Policy": json.dumps({"Statement": [{**statement, "Resource": self.arn}]})}
-        )
+        policy = {"Statement": [{**each, "Resource": self.arn} for each in (statement, *others)]}
+        self.sqs.set_queue_attributes(QueueUrl=self.url, Attributes={"Policy": json.dumps(policy)})
         return self
 
     def messages(self, count: int, seconds: float = 5.0) -> list[Any]:

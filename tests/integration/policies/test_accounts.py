@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from localcloud.iam.evaluation import verdict as localcloud_verdict
-from localcloud.iam.trust import lets
+from localcloud.iam.resource_policies import lets
 from tests.integration.policies.account_cases import AT_HOME, CASES, HOME_ROLES, HOMES, acting_role, two_accounts
 from tests.integration.policies.case import ACTION, ALLOWED, IMPLICITLY, RESOURCE, Case
 from tests.integration.policies.grid import ACCOUNT, INSIDE, PARTS, Document, roles, the_templates

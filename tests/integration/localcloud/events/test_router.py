@@ -128,12 +128,16 @@ def test_put_events_reaches_only_the_named_custom_bus(client: Callable[..., Any]
     assert outside.events(1, 0.3) == []
 
 
+FROM_DEAD = {"ArnLike": {"aws:SourceArn": f"arn:aws:events:*:{ACCOUNT}:rule/dead"}}
+
+
 @pytest.mark.parametrize(
     ("target", "code"),
     [
         (f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:missing", "NO_RESOURCE"),
         (f"arn:aws:sqs:us-east-1:{ACCOUNT}:missing", "NO_RESOURCE"),
         (f"arn:aws:sqs:us-east-1:{ACCOUNT}:closed", "NO_PERMISSIONS"),
+        (f"arn:aws:sqs:us-east-1:{ACCOUNT}:denied", "NO_PERMISSIONS"),
         (f"arn:aws:events:eu-west-1:{ACCOUNT}:event-bus/default", "FAILED_TO_ASSUME_ROLE"),
     ],
 )
@@ -141,6 +145,7 @@ def test_undeliverable_events_go_to_the_rules_dead_letter_queue(
     client: Callable[..., Any], cloud: LocalCloud, target: str, code: str
 ) -> None:
     Probe(client, "closed")
+    Probe(client, "denied").allow({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Condition": FROM_DEAD})
     dead = Probe(client, "dead")
     rule(client, "dead", {"source": ["dead"]}, {"Arn": target, "DeadLetterConfig": {"Arn": dead.arn}})
     cloud.put_event("us-east-1", {"source": "dead", "detail-type": "T", "detail": {}})

@@ -1,0 +1,71 @@
+"""Resource-based policies: decides whether a role, a queue, a registry or a key allows a principal or a service."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localcloud.iam.conditions import holds
+from localcloud.iam.evaluation import listed, matches
+from localcloud.iam.request_keys import Context
+
+
+def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context | None = None) -> bool:
+    """Return True if a policy allows a principal by its ARN or its account, whose IAM must agree.
+
+    Args:
+        document: The policy.
+        action: For example "sts:AssumeRole".
+        principal: The ARN of a role, a user or an account's root.
+        keys: The condition keys of the request except those of the principal.
+    """
+    context: Context = {
+        **(keys or {}),
+        "aws:PrincipalArn": principal,
+        "aws:PrincipalAccount": principal.split(":")[4],
+    }
+    return _allows(document, action, lambda said: _names(said, principal), context)
+
+
+def allows_service(document: Mapping[str, Any], action: str, service: str, source_arn: str) -> bool:
+    """Return True if a policy allows a service to act for a resource, for example to assume a role.
+
+    Args:
+        document: The policy.
+        action: For example "sts:AssumeRole".
+        service: For example "events.amazonaws.com".
+        source_arn: The resource; the request's context contains it and its account
+            (https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html).
+    """
+    context: Context = {
+        "aws:SourceArn": source_arn,
+        "aws:SourceAccount": source_arn.split(":")[4],
+        "aws:SecureTransport": "true",
+    }
+    return _allows(document, action, lambda said: _is_service(said, service), context)
+
+
+def _allows(document: Mapping[str, Any], action: str, names: Callable[[Any], bool], context: Context) -> bool:
+    effects = [
+        statement["Effect"]
+        for statement in listed(document.get("Statement", []))
+        if names(statement.get("Principal", {}))
+        and any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["Action"]))
+        and holds(statement.get("Condition", {}), context)
+    ]
+    return "Allow" in effects and "Deny" not in effects
+
+
+def _is_service(said: Any, service: str) -> bool:
+    """Return True if a statement's Principal includes the service; everyone ("*") includes it."""
+    if not isinstance(said, dict):
+        return bool(said == "*")
+    return service in listed(said.get("Service", [])) or "*" in listed(said.get("AWS", []))
+
+
+def _names(said: Any, principal: str) -> bool:
+    """Return True if a statement's Principal includes the principal.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+    """
+    named = listed(said.get("AWS", [])) if isinstance(said, dict) else [said]
+    account = principal.split(":")[4]
+    return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in named)
