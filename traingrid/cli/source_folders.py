@@ -70,11 +70,11 @@ class PackedManifest:
     content: bytes
     sources: list[Source] = field(default_factory=list)
 
-    def upload(self, say: Callable[[str], None]) -> None:
+    def upload(self, announce: Callable[[str], None]) -> None:
         """Upload every archive to its URI in the manifest, and report each upload."""
         for source in self.sources:
             Storage(source.region, role=source.role).write(source.uri, source.archive, "application/gzip")
-            say(f"uploaded {printable(str(source))}")
+            announce(f"uploaded {printable(str(source))}")
 
 
 def packed(manifest: Path, deployment: Deployment) -> PackedManifest:
