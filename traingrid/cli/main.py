@@ -10,6 +10,7 @@ import click
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid import __version__
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
 from traingrid.cli.data import download, upload
@@ -35,7 +36,7 @@ from traingrid.text import printable
     show_default=True,
     help="Grid definition file.",
 )
-@click.version_option(package_name="traingrid", prog_name="traingrid")
+@click.version_option(__version__, prog_name="traingrid")
 @click.pass_context
 def cli(context: click.Context, grid_file: Path) -> None:
     """Train each line of a manifest on a Horovod cluster in the AWS Region that holds its data."""
