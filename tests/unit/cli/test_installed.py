@@ -59,7 +59,7 @@ def test_rehearse_names_the_missing_extra(
 ) -> None:
     for path in ("node_modules/.bin/cdk", ".venv/bin/python", "build/layer/python"):
         (checkout / path).mkdir(parents=True)
-    monkeypatch.setattr(installed.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     hide(monkeypatch, "moto")
     assert run(monkeypatch, "rehearse", manifest) == 2
     assert "pip install '.[rehearse]'" in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_rehearse_names_the_part_of_the_checkout_that_is_not_installed(
 ) -> None:
     for path in {"node_modules/.bin/cdk", ".venv/bin/python", "build/layer/python"} - {missing}:
         (checkout / path).mkdir(parents=True)
-    monkeypatch.setattr(installed.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert run(monkeypatch, "rehearse", manifest) == 2
     error = capsys.readouterr().err
     assert f"requires {checkout / missing}, which does not exist" in error
