@@ -30,9 +30,9 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images  ## Check format, lint and types, and run all tests; CI also runs test-containers
+test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training types
 
 # In parallel, because the tests of the control plane mostly wait.
 test-control:
@@ -47,11 +47,18 @@ check: setup-control setup-scanners setup-images tests/integration/policies/node
 lint: .venv/.installed  ## Check format, lint and types only
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	$(MAKE) --no-print-directory types
+
+types: .venv/.installed  ## Check types only
 	.venv/bin/mypy $(SOURCES)
 
 format: .venv/.installed  ## Format the code and apply automatic lint fixes
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+# Strict: a broken link, a missing page or a warning is an error. The variable disables an advertisement of the theme.
+docs: .venv-docs/.installed docs_site/node_modules/.installed  ## Build the documentation site into build/site/
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
 
 test-containers: setup  ## Build both images, and run tests on two hosts and end to end in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
@@ -72,6 +79,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	$(LOCK) requirements-images.in --output-file requirements-images.txt
+	$(LOCK) requirements-docs.in --output-file requirements-docs.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
@@ -119,7 +127,7 @@ setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check
 setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-images .venv-scanners node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -182,9 +190,19 @@ build/mpi: FORCE
 	.venv-images/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-images.txt
 	@touch $@
 
+.venv-docs/.installed: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-docs.txt
+	@touch $@
+
+# The library that draws diagrams in the reader's browser.
+docs_site/node_modules/.installed: docs_site/package.json docs_site/package-lock.json
+	npm ci --silent --no-fund --no-audit --prefix docs_site
+	@touch $@
+
 # scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training
+.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training types
