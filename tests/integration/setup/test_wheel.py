@@ -74,6 +74,11 @@ def test_the_version_has_one_source(site: Path) -> None:
     assert found.metadata["Requires-Python"] == ">=3.11"
 
 
+def test_the_changelog_describes_the_version() -> None:
+    releases = re.findall(r"^## (\d+\.\d+\.\d+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert releases[0] == traingrid.__version__
+
+
 def test_the_extras_have_the_locked_versions() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     locked = "".join((ROOT / file).read_text() for file in ("requirements.in", "requirements-dev.in")).splitlines()
