@@ -153,7 +153,7 @@ def run_line(
         submission="0123abcd",
         job=job,
         backend_in=lambda _: Backend(deployment, job.region, line),
-        ledger=Ledger(job, line),  # type: ignore[arg-type]
+        ledger=Ledger(job, line),  # type: ignore[arg-type] # has only the methods that a child calls
         say=_silent,
         pace=Pace.of_array(lines, deployment.grid.orchestrator),
         clock=Clock(now=lambda: line.now, sleep=line.sleep),

@@ -9,7 +9,7 @@ import argparse
 
 import horovod.tensorflow.keras as hvd
 import tensorflow as tf
-from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # part of the training image
+from trainer import channels, checkpoints, cluster
 
 SCHEMA = {
     "image/encoded": tf.io.FixedLenFeature([], tf.string),
