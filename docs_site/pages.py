@@ -4,7 +4,9 @@ MkDocs knows only the files of docs/. This hook adds the pages of the root folde
 folder that a page links to. The links in the Markdown remain valid on GitHub.
 """
 
+import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING
@@ -17,8 +19,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DIAGRAMS = ROOT / "docs_site/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js"
+_LOG = logging.getLogger("mkdocs.hooks.pages")
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)")
-_FENCE = re.compile(r"^(?:```.*?^```$| {4}.*?$)", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"(^(?:```.*?^```$| {4}[^\n]*$))", re.MULTILINE | re.DOTALL)
+_LIST = re.compile(r"^([^\s|#>-].*\n)(?=(?:-|1\.) )", re.MULTILINE)
+_ITEM = re.compile(r"^\d+\. .*\n(?:(?: {3}.*)?\n|\d+\. .*\n)+", re.MULTILINE)
+_INFO = re.compile(r"^(```\w+) .*$", re.MULTILINE)
+_LEFT = re.compile(r"<p>(?:(?!</p>).)*?((?:```|\n- |\n1\. )[^\n]*)", re.DOTALL)
 _CELL = re.compile(r"<td.*?</td>", re.DOTALL)
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", "Dockerfile": "dockerfile"}
 
@@ -43,7 +50,10 @@ def on_files(files: Files, *, config: "MkDocsConfig") -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: "Page", files: Files, **_: object) -> str:
-    """Return a page whose links to sources lead to the pages of these sources.
+    """Return a page as Python-Markdown needs it: with links to pages of sources, and lists in its form.
+
+    GitHub, as CommonMark, also begins a list right after a paragraph, needs three spaces in a numbered list instead of
+    four, and ignores words after the language of a code block.
 
     Args:
         markdown: The page's text.
@@ -60,16 +70,28 @@ def on_page_markdown(markdown: str, *, page: "Page", files: Files, **_: object) 
         target = normpath(folder / link)
         return link if target in files.src_uris or not (ROOT / target).exists() else _page(link.rstrip("/"))
 
-    return _LINK.sub(shown, markdown)
+    markdown = _INFO.sub(r"\1", _ITEM.sub(lambda item: item.group().replace("\n   ", "\n    "), markdown))
+    return _outside_code(lambda text: _LIST.sub(r"\1\n", _LINK.sub(shown, text)), markdown)
 
 
-def on_page_content(html: str, **_: object) -> str:
+def on_page_content(html: str, *, page: "Page", **_: object) -> str:
     """Return a page's HTML without the backslashes that GitHub requires before bars in a table's code.
+
+    A list or a code block that is still part of a paragraph is a warning, which ends a strict build.
 
     Args:
         html: The page's content.
+        page: The page.
     """
+    if left := _LEFT.search(html):
+        _LOG.warning("Doc file '%s' has Markdown that is not rendered: %s", page.file.src_uri, left.group(1))
     return _CELL.sub(lambda cell: cell.group().replace("\\|", "|"), html)
+
+
+def _outside_code(change: Callable[[str], str], markdown: str) -> str:
+    """Apply a change to the text between code blocks."""
+    parts = _FENCE.split(markdown)
+    return "".join(change(part) if number % 2 == 0 else part for number, part in enumerate(parts))
 
 
 def _targets(name: str) -> set[str]:
