@@ -56,9 +56,10 @@ format: .venv/.installed  ## Format the code and apply automatic lint fixes
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-# Strict: a broken link, a missing page or a warning is an error. The variable disables an advertisement of the theme.
+# A warning is an error, for example a broken link. --quiet would drop warnings before they are counted. The variable
+# disables an announcement of the theme.
 docs: .venv-docs/.installed docs_site/node_modules/.installed  ## Build the documentation site into build/site/
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 test-containers: setup  ## Build both images, and run tests on two hosts and end to end in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
