@@ -11,7 +11,7 @@ PIP = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip install --quiet,$(1)/bin/pip --disab
 INSTALL = $(call PIP,$(1)) --require-hashes
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
-SOURCES := app.py batch_job bench conformance examples lambda localcloud stacks tests traingrid training_container verification
+SOURCES := app.py batch_job bench conformance docs_site examples lambda localcloud stacks tests traingrid training_container verification
 
 .DEFAULT_GOAL := help
 
@@ -33,9 +33,9 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images  ## Check format, lint and types, and run all tests; CI also runs test-containers
+test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training test-unit
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
 # A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
 PARALLEL := --numprocesses 3 --dist loadfile
@@ -57,11 +57,19 @@ check: setup-control setup-scanners setup-images tests/integration/policies/node
 lint: .venv/.installed  ## Check format, lint and types only
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	$(MAKE) --no-print-directory types
+
+types: .venv/.installed  ## Check types only
 	.venv/bin/mypy $(SOURCES)
 
 format: .venv/.installed  ## Format the code and apply automatic lint fixes
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+# A warning is an error, for example a broken link. --quiet would drop warnings before they are counted. The variable
+# disables an announcement of the theme.
+docs: .venv-docs/.installed docs_site/node_modules/.installed  ## Build the documentation site into build/site/
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 test-containers: setup  ## Build both images, and run tests on two hosts and end to end in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
@@ -82,6 +90,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	$(LOCK) requirements-images.in --output-file requirements-images.txt
+	$(LOCK) requirements-docs.in --output-file requirements-docs.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
@@ -129,7 +138,7 @@ setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check
 setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-images .venv-scanners node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -192,9 +201,19 @@ build/mpi: FORCE
 	$(call INSTALL,.venv-images) -r requirements-images.txt
 	@touch $@
 
+.venv-docs/.installed: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	$(call INSTALL,.venv-docs) -r requirements-docs.txt
+	@touch $@
+
+# The library that draws diagrams in the reader's browser.
+docs_site/node_modules/.installed: docs_site/package.json docs_site/package-lock.json
+	npm ci --silent --no-fund --no-audit --prefix docs_site
+	@touch $@
+
 # scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check check-fast clean conformance demo deploy deploy-again destroy faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit
+.PHONY: FORCE bench-control bench-synth bench-training check check-fast clean conformance demo deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types

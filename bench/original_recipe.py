@@ -12,8 +12,8 @@ import os
 import sys
 
 import boto3
-import sagemaker  # type: ignore[import-not-found] # installed in a separate environment
-from sagemaker.tensorflow import TensorFlow  # type: ignore[import-not-found]
+import sagemaker
+from sagemaker.tensorflow import TensorFlow
 
 NO_TELEMETRY = {
     "SchemaVersion": "1.0",
@@ -29,7 +29,7 @@ def read_line(array_file: str, index: int) -> tuple[str, str]:
     return region, uri
 
 
-def train(region: str, data: str, *, role: str, image: str, output: str, source: str) -> None:  # noqa: PLR0913
+def train(region: str, data: str, *, role: str, image: str, output: str, source: str) -> None:  # noqa: PLR0913 - most are keyword-only
     """Create one training job, and return as soon as SageMaker has accepted it."""
     session = sagemaker.Session(
         boto_session=boto3.Session(region_name=region),

@@ -85,6 +85,6 @@ class PublicImage:
     def _open(self, url: str) -> bytes:
         headers = {"Accept": ", ".join(_KINDS)} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
         request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the registry's own address
-        with urllib.request.urlopen(request, timeout=120) as reply:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=120) as reply:  # noqa: S310 - as above
             content: bytes = reply.read()
         return content

@@ -87,8 +87,10 @@ def skip_in_checkov(construct: IConstruct, rule: str, reason: str) -> None:
 
 
 def skip_all_in_checkov(construct: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Record why a construct's default resource breaks rules of checkov, in the resource's metadata
-    (https://www.checkov.io/2.Basics/Suppressing%20and%20Skipping%20Policies.html)."""
+    """Record why a construct's default resource breaks rules of checkov, in the resource's metadata.
+
+    The form is checkov's (https://www.checkov.io/2.Basics/Suppressing%20and%20Skipping%20Policies.html).
+    """
     resource = cast(CfnResource, construct.node.default_child)
     skipped = (resource.get_metadata("checkov") or {"skip": []})["skip"]
     added = [{"id": rule, "comment": reason} for rule, reason in reasons.items()]

@@ -91,8 +91,10 @@ def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
 
 
 def _let_logs_encrypt(key: kms.Key, region: str) -> None:
-    """Allow CloudWatch Logs to encrypt the log groups of this account's Region
-    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html)."""
+    """Allow CloudWatch Logs to encrypt the log groups of this account's Region.
+
+    The statement is that of https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html.
+    """
     groups = f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:*"
     _let(
         key,
@@ -103,8 +105,10 @@ def _let_logs_encrypt(key: kms.Key, region: str) -> None:
 
 
 def _let_events_encrypt(key: kms.Key) -> None:
-    """Allow EventBridge to put events that it cannot deliver into encrypted dead-letter queues
-    (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html)."""
+    """Allow EventBridge to put events that it cannot deliver into encrypted dead-letter queues.
+
+    The statement is that of https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html.
+    """
     rules = same_account(f"arn:aws:events:*:{Aws.ACCOUNT_ID}:rule/*")
     _let(key, "events.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], rules)
 

@@ -21,7 +21,7 @@ _UPGRADE = re.compile(r" You may need to upgrade your SDK version \(pip install 
 
 def main() -> None:
     """Read all questions from standard input, and write the answers to standard output."""
-    from sagemaker.core import image_uris  # type: ignore[import-not-found] # noqa: PLC0415
+    from sagemaker.core import image_uris  # noqa: PLC0415 - only .venv-images has it
 
     def answer(wanted: dict[str, Any]) -> dict[str, Any]:
         name, uris, absent = wanted["framework"] or wanted["algorithm"], {}, []

@@ -8,7 +8,7 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
 def printable(text: str) -> str:
-    """Return untrusted text, such as a log line or a key, with control characters as escapes such as "\\x1b"."""
+    """Return untrusted text, such as a log line or a key, with control characters escaped by backslashes."""
     return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
 
 

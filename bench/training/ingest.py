@@ -174,7 +174,7 @@ def shared_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
 
 def _memory() -> str | None:
     """Return a folder in memory, whose files are always in the page cache."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - the file system, not a fixed file
 
 
 def _by_python(path: str) -> tf.data.Dataset:

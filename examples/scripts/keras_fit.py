@@ -8,7 +8,7 @@ Each rank reads its shard of the channel, all start from rank 0's weights or its
 import horovod.tensorflow.keras as hvd
 import tensorflow as tf
 from digits import digits_model, hyperparameters, parsed  # type: ignore[import-not-found]  # beside this script
-from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # part of the training image
+from trainer import channels, checkpoints, cluster
 
 
 def main() -> None:

@@ -26,8 +26,7 @@ _ENVIRONMENT = {
 
 
 class Forked:
-    """A forked child with the parts of `Program` that `localcloud.processes.process_group` uses. It has no
-    subreaper."""
+    """A forked child with the parts of `Program` that `process_group` uses, without a subreaper."""
 
     stdin = None
 

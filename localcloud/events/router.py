@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from moto.awslambda.models import lambda_backends
 from moto.events.models import Rule, events_backends
@@ -138,17 +138,14 @@ class Router:
     def _deliver(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
         service = arn.split(":")[2]
-        deliver = {
+        deliveries = {
             "lambda": self._to_function,
             "sqs": self._to_queue,
             "events": self._to_bus,
             "logs": self._to_log_group,
-        }.get(service)
+        }
         try:
-            if deliver is None:
-                message = f"localcloud does not support EventBridge targets of the service {service}"
-                raise DeliveryError("INTERNAL_ERROR", message)
-            deliver(rule, target, event)
+            deliveries.get(service, _refuse)(rule, target, event)
         except DeliveryError as error:
             _log.warning("EventBridge could not deliver from %s to %s: %s", rule.name, arn, error)
             _to_dead_letters(rule, target, event, error)
@@ -230,6 +227,11 @@ def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:
 
 def _input(rule: Rule, target: dict[str, Any], event: Event) -> str:
     return target_input(target, event, rule.name, rule.arn)
+
+
+def _refuse(_rule: Rule, target: dict[str, Any], _event: Event) -> NoReturn:
+    service = target["Arn"].split(":")[2]
+    raise DeliveryError("INTERNAL_ERROR", f"localcloud does not support EventBridge targets of the service {service}")
 
 
 def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:

@@ -1,8 +1,8 @@
-"""Fault injection: a localcloud simulates failures of AWS according to a plan.
+r"""Fault injection: a localcloud simulates failures of AWS according to a plan.
 
 `Settings.faults`, `LocalCloud.faults.set`, or an HTTP request at run time sets the plan:
 
-    curl --aws-sigv4 aws:amz:us-east-1:localcloud -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
+    curl --aws-sigv4 aws:amz:us-east-1:localcloud -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \
         $AWS_ENDPOINT_URL/localcloud/faults -d '{"seed": 7, "calls": [
         {"effect": "lose_reply", "service": "batch", "action": "SubmitJob", "times": 1},
         {"effect": "throttle", "service": "sagemaker", "region": "eu-west-1", "share": 0.6}]}'

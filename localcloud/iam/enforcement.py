@@ -115,8 +115,10 @@ def _role_of(principal: str) -> str:
 
 
 def _key_lets(principal: str, need: Permission) -> bool:
-    """Return True if the key's policy allows the action; otherwise identity-based policies have no effect
-    (https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html)."""
+    """Return True if the key's policy allows the action; otherwise identity-based policies have no effect.
+
+    Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
+    """
     return key_policy_lets(need.resource, need.action, _role_of(principal), need.context)
 
 

@@ -92,8 +92,9 @@ def main() -> None:
 
 
 class LambdaLog(logging.Handler):
-    """The handler of the root logger, which writes records to the function's log, as in AWS's runtime
-    (https://github.com/aws/aws-lambda-python-runtime-interface-client, awslambdaric/bootstrap.py).
+    """The handler of the root logger, which writes records to the function's log, as in AWS's runtime.
+
+    Source: https://github.com/aws/aws-lambda-python-runtime-interface-client, awslambdaric/bootstrap.py
 
     Args:
         as_json: Whether the function's log format is JSON.
@@ -123,8 +124,10 @@ class LambdaLog(logging.Handler):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record with the fields of AWS's documentation, "Working with JSON and text log formats in Python"
-    (https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html)."""
+    """Formats a record with the fields of Lambda's JSON log format.
+
+    Source: https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a JSON object; `extra` is added at its top level, and empty fields are omitted."""

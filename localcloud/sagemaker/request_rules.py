@@ -135,8 +135,10 @@ def _trusts(document: str | Mapping[str, Any], service: str) -> bool:
 
 
 def _check_image(request: Mapping[str, Any], account: str) -> None:
-    """Require an existing image (texts: github.com/aws/sagemaker-python-sdk/issues/2063,
-    .../amazon-sagemaker-examples/issues/1476 and 2534)."""
+    """Require an existing image.
+
+    Texts: github.com/aws/sagemaker-python-sdk/issues/2063, .../amazon-sagemaker-examples/issues/1476 and 2534
+    """
     uri = request["AlgorithmSpecification"].get("TrainingImage")
     if uri is None and request["AlgorithmSpecification"].get("AlgorithmName"):
         return  # a stub of an algorithm resource; localcloud has no such resources

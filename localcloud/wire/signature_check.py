@@ -99,7 +99,7 @@ class _Version2(HmacV1Auth):
 def _flaw_of_version_2(
     environ: dict[str, Any], signature: Signature, credentials: Credentials, query: dict[str, list[str]]
 ) -> str | None:
-    """Verify a version 2 signature: https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html"""
+    """Verify a version 2 signature (https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html)."""
     expires = query.get("Expires", ["0"])[0]
     names = [name for name in environ if name.startswith(("HTTP_X_AMZ_", "HTTP_CONTENT_MD5", "CONTENT_TYPE"))]
     headers = {name.removeprefix("HTTP_").replace("_", "-").lower(): environ[name] for name in names if environ[name]}

@@ -61,7 +61,7 @@ def test_a_member_outside_of_the_folder_is_refused(
 def test_the_product_extracts_with_this_tarfile_only() -> None:
     extracting = [
         path
-        for folder in ("traingrid", "training_container", "lambda", "batch_job", "localcloud", "rehearsal")
+        for folder in ("traingrid", "training_container", "lambda", "batch_job", "localcloud", "verification")
         for path in (ROOT / folder).rglob("*.py")
         if "extractall(" in path.read_text() and path.name != "safe_tarfile.py"
     ]

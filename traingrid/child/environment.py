@@ -43,8 +43,9 @@ class Child:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read S3_ARRAY_FILE and Batch's own variables
-        (https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html).
+        """Read S3_ARRAY_FILE and Batch's own variables.
+
+        Source: https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html
 
         Raises:
             UsageError: A variable is missing or invalid.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
+from traingrid.cli.installed import LOCAL, checkout, require_checkout, require_extra
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 
@@ -34,6 +36,7 @@ def local() -> None:
 )
 def up(port: int, account: str, training_hosts: int | None) -> None:
     """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
+    require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
     killed = lifecycle.condition(_FOLDER).state == "killed"
@@ -42,11 +45,28 @@ def up(port: int, account: str, training_hosts: int | None) -> None:
     if killed:
         click.echo(f"{_KILLED} The new one is empty; bootstrap and deploy the grid again.", err=True)
     click.echo(f"localcloud answers at {server.endpoint}; its files are in {_FOLDER}/", err=True)
+    if limit := _limit():
+        click.echo(limit, err=True)
+
+
+def _limit() -> str:
+    """Return a sentence about jobs that the local AWS cannot run with this installation, and the next step."""
+    root = checkout()
+    if root is None:
+        return (
+            "It cannot run jobs, because traingrid is installed without its checkout. "
+            "To run jobs, run `make setup` in a checkout, and start it there: .venv/bin/traingrid local up."
+        )
+    if not (root / ".venv-training/bin/python").exists():
+        setup = f"make -C {shlex.quote(str(root))} setup"
+        return f"It cannot train: the training environment is not installed. Install it: {setup}."
+    return ""
 
 
 @local.command()
 def down() -> None:
     """Stop the local AWS and delete its state."""
+    require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
     click.echo("stopped" if lifecycle.down(_FOLDER) else "nothing was running", err=True)
@@ -58,6 +78,7 @@ def status() -> None:
 
     The exit code is 1 if none runs.
     """
+    require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
     found = lifecycle.condition(_FOLDER)
@@ -83,6 +104,7 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
     Without arguments, grant all pending requests (aws service-quotas request-service-quota-increase). With SERVICE,
     QUOTA (its code or name) and VALUE, give a quota that value without a request: fargate L-3032A538 64.
     """
+    require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
     if service and (quota is None or value is None):
@@ -104,6 +126,8 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
 @click.pass_obj
 def push(grid_file: Path) -> None:
     """Push this checkout's images to local ECR."""
+    require_checkout("the images of a checkout")
+    require_extra("local", LOCAL)
     from localcloud.checkout.images import push_images
     from localcloud.server import lifecycle
 

@@ -11,6 +11,7 @@ import click
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid import __version__
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
 from traingrid.cli.data import download, upload
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 )
 @click.option("--verbose", is_flag=True, help="Log each step to standard error.")
 @click.option("--debug", is_flag=True, help="Also log AWS requests, retries and tracebacks.")
-@click.version_option(package_name="traingrid", prog_name="traingrid")
+@click.version_option(__version__, prog_name="traingrid")
 @click.pass_context
 def cli(context: click.Context, grid_file: Path, *, verbose: bool, debug: bool) -> None:
     """Train each line of a manifest on a Horovod cluster in the AWS Region that holds its data."""

@@ -13,6 +13,7 @@ import click
 from traingrid.child.cost import dollars
 from traingrid.cli.audit import account
 from traingrid.cli.console import console
+from traingrid.cli.installed import LOCAL, require_cdk, require_extra
 from traingrid.errors import TraingridError, interrupted
 from traingrid.text import counted, printable
 
@@ -43,6 +44,8 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
     Deploys grid.yaml into a local AWS that exists as long as the command, with stubs for trainings: calls, events and
     processes are lost, and the result is audited. Costs nothing and needs no AWS account.
     """
+    require_cdk()
+    require_extra("rehearse", LOCAL)
     from verification.rehearsal.rehearsal import read_script
     from verification.rehearsal.rehearsal import rehearse as run
 

@@ -208,8 +208,10 @@ def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
 
 
 def removed_by_force(stack: str, region: str) -> str:
-    """Return the command that deletes a stack and retains the resources that cannot be deleted
-    (https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html)."""
+    """Return the command that deletes a stack and retains the resources that cannot be deleted.
+
+    Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html
+    """
     command = f"aws cloudformation delete-stack --region {region} --stack-name {stack}"
     return f"{command} --deletion-mode FORCE_DELETE_STACK"
 

@@ -111,8 +111,10 @@ def _bucket(name: str, region: str, holds: str) -> Retained:
 
 
 def _size(bucket: str, region: str) -> float | None:
-    """Return the last size of a bucket in CloudWatch, including old versions; None before the first measurement
-    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/metrics-dimensions.html)."""
+    """Return the last size of a bucket in CloudWatch, including old versions; None before the first measurement.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/metrics-dimensions.html
+    """
     queries = [
         {
             "Id": f"class{number}",

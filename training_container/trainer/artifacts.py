@@ -17,7 +17,6 @@ def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[
     Its signature takes `images` [batch, height, width, 3] in 0..255 of any size, and returns `probabilities` and
     `classes`. The numbers of classes start at first_label, as in the training records.
     """
-
     any_size = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 
     @tf.function(autograph=False, input_signature=[any_size])  # type: ignore[untyped-decorator]

@@ -1,11 +1,12 @@
-"""Cluster: the ranks of a training job, for the trainer and for any Horovod script:
+"""Cluster: the ranks of a training job, for the trainer and for any Horovod script.
 
-from trainer import cluster
+Example:
+    from trainer import cluster
 
-ranks = cluster.start()
-...
-if ranks.is_main:
-    model.save(ranks.folders.model)
+    ranks = cluster.start()
+    ...
+    if ranks.is_main:
+        model.save(ranks.folders.model)
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Loop: the training loop, to be read from top to bottom. `train` starts it in every rank. Manually, with two ranks:
+"""Loop: the training loop, to be read from top to bottom. `train` starts it in every rank.
+
+Manually, with two ranks:
 
     SAGEMAKER_BASE_DIR=/tmp/ml mpirun -np 2 python -m training_container.ranks.trainer_rank
 

@@ -113,8 +113,11 @@ class FaultyGrid(DeployedGrid):
 
     @contextmanager
     def sabotaged(self, safeguard: str) -> Iterator[None]:
-        """Disable a safeguard (see `verification.faults.disabled_safeguards`) in the intake, or in every child started
-        during the block."""
+        """Disable a safeguard in the intake, or in every child that starts during the block.
+
+        Args:
+            safeguard: A name of `verification.faults.disabled_safeguards`.
+        """
         if safeguard in disabled_safeguards.SAFEGUARDS_OF_INTAKE:
             with self._other_intake(safeguard):
                 yield

@@ -1,5 +1,4 @@
-"""Lost children: a grid that has lost children, events and an intake, so that only the reconciler can close its
-lines."""
+"""Lost children: a grid without children, events and an intake, whose lines only the reconciler can close."""
 
 from collections.abc import Iterator
 

@@ -51,8 +51,7 @@ def truncated(grid: FaultyGrid, cuts: int, deployed: int) -> Outcome:
 
 
 def made_up(grid: FaultyGrid, manifests: int, deployed: int) -> Outcome:
-    """E10: parse manifests that hypothesis generates, a third of them damaged (see
-    `verification.faults.generated_manifests`).
+    """E10: parse the manifests of `verification.faults.generated_manifests`, a third of them damaged.
 
     Args:
         grid: The grid.

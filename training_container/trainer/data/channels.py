@@ -1,5 +1,6 @@
-"""Channels: a job's input channels as the records that this rank reads, for the trainer and for any Horovod script:
+"""Channels: a job's input channels as the records that this rank reads, for the trainer and for any Horovod script.
 
+Example:
     from trainer import channels, cluster
 
     cluster.start()

@@ -1,0 +1,72 @@
+"""Requirements of commands that an installation may lack: extras, the checkout and Node.js."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import traingrid
+from traingrid.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOCAL = ("moto", "flask", "flask_cors")
+"""Modules of the extra `local`: moto, and the web server of `moto[server]`."""
+_FOLDER = Path(traingrid.__file__).resolve().parents[1]
+
+
+def require_extra(extra: str, modules: Sequence[str]) -> None:
+    """Check that the packages of an extra are installed.
+
+    Args:
+        extra: Name of the extra in pyproject.toml.
+        modules: Top-level modules that the extra installs.
+
+    Raises:
+        UsageError: A module is missing.
+    """
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    if missing:
+        text = f"This command requires the Python package {missing[0]}, which the extra `{extra}` installs."
+        raise UsageError(text, f"In a checkout of traingrid, run: pip install '.[{extra}]'.")
+
+
+def checkout() -> Path | None:
+    """Return the checkout that contains this package, or None if the package is installed without one."""
+    return _FOLDER if (_FOLDER / "cdk.json").is_file() and (_FOLDER / "app.py").is_file() else None
+
+
+def require_checkout(part: str) -> Path:
+    """Return the checkout that contains this package.
+
+    Args:
+        part: The part of the checkout that the command requires, for the error.
+
+    Raises:
+        UsageError: The package is installed without a checkout.
+    """
+    found = checkout()
+    if found is None:
+        text = f"This command requires {part}, which an installed package lacks: traingrid runs from {_FOLDER}."
+        raise UsageError(text, "In a checkout, run `make setup-control`, and then this command as .venv/bin/traingrid.")
+    return found
+
+
+def require_cdk() -> None:
+    """Check that the CDK application of the checkout can be synthesized and deployed.
+
+    Raises:
+        UsageError: The checkout, Node.js, the CDK CLI or the libraries of the Lambda functions are missing.
+    """
+    root = require_checkout("the CDK application of a checkout")
+    setup = f"make -C {shlex.quote(str(root))} setup-control"
+    if shutil.which("node") is None:
+        text = "This command requires Node.js for the CDK CLI, and PATH has no program `node`."
+        raise UsageError(text, f"Run `{setup}`: it prints the command that installs Node.js.")
+    for path in ("node_modules/.bin/cdk", ".venv/bin/python", "build/layer/python"):
+        if not (root / path).exists():
+            raise UsageError(f"This command requires {root / path}, which does not exist.", f"Create it: {setup}.")
