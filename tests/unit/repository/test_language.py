@@ -8,7 +8,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = (
-    *("batch_job", "bench", "conformance", "docs", "docs_site", "examples", "lambda", "localcloud", "stacks", "verification"),
+    *("batch_job", "bench", "conformance", "docs", "docs_site", "examples", "lambda", "localcloud", "stacks"),
+    "verification",
     *("tests", "traingrid", "training_container"),
 )
 DISCOURAGED = {
