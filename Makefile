@@ -51,6 +51,10 @@ check-fast: setup-control  ## Check format, lint and types, and run the unit tes
 test-unit:
 	.venv/bin/python -m pytest $(PARALLEL) tests/unit
 
+coverage: setup-control setup-scanners setup-images  ## Run the tests of the control plane, and print line and branch coverage by package
+	.venv/bin/python -m pytest $(PARALLEL) --cov --cov-report=json:build/coverage.json
+	.venv/bin/python -m bench.coverage build/coverage.json
+
 check: setup-control setup-scanners setup-images tests/integration/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test`
 	.venv/bin/python -m pytest tests/integration/stacks tests/integration/posture $(wildcard tests/integration/policies)
 
@@ -138,7 +142,7 @@ setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check
 setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -216,4 +220,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check check-fast clean conformance demo deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types
+.PHONY: FORCE bench-control bench-synth bench-training check check-fast clean conformance coverage demo deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types
