@@ -4,10 +4,10 @@ import pytest
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
-from tests.support.process import log, logging_as_before, service_models
+from tests.support.process import log, logging_as_before
 from traingrid.cli.control_plane import ControlPlane
 
-__all__ = ["log", "logging_as_before", "service_models"]
+__all__ = ["log", "logging_as_before"]
 
 
 @pytest.fixture(scope="module")

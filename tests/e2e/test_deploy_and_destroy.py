@@ -15,7 +15,7 @@ from localcloud.faults.plan import Plan, Stub
 from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
-from tests.support.ledger_items import existing, job_key
+from tests.support.ledger_items import job_key
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
@@ -125,8 +125,8 @@ def trained(cdk: Cdk, grid: Path) -> str:
     submission, ledger = submitted(manifest, deployment)["submission"], Ledger(deployment.table, HOME)
 
     def ended() -> str:
-        state = str(existing(ledger.job(submission, 0)).state)
-        return state if state in FINAL_STATES else ""
+        job = ledger.job(submission, 0)  # its child creates it
+        return str(job.state) if job and job.state in FINAL_STATES else ""
 
     return until(ended, "the job has ended", seconds=60) or ""
 

@@ -2,9 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from functools import cache
 
-import botocore.session
 import pytest
 from hypothesis import settings
 
@@ -15,16 +13,6 @@ settings.register_profile("traingrid", deadline=None)
 settings.load_profile("traingrid")
 
 _CONFIGURED = ("", "traingrid", "boto3", "botocore", "botocore.retries", "botocore.retryhandler")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def service_models() -> None:
-    """Read each service model of botocore once per process.
-
-    By default each boto3 session reads them again, which takes most of the time of a test with an AWS client: moto's
-    `mock_aws` discards the default session.
-    """
-    botocore.session.create_loader = cache(botocore.session.create_loader)
 
 
 @pytest.fixture(autouse=True)

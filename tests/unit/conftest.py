@@ -1,11 +1,13 @@
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import boto3
+import botocore.session
 import pytest
 from moto import mock_aws
 
-from tests.support.process import log, logging_as_before, service_models
+from tests.support.process import log, logging_as_before
 from tests.support.sample_deployment import SAMPLE, sample_deployment
 from tests.support.sample_grid import GOOD
 from traingrid.aws.s3 import Storage
@@ -18,7 +20,22 @@ from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
 from verification.model.table import ModelTable
 
-__all__ = ["log", "logging_as_before", "service_models"]
+__all__ = ["log", "logging_as_before"]
+
+
+_shared_loader = cache(botocore.session.create_loader)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def service_models() -> Iterator[None]:
+    """Read each service model of botocore once per process, which otherwise takes most of the time of a test with moto.
+
+    Only unit tests share them: clients of S3 change the paths of their model, from which localcloud learns the
+    operation of a request (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py).
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", _shared_loader)
+        yield
 
 
 @pytest.fixture
