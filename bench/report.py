@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import results_file
+from bench.machine import CHECKOUT
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 _WIDTH = 110
@@ -50,7 +51,7 @@ def report(name: str, found: list[Result], *, machine: dict[str, Any], against: 
     }
     file = results_file.write(name, document, details)
     Console(width=_WIDTH).print(table(found))
-    print(f"written to {file.relative_to(results_file.CHECKOUT)}")
+    print(f"written to {file.relative_to(CHECKOUT)}")
 
 
 def table(found: list[Result]) -> Table:

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+from bench.machine import CHECKOUT
+
 SUMMARIES = CHECKOUT / "bench" / "results"
 RAW = CHECKOUT / "build" / "bench"
 

@@ -22,7 +22,7 @@ def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context
         "aws:PrincipalArn": principal,
         "aws:PrincipalAccount": principal.split(":")[4],
     }
-    return _allows(document, action, lambda said: _names(said, principal), context)
+    return _allows(document, action, lambda named: _names(named, principal), context)
 
 
 def allows_service(document: Mapping[str, Any], action: str, service: str, source_arn: str) -> bool:
@@ -40,7 +40,7 @@ def allows_service(document: Mapping[str, Any], action: str, service: str, sourc
         "aws:SourceAccount": source_arn.split(":")[4],
         "aws:SecureTransport": "true",
     }
-    return _allows(document, action, lambda said: _is_service(said, service), context)
+    return _allows(document, action, lambda named: _is_service(named, service), context)
 
 
 def _allows(document: Mapping[str, Any], action: str, names: Callable[[Any], bool], context: Context) -> bool:
@@ -54,18 +54,18 @@ def _allows(document: Mapping[str, Any], action: str, names: Callable[[Any], boo
     return "Allow" in effects and "Deny" not in effects
 
 
-def _is_service(said: Any, service: str) -> bool:
+def _is_service(named: Any, service: str) -> bool:
     """Return True if a statement's Principal includes the service; everyone ("*") includes it."""
-    if not isinstance(said, dict):
-        return bool(said == "*")
-    return service in listed(said.get("Service", [])) or "*" in listed(said.get("AWS", []))
+    if not isinstance(named, dict):
+        return bool(named == "*")
+    return service in listed(named.get("Service", [])) or "*" in listed(named.get("AWS", []))
 
 
-def _names(said: Any, principal: str) -> bool:
+def _names(named: Any, principal: str) -> bool:
     """Return True if a statement's Principal includes the principal.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
     """
-    named = listed(said.get("AWS", [])) if isinstance(said, dict) else [said]
+    principals = listed(named.get("AWS", [])) if isinstance(named, dict) else [named]
     account = principal.split(":")[4]
-    return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in named)
+    return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in principals)

@@ -12,7 +12,7 @@ from tests.integration.policies.account_cases import AT_HOME, CASES, HOME_ROLES,
 from tests.integration.policies.case import ACTION, ALLOWED, IMPLICITLY, RESOURCE, Case
 from tests.integration.policies.grid import ACCOUNT, INSIDE, PARTS, Document, roles, the_templates
 from tests.integration.policies.matrix import of_pairs
-from tests.integration.policies.mending import EVERYTHING, without
+from tests.integration.policies.relaxed import EVERYTHING, without
 from tests.integration.policies.simulator import verdicts
 from tests.integration.policies.test_security_page import quoted, rows
 from tests.integration.stacks.templates import Template, as_list

@@ -12,7 +12,7 @@ from tests.integration.policies.child_cases import CREATE, asked, training_job
 from tests.integration.policies.derivation import PACKAGE
 from tests.integration.policies.grid import FREE, HOME, INSIDE, ROLES, Document, roles, the_templates
 from tests.integration.policies.matrix import CASES, deciding, evaluated, of_pairs
-from tests.integration.policies.mending import EVERYTHING, without
+from tests.integration.policies.relaxed import EVERYTHING, without
 from tests.integration.policies.simulator import NoVerdictError
 from tests.integration.stacks.templates import as_list
 

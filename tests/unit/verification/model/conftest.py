@@ -1,6 +1,3 @@
-import pytest
+from tests.unit.ledger.conftest import table
 
-
-@pytest.fixture
-def table(aws: None) -> None:
-    """The ledger's table is moto's DynamoDB, with which the table in memory is compared."""
+__all__ = ["table"]

@@ -25,14 +25,13 @@ def statements(documents: list[Document], effect: str, action: str) -> Iterator[
 
 def without(documents: list[Document], case: Case) -> list[Document]:
     """Return a copy of a role's policies, or its trust, without the rule that the case breaks."""
-    mended = copy.deepcopy(documents)
+    relaxed = copy.deepcopy(documents)
     if case.breaks == ACTION:
         allow = {"Effect": "Allow", "Action": case.action, "Resource": "*"}
-        _forget(
-            mended, [statement for statement in statements(mended, "Deny", case.action) if "Condition" not in statement]
-        )
-        return [*mended, {"Version": "2012-10-17", "Statement": [allow]}]
-    for statement in statements(mended, "Allow", case.action):
+        denials = statements(relaxed, "Deny", case.action)
+        _forget(relaxed, [statement for statement in denials if "Condition" not in statement])
+        return [*relaxed, {"Version": "2012-10-17", "Statement": [allow]}]
+    for statement in statements(relaxed, "Allow", case.action):
         if case.breaks == RESOURCE:
             statement["Resource"] = "*"
         elif case.breaks == PRINCIPAL:
@@ -41,14 +40,14 @@ def without(documents: list[Document], case: Case) -> list[Document]:
             _drop(statement, *case.breaks.split(" "))
     operator, _, key = case.breaks.partition(" ")
     _forget(
-        mended,
+        relaxed,
         [
             statement
-            for statement in statements(mended, "Deny", case.action)
+            for statement in statements(relaxed, "Deny", case.action)
             if key in statement.get("Condition", {}).get(operator, {})
         ],
     )
-    return mended
+    return relaxed
 
 
 def _drop(statement: dict[str, Any], operator: str, key: str) -> None:
