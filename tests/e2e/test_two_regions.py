@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from traingrid.cli.data import upload_folder
 from traingrid.cli.submit import wait_for_report
 from traingrid.submission.files import submission_id
 from traingrid.submission.status import SubmissionStatus
+from verification import deployed_grid
 
 DIGITS = Path(__file__).resolve().parents[2] / "build/digits"
 REGIONS = ("us-east-1", "eu-west-1")
@@ -37,10 +37,7 @@ def submit(plane: ControlPlane, key: str, content: str) -> dict[str, Any]:
 
 
 def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "not reached in time"
-        time.sleep(0.5)
+    deployed_grid.until(reached, "the test continues", PATIENCE_SECONDS)
 
 
 def ended(plane: ControlPlane, submission: str) -> SubmissionStatus:

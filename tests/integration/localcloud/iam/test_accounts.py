@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
-from tests.integration.localcloud.compute import document
+from tests.integration.localcloud.compute import document, wait_until
 
 HOME, OTHER = "123456789012", "210987654321"
 SERVICE = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -44,13 +44,6 @@ def with_keys(cloud: LocalCloud, keys: Mapping[str, str], service: str, region: 
         keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], keys.get("AWS_SESSION_TOKEN"), region_name=region
     )
     return session.client(service, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
-
-
-def until(reached: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "not reached in time"
-        time.sleep(0.05)
 
 
 def test_accounts_do_not_share_resources(of: Of) -> None:
@@ -144,7 +137,7 @@ def test_an_event_reaches_another_accounts_bus_if_its_policy_allows_the_role(of:
         found.extend(there.receive_message(QueueUrl=url).get("Messages", []))
         return bool(found)
 
-    until(is_there)
+    wait_until(is_there, PATIENCE_SECONDS)
     assert json.loads(found[0]["Body"])["account"] == OTHER
 
 
@@ -167,7 +160,7 @@ def test_an_image_is_replicated_to_another_account_if_its_policy_allows_it(of: O
         time.sleep(0.5)
         assert theirs.describe_images(repositoryName=name)["imageDetails"] == []
         return
-    until(lambda: theirs.describe_images(repositoryName=name)["imageDetails"])
+    wait_until(lambda: theirs.describe_images(repositoryName=name)["imageDetails"], PATIENCE_SECONDS)
     with pytest.raises(ClientError, match="RepositoryNotFoundException"):
         ours.describe_images(**asked)
     theirs.set_repository_policy(repositoryName=name, policyText=document({**whole, "Action": "ecr:DescribeImages"}))
