@@ -40,7 +40,7 @@ def install(_cloud: "LocalCloud") -> None:
     SERVICE_SPECIFIC_SERIALIZERS["dynamodb"] = {"json": _ItemSerializer}
 
 
-class _ItemSerializer(JSONSerializer):  # type: ignore[misc]  # moto has no types
+class _ItemSerializer(JSONSerializer):
     """Serializes replies, and keeps values that already have DynamoDB's form."""
 
     def _serialize_type_structure(self, serialized: Any, value: Any, shape: Any, key: str) -> None:

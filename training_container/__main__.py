@@ -36,7 +36,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 def main() -> int:
     """Run this host's part of the job, and return the exit status."""
     # Ranks may print any character, even if the container's locale does not support it.
-    sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]  # a text file here
     os.environ.setdefault("HOME", str(Path.home()))  # without HOME, Open MPI 5 cannot even print its version
     folders = Folders.from_environment(os.environ)
     sys.excepthook = lambda kind, error, trace: fail_unforeseen(folders, kind, error, trace)

@@ -99,7 +99,7 @@ def synthetic(precision: str) -> Step:
     loss_of = tf.losses.SparseCategoricalCrossentropy()
     images, labels = random_batch()
 
-    @tf.function  # type: ignore[untyped-decorator] # TensorFlow has no types
+    @tf.function
     def step(first: bool) -> None:
         with tf.GradientTape() as tape:
             loss = loss_of(labels, model(images, training=True))

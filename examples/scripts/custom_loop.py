@@ -10,7 +10,7 @@ import dataclasses
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
-from digits import digits_model, hyperparameters, parsed  # type: ignore[import-not-found]  # beside this script
+from digits import digits_model, hyperparameters, parsed
 from trainer import channels, checkpoints, cluster
 
 STEPS_BETWEEN_STOP_CHECKS = 10  # a check is a small allreduce
@@ -30,7 +30,7 @@ def main() -> None:
     # The same position, counted in steps of the current number of ranks.
     here = done.rescaled(ranks.size, options.batch_size, steps) if done else here
 
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]  # TensorFlow has no types
+    @tf.function(autograph=False)
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)

@@ -7,7 +7,7 @@ Each rank reads its shard of the channel, all start from rank 0's weights or its
 
 import horovod.tensorflow.keras as hvd
 import tensorflow as tf
-from digits import digits_model, hyperparameters, parsed  # type: ignore[import-not-found]  # beside this script
+from digits import digits_model, hyperparameters, parsed
 from trainer import channels, checkpoints, cluster
 
 

@@ -27,7 +27,7 @@ DESCRIBE_LIMIT = 100
 """API reference, DescribeJobs: "A list of up to 100 job IDs"."""
 
 
-class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
+class BatchCompute(BatchBackend):
     """The Batch of one account and Region."""
 
     scheduler: ClassVar[Scheduler]
@@ -45,7 +45,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
 
     def reset(self) -> None:
         """Discard all state. moto's reset joins its job threads, which do not exist here."""
-        self.__init__(self.region_name, self.account_id)  # type: ignore[misc]
+        self.__init__(self.region_name, self.account_id)  # type: ignore[misc]  # moto's own way to reset a backend
 
     def submit(self, request: Mapping[str, Any]) -> Job:
         """SubmitJob. moto ignores retryStrategy and propagateTags, and does not check size, state or timeout."""
@@ -201,7 +201,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         super().delete_job_queue(queue_name)
 
 
-class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
+class BatchComputeResponse(BatchResponse):
     """HTTP handlers for requests whose members moto's response class does not pass to the backend."""
 
     @property

@@ -26,7 +26,7 @@ _TAG = re.compile(r"[\w\s+\-=.:/@]*")
 _PARAMETER = re.compile(r"Ref::([A-Za-z0-9_-]+)")
 
 
-class InvalidTagError(AWSError):  # type: ignore[misc] # moto is untyped to us
+class InvalidTagError(AWSError):
     """AWS Batch's error for a tag with invalid characters (https://github.com/Netflix/metaflow/issues/1345)."""
 
     TYPE = "BadRequestException"

@@ -62,7 +62,7 @@ def _warm_up() -> None:
     boto3.setup_default_session()
     keys = {"aws_access_key_id": "none", "aws_secret_access_key": "none"}
     for service in _SERVICES:
-        boto3.client(service, region_name="us-east-1", **keys)  # type: ignore[call-overload]
+        boto3.client(service, region_name="us-east-1", **keys)  # type: ignore[call-overload]  # the stubs accept only literal names
     gc.collect()
     gc.freeze()
 

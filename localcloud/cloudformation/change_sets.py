@@ -9,7 +9,7 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
 
-class ChangeSetNotFoundError(ServiceException):  # type: ignore[misc] # moto is untyped to us
+class ChangeSetNotFoundError(ServiceException):
     """CloudFormation's error code ChangeSetNotFound. The CDK CLI waits for it after a deletion."""
 
     code = "ChangeSetNotFoundException"
@@ -33,7 +33,7 @@ def _say_which_properties(change_set: ChangeSet) -> None:
         ]
 
 
-class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is untyped to us
+class StackResponse(CloudFormationResponse):
     """Looks up change sets by stack. moto 5.2.5 uses the name alone, and the CDK reuses one name for every stack."""
 
     def create_change_set(self) -> ActionResult:

@@ -40,7 +40,7 @@ class Clients:
         key = key_in(account, CLOUDFORMATION_KEY)
         config = Config(retries={"total_max_attempts": 1}, max_pool_connections=20)
         with self._lock:  # making a client is not thread-safe, using one is (boto3, "Session")
-            return self._session.client(  # type: ignore[call-overload]
+            return self._session.client(  # type: ignore[call-overload]  # the stubs accept only literal names
                 service,
                 region_name=region,
                 endpoint_url=self._cloud.endpoint_url,

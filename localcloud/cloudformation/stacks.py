@@ -15,7 +15,7 @@ from localcloud.cloudformation.templates import Resources
 _NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 
 
-class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
+class DeployedStack(Stack):
     """A stack of moto whose resources localcloud provisions."""
 
     clients: ClassVar[Clients]
@@ -128,7 +128,7 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
         )
 
 
-class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyped to us
+class StackBackend(CloudFormationBackend):
     """moto's backend, with stacks whose resources are deployed before the stack is complete."""
 
     clients: ClassVar[Clients]

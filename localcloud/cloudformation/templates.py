@@ -67,7 +67,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(item)
 
 
-class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
+class Resources(ResourceMap):
     """moto's map, which resolves expressions; unlike moto's, it does not create a resource on access.
 
     Attributes:

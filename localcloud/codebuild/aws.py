@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import boto3
-import jmespath  # type: ignore[import-untyped]
+import jmespath
 from botocore.exceptions import ClientError
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
 
 
-class AccountLimitExceededError(JsonRESTError):  # type: ignore[misc] # moto is untyped to us
+class AccountLimitExceededError(JsonRESTError):
     """StartBuild exceeds the quota; the message is CodeBuild's.
 
     AWS documents that builds wait in a queue of five times the quota
@@ -34,7 +34,7 @@ class AccountLimitExceededError(JsonRESTError):  # type: ignore[misc] # moto is 
         )
 
 
-class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped to us
+class BuildResponse(CodeBuildResponse):
     """Passes StartBuild's variables, which moto 5.2.5 ignores, and accepts NO_SOURCE without a location."""
 
     def _get_param(self, param_name: str, if_none: Any = None) -> Any:
@@ -49,7 +49,7 @@ class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped 
         return super().start_build()
 
 
-class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
+class Builds(CodeBuildBackend):
     """moto's backend with builds that run and report their status."""
 
     cloud: ClassVar["LocalCloud"]
@@ -65,7 +65,7 @@ class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
         self,
         project_name: str,
         source_version: str | None = None,  # noqa: ARG002 - moto's signature
-        artifact_override: dict[str, Any] | None = None,  # noqa: ARG002
+        artifact_override: dict[str, Any] | None = None,  # noqa: ARG002  # as above
     ) -> dict[str, Any]:
         """Start a build in its own process.
 

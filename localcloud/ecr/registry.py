@@ -22,7 +22,7 @@ def install(cloud: "LocalCloud") -> None:
     ecr_backends.backend = Registry
 
 
-class ImageTagAlreadyExistsError(ServiceException):  # type: ignore[misc] # moto is untyped to us
+class ImageTagAlreadyExistsError(ServiceException):
     """An immutable tag belongs to another image (API reference, PutImage); moto 5.2.5 returns a different error."""
 
     code = "ImageTagAlreadyExistsException"
@@ -34,7 +34,7 @@ class ImageTagAlreadyExistsError(ServiceException):  # type: ignore[misc] # moto
         )
 
 
-class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
+class Registry(ECRBackend):
     """moto's registry with replication and real digests.
 
     moto 5.2.5 also returns an internal error for a push to a missing repository.

@@ -30,7 +30,7 @@ _DECISIONS: Mapping[Verdict, str] = {
 """PolicyEvaluationDecisionType in IAM's service model."""
 
 
-class SimulatingResponse(IamResponse):  # type: ignore[misc] # moto is untyped to us
+class SimulatingResponse(IamResponse):
     """moto's IAM, extended by SimulatePrincipalPolicy."""
 
     def simulate_principal_policy(self) -> ActionResult:

@@ -38,7 +38,7 @@ def install(cloud: "LocalCloud") -> None:
     cloud.on_stop(functions.stop)
 
 
-class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped to us
+class FunctionsBackend(LambdaBackend):
     """Lambda without Docker.
 
     moto 5.2.5 also drops DeadLetterConfig and LoggingConfig, and uses the oldest of two invoke configs.
@@ -102,7 +102,7 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
         return b""
 
 
-class TooManyRequestsError(LambdaClientError):  # type: ignore[misc] # moto is untyped to us
+class TooManyRequestsError(LambdaClientError):
     """Lambda's error for an invocation beyond the account's concurrency (API reference, Invoke, Errors)."""
 
     code = 429

@@ -107,7 +107,7 @@ class LambdaLog(logging.Handler):
         self._as_json = as_json
         text = "[%(levelname)s]\t%(asctime)s.%(msecs)03dZ\t%(aws_request_id)s\t%(message)s"
         self.setFormatter(JsonFormatter() if as_json else logging.Formatter(text, "%Y-%m-%dT%H:%M:%S"))
-        self.formatter.converter = time.gmtime  # type: ignore[union-attr]
+        self.formatter.converter = time.gmtime  # type: ignore[union-attr]  # set in the previous statement
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record. As in AWS, the caller gets the exception of a field that is not serializable."""

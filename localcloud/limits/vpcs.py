@@ -25,7 +25,7 @@ def install(cloud: "LocalCloud") -> None:
     EC2Backend.create_vpc = create_vpc
 
 
-class VpcLimitExceededError(EC2ClientError):  # type: ignore[misc] # moto is untyped to us
+class VpcLimitExceededError(EC2ClientError):
     """EC2's error (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html)."""
 
     def __init__(self) -> None:

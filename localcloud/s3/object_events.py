@@ -43,7 +43,7 @@ def install(cloud: "LocalCloud") -> None:
     s3_backends.backend = Objects
 
 
-class Objects(S3Backend):  # type: ignore[misc] # moto is untyped to us
+class Objects(S3Backend):
     """Sends one event for a completed multipart upload, as AWS does; moto 5.2.5 also sends one for PutObject."""
 
     _url_module = s3_urls

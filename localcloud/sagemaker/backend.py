@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_TAGS = 50
 
 
-class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is untyped to us
+class TrainingBackend(SageMakerModelBackend):
     """The SageMaker of one account and Region.
 
     Attributes:
@@ -162,7 +162,7 @@ def validate(operation: str, request: Mapping[str, Any]) -> None:
         raise AWSValidationException(service_model.sentence(found))
 
 
-class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
+class TrainingResponse(SageMakerResponse):
     """HTTP handlers that pass whole requests to the backend and return whole documents."""
 
     @property

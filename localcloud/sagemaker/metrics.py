@@ -68,7 +68,7 @@ def to_cloudwatch(account: str, region: str, job: str) -> Callable[[str, float, 
     return partial(_put, account, region, job)
 
 
-def _put(account: str, region: str, job: str, name: str, value: float, at: datetime) -> None:  # noqa: PLR0913, PLR0917
+def _put(account: str, region: str, job: str, name: str, value: float, at: datetime) -> None:  # noqa: PLR0913, PLR0917  # the fields of one datum
     dimensions = [{"Name": "TrainingJobName", "Value": job}]
     # moto compares times without a time zone.
     datum = {"MetricName": name, "Dimensions": dimensions, "Value": value, "Timestamp": at.replace(tzinfo=None)}

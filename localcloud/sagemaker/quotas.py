@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
 
 
-class ResourceLimitExceeded(SagemakerClientError):  # type: ignore[misc] # noqa: N818 - moto is untyped; AWS's own name
+class ResourceLimitExceeded(SagemakerClientError):  # noqa: N818 - AWS's own name
     """SageMaker's error for a request that exceeds a quota."""
 
     code = "ResourceLimitExceeded"

@@ -207,7 +207,7 @@ class LocalCloud:
         self.stop()
 
 
-class _Dispatcher(DomainDispatcherApplication):  # type: ignore[misc] # moto is untyped to us
+class _Dispatcher(DomainDispatcherApplication):
     """moto's dispatcher with a cache; moto searches the folders of all services for each request, under its lock."""
 
     @cache  # noqa: B019 - the cache exists as long as the server
@@ -215,7 +215,7 @@ class _Dispatcher(DomainDispatcherApplication):  # type: ignore[misc] # moto is 
         return super().get_backend_for_host(host)
 
 
-class _RequestHandler(MotoRequestHandler):  # type: ignore[misc] # moto is untyped to us
+class _RequestHandler(MotoRequestHandler):
     """moto's handler without an access log; its connections end with the server."""
 
     disable_nagle_algorithm = True  # header and body are two writes; with Nagle, each response waits 40 ms for an ACK

@@ -263,6 +263,6 @@ def test_the_reconciler_stops_cancelled_jobs_and_closes_unwatched_lines(
 
 
 def sweep(plane: ControlPlane) -> dict[str, Any]:
-    from traingrid.reconciler.reconciler import Reconciler  # noqa: PLC0415
+    from traingrid.reconciler.reconciler import Reconciler  # noqa: PLC0415  # only this test needs it
 
     return vars(Reconciler.of(plane.deployment, grace_seconds=0.0).sweep())

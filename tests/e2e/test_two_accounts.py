@@ -63,8 +63,8 @@ def trained(plane: ControlPlane) -> SubmissionStatus:
 def there(cloud: LocalCloud, service: str, region: str = "us-east-1") -> Any:
     """Return a client with a user's credentials of the other account."""
     keys = user_environment(cloud.endpoint_url, region, OTHER)
-    session = boto3.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=region)
-    return session.client(service, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+    session: Any = boto3.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=region)
+    return session.client(service, endpoint_url=cloud.endpoint_url)
 
 
 def sessions(part: str) -> list[str]:

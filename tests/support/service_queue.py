@@ -42,11 +42,11 @@ class FakeQueue:
             raise self.error
         return {"jobId": (known or self.jobs)[-1]["jobId"]}
 
-    def describe_service_job(self, jobId: str) -> dict[str, Any]:  # noqa: N803
+    def describe_service_job(self, jobId: str) -> dict[str, Any]:  # noqa: N803  # AWS's parameter name
         (job,) = [job for job in self.jobs if jobId in (job["jobId"], job["jobArn"])]
         return {"isTerminated": False, **job}
 
-    def terminate_service_job(self, jobId: str, reason: str) -> None:  # noqa: N803
+    def terminate_service_job(self, jobId: str, reason: str) -> None:  # noqa: N803  # AWS's parameter name
         assert reason
         self.terminated.append(jobId)
 
@@ -54,7 +54,7 @@ class FakeQueue:
         assert operation == "list_service_jobs"
         return self
 
-    def paginate(self, jobQueue: str, jobStatus: str = "", filters: Any = ()) -> list[dict[str, Any]]:  # noqa: N803
+    def paginate(self, jobQueue: str, jobStatus: str = "", filters: Any = ()) -> list[dict[str, Any]]:  # noqa: N803  # AWS's parameter name
         assert jobQueue == "traingrid-training"
         if self.unseen:
             self.unseen -= 1
@@ -85,12 +85,12 @@ class FakeTraining:
         arn = f"arn:aws:sagemaker:us-east-1:1:training-job/{name}"
         self.jobs[name] = {"TrainingJobStatus": status, "SecondaryStatus": phase, "TrainingJobArn": arn, **more}
 
-    def describe_training_job(self, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803
+    def describe_training_job(self, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803  # AWS's parameter name
         if TrainingJobName not in self.jobs:
             raise answer("ValidationException", "DescribeTrainingJob")
         return self.jobs[TrainingJobName]
 
-    def stop_training_job(self, TrainingJobName: str) -> None:  # noqa: N803
+    def stop_training_job(self, TrainingJobName: str) -> None:  # noqa: N803  # AWS's parameter name
         self.stopped.append(TrainingJobName)
 
     def get_paginator(self, operation: str) -> "FakeTraining":

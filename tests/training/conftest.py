@@ -31,7 +31,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def host_folder(campaigns: Path) -> Callable[..., Path]:
     """A function that writes SageMaker's files to a host's /opt/ml."""
 
-    def write(  # noqa: PLR0917
+    def write(  # noqa: PLR0917  # each has a default, and tests name them
         base: Path,
         hyperparameters: Mapping[str, str] = TINY,
         processes: int = 2,

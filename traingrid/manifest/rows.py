@@ -87,7 +87,7 @@ class Rows:
         for chunk in self.chunks:
             if not total:
                 _refuse_other_formats(chunk)
-                chunk = chunk.removeprefix(b"\xef\xbb\xbf")  # noqa: PLW2901
+                chunk = chunk.removeprefix(b"\xef\xbb\xbf")  # noqa: PLW2901  # of the first chunk only
             total += len(chunk)
             if total > MAX_BYTES:
                 raise too_large(total)
@@ -227,7 +227,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add() returns None by design
         raise ValueError(f"the key {shown(twice)} occurs twice")
     return found
 

@@ -50,8 +50,8 @@ def folder(script: Script, folders: Folders) -> Path:
 
 def _fetch(uri: str, target: Path) -> None:
     import boto3  # noqa: PLC0415  # the import takes a second, and only scripts need it
-    from boto3.exceptions import Boto3Error  # noqa: PLC0415
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+    from boto3.exceptions import Boto3Error  # noqa: PLC0415  # as above
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # as above
 
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:

@@ -19,7 +19,7 @@ def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[
     """
     any_size = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 
-    @tf.function(autograph=False, input_signature=[any_size])  # type: ignore[untyped-decorator]
+    @tf.function(autograph=False, input_signature=[any_size])
     def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
         seen = augment.middle_part(images) if augment.crops(config) else images  # the same as in validation
         resized = tf.image.resize(seen, [config.image_size, config.image_size])

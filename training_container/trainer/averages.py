@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import tensorflow as tf
 
 
-class WeightAverages(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
+class WeightAverages(tf.Module):
     """The moving averages of a network's variables.
 
     The averages of weights are the same on all ranks, as the weights are. The statistics of batch normalization are

@@ -29,7 +29,7 @@ def policy(config: Config, processor: Path = Path("/proc/cpuinfo")) -> str:
     return "mixed_bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
 
 
-class LossScale(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
+class LossScale(tf.Module):
     """A factor for the loss that halves when a gradient overflows, and doubles after 2,000 steps without overflow.
 
     Keras' LossScaleOptimizer does the same, but does not expose its variables, which must be the same on all ranks at

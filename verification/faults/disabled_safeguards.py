@@ -28,14 +28,14 @@ def _conditional_write() -> None:
         getattr(table._dynamodb, operation)(TableName=table._name, **plain)
         return True
 
-    dynamodb.Table._unless_condition_failed = unconditional  # type: ignore[method-assign, assignment]
+    dynamodb.Table._unless_condition_failed = unconditional  # type: ignore[method-assign, assignment]  # the sabotage
 
 
 def _attach() -> None:
     """Skip the check for an existing training job; a taken name then fails the line."""
-    from traingrid.backends.base import LaunchError  # noqa: PLC0415
-    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
-    from traingrid.job.failures import INVALID_REQUEST  # noqa: PLC0415
+    from traingrid.backends.base import LaunchError  # noqa: PLC0415  # as above
+    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415  # as above
+    from traingrid.job.failures import INVALID_REQUEST  # noqa: PLC0415  # as above
 
     def start(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> None:
         try:
@@ -43,13 +43,13 @@ def _attach() -> None:
         except ClientError as error:
             raise LaunchError(INVALID_REQUEST, str(error)) from error
 
-    SageMaker.start = start  # type: ignore[method-assign]
+    SageMaker.start = start  # type: ignore[method-assign]  # the sabotage
 
 
 def _check_after_create() -> None:
     """Skip the check for a cancel after the training job was created."""
-    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
-    from traingrid.child.attempt import Attempt  # noqa: PLC0415
+    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415  # as above
+    from traingrid.child.attempt import Attempt  # noqa: PLC0415  # as above
 
     start, cancelled, asked = SageMaker.start, Attempt.cancelled, list[str]()
 
@@ -57,22 +57,22 @@ def _check_after_create() -> None:
         asked.append(name)
         return start(self, name, job, tags)
 
-    SageMaker.start = noted  # type: ignore[method-assign]
-    Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]
+    SageMaker.start = noted  # type: ignore[method-assign]  # only observed
+    Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]  # the sabotage
 
 
 def _array_size() -> None:
     """Skip the check that a by-hand manifest fits the size of its array."""
-    from traingrid.child import by_hand  # noqa: PLC0415
+    from traingrid.child import by_hand  # noqa: PLC0415  # as above
 
     by_hand._check_size = lambda *_: None
 
 
 def _look_by_name() -> None:
     """Skip the check whether Batch already has an array with the submission's name."""
-    from traingrid.aws.batch import Batch  # noqa: PLC0415
+    from traingrid.aws.batch import Batch  # noqa: PLC0415  # as above
 
-    Batch.find = lambda *_: None  # type: ignore[method-assign]
+    Batch.find = lambda *_: None  # type: ignore[method-assign]  # the sabotage
 
 
 SAFEGUARDS: dict[str, Callable[[], None]] = {

@@ -117,7 +117,7 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
         struck += kills_of(grid)
         sent += sum(fault is _SENT for fault, _ in grid.cloud.faults.struck_calls())
     for submission in submissions:
-        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]
+        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # mypy infers no type for this lambda
     return Outcome(
         volume=f"{len(struck)} kills of {kills} children",
         struck=len(struck),

@@ -38,7 +38,7 @@ def of_reconciler(grid: FaultyGrid, kills: int) -> Outcome:
     while len(sweeps.struck) < kills:
         world = LostChildren(grid, worlds, intake_lost=kills > _FEW)
         sweeps.killed(kills - len(sweeps.struck))
-        until(lambda: sweeps.run() and world.at_rest(), "sweeps have closed all lost lines")  # noqa: B023
+        until(lambda: sweeps.run() and world.at_rest(), "sweeps have closed all lost lines")  # noqa: B023  # called within the same pass
         violations += world.wrong()
         ids += world.closed()
         worlds += 1

@@ -59,7 +59,7 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         until_started=st.booleans(),
         as_asked=st.booleans(),
     )
-    def a_first_manifest(  # noqa: PLR0913
+    def a_first_manifest(  # noqa: PLR0913  # Hypothesis passes every choice as a keyword
         self, *, lines: int, retries: int, replicas: bool, under_way: str, until_started: bool, as_asked: bool
     ) -> None:
         """Begin with a manifest that is uploaded, submitted, or whose lines have failed while their children sleep."""

@@ -28,18 +28,18 @@ class Provider(ABC):
             ProvisioningError, botocore.exceptions.ClientError: If the creation was refused.
         """
 
-    def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:  # noqa: ARG002
+    def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:  # noqa: ARG002  # overridden with all parameters
         """Return an existing resource with the name in the properties, for a stack to import.
 
         Return None if it does not exist, or if the provider cannot import the type.
         """
         return None
 
-    def drift(self, context: Context, resource: Provisioned) -> Drift:  # noqa: ARG002
+    def drift(self, context: Context, resource: Provisioned) -> Drift:  # noqa: ARG002  # as above
         """Return how a resource was changed outside its stack; "" if unchanged or if the provider cannot check."""
         return ""
 
-    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002  # as above
         """Update a resource in place. It is called only if no changed property requires replacement.
 
         Raises:

@@ -119,7 +119,7 @@ class EventBus(Provider):
         arn = context.client("events").create_event_bus(**wanted)["EventBusArn"]
         return provisioned(context, kind, properties["Name"], Arn=arn, Name=properties["Name"])
 
-    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002  # the signature of all providers
         """Return the bus unchanged; localcloud ignores tags and description."""
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 

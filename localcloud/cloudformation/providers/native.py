@@ -24,11 +24,11 @@ def knows(kind: str) -> bool:
 class NoOperation(Provider):
     """A resource that only has a name."""
 
-    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:  # noqa: ARG002
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:  # noqa: ARG002  # the signature of all providers
         """Return the resource with a name."""
         return provisioned(context, kind, context.name())
 
-    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002  # as above
         """Return the resource with its existing name."""
         return provisioned(context, old.cf_resource_type, old.physical_resource_id)
 

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # run isolated (-I), so this module's folder is not on the path
-from ssh import FAILED, login_environment  # type: ignore[import-not-found]
+from ssh import FAILED, login_environment  # type: ignore[import-not-found]  # beside this script
 
 LONGEST_COMMAND = 8 * 1024 * 1024
 

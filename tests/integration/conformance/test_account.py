@@ -226,21 +226,21 @@ class Repository:
         self.image: dict[str, str] = {}
         self._upload = b""
 
-    def batch_check_layer_availability(self, repositoryName: str, layerDigests: list[str]) -> Any:  # noqa: N803
+    def batch_check_layer_availability(self, repositoryName: str, layerDigests: list[str]) -> Any:  # noqa: N803  # AWS's parameter name
         known = [
             {"layerDigest": each, "layerAvailability": "AVAILABLE"} for each in layerDigests if each in self.layers
         ]
         return {"layers": known, "failures": []}
 
-    def initiate_layer_upload(self, repositoryName: str) -> Any:  # noqa: N803
+    def initiate_layer_upload(self, repositoryName: str) -> Any:  # noqa: N803  # AWS's parameter name
         self._upload = b""
         return {"uploadId": "u"}
 
-    def upload_layer_part(self, partFirstByte: int, layerPartBlob: bytes, **_: Any) -> None:  # noqa: N803
+    def upload_layer_part(self, partFirstByte: int, layerPartBlob: bytes, **_: Any) -> None:  # noqa: N803  # AWS's parameter name
         assert partFirstByte == len(self._upload)
         self._upload += layerPartBlob
 
-    def complete_layer_upload(self, layerDigests: list[str], **_: Any) -> None:  # noqa: N803
+    def complete_layer_upload(self, layerDigests: list[str], **_: Any) -> None:  # noqa: N803  # AWS's parameter name
         assert [digest(self._upload)] == layerDigests
         self.layers[layerDigests[0]] = self._upload
 

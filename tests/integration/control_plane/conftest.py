@@ -32,7 +32,7 @@ def commanded(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     plane = ControlPlane(
         deployment=account.deployment,
         ledger=account.ledger,
-        batch=None,  # type: ignore[arg-type]
+        batch=None,  # type: ignore[arg-type]  # not called
         storage=account.storage,
     )
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)

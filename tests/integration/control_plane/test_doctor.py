@@ -194,7 +194,7 @@ def test_in_a_new_account_each_quota_and_role_has_its_command(doctor: Doctor, cl
         "role AWSServiceRoleForBatch: aws iam create-service-linked-role --aws-service-name batch.amazonaws.com",
     ):
         assert f"us-east-1 {mend}" in said or mend in said
-        run(re.search(rf"{re.escape(mend)}.*", mend)[0].partition(": ")[2])  # type: ignore[index]
+        run(re.search(rf"{re.escape(mend)}.*", mend)[0].partition(": ")[2])  # type: ignore[index]  # None would fail the test
     assert "Linux/Small environment:" not in said, "a quota of one build suffices"
     assert "doctored: aws batch" not in said, "the grid is not deployed"
     _, said = doctor(target="gpu")
@@ -255,7 +255,7 @@ def test_after_a_deployment_only_removed_resources_are_reported(doctor: Doctor) 
     assert re.search(rf"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): {again}", said)
     assert re.search(rf"ca-central-1 image vgg \(sha256:[0-9a-f]+\): {again}", said)
     assert "5 wrong" in said
-    run(re.search(r"campaigns-yul: (aws .*)", said)[1])  # type: ignore[index]
+    run(re.search(r"campaigns-yul: (aws .*)", said)[1])  # type: ignore[index]  # None would fail the test
     assert "4 wrong" in doctor(region="ca-central-1", bucket="campaigns-yul")[1]
 
 

@@ -27,12 +27,10 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 @pytest.fixture(scope="module")
 def client(cloud: LocalCloud) -> Callable[..., Any]:
     """Return a boto3 client of the running localcloud, for example client("batch", "eu-west-1")."""
-    session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
+    session: Any = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
     def make(service: str, region: str = "us-east-1", config: Config | None = None) -> Any:
-        return session.client(  # type: ignore[call-overload]
-            service, region_name=region, endpoint_url=cloud.endpoint_url, config=config
-        )
+        return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url, config=config)
 
     return make
 

@@ -221,7 +221,7 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *arguments: object) -> None:
-            super().__init__(*arguments, directory=str(served))  # type: ignore[arg-type]
+            super().__init__(*arguments, directory=str(served))  # type: ignore[arg-type]  # the server passes them
 
         def log_message(self, *_arguments: object) -> None:
             pass

@@ -118,7 +118,7 @@ def test_an_epoch_is_saved_once_before_its_validation(folders: Folders) -> None:
         seen.append(states(folders)[-1]["progress"])
         return scripted(0.5)(batches)
 
-    training.validate = validate  # type: ignore[assignment]
+    training.validate = validate  # type: ignore[assignment]  # replaced for the test
     training.run()
     assert [(done["step"], done["epoch"], done["awaits_validation"]) for done in seen] == [
         (2, 0, True),
@@ -144,7 +144,7 @@ def test_the_best_epoch_is_always_saved_and_exported_by_early_stopping(
         top1 = {1: 0.5, 2: 0.7, 3: 0.1, 4: 0.2, 5: 0.3}.get(epoch, 0.7)
         return {"validation_loss": 1.0, "validation_top1": top1}
 
-    training.validate = validate  # type: ignore[assignment]
+    training.validate = validate  # type: ignore[assignment]  # replaced for the test
     training.run()
     assert "The network of epoch 2 is exported, because its top-1 is better than that of epoch 5." in (
         capsys.readouterr().out
@@ -158,7 +158,7 @@ def test_the_best_epoch_is_always_saved_and_exported_by_early_stopping(
 
 def test_without_early_stop_the_last_network_is_exported(folders: Folders) -> None:
     training = started(folders)
-    training.validate = scripted(0.7, 0.1, 0.2)  # type: ignore[assignment]
+    training.validate = scripted(0.7, 0.1, 0.2)  # type: ignore[assignment]  # replaced for the test
     training.run()
     report = json.loads((folders.model / "report.json").read_text())
     assert (report["exported_epoch"], report["top1"]) == (3, 0.2)
@@ -175,7 +175,7 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_exported(folders: Fol
             training.model.trainable_variables[0].assign_add(tf.fill([3, 3, 3, 16], np.inf))
         return outcome
 
-    training.train_step = overflows  # type: ignore[assignment, method-assign]
+    training.train_step = overflows  # type: ignore[assignment, method-assign]  # replaced for the test
     words = r"A weight is not finite after step 4 \(epoch 2\): training diverged. The last good .* of step 2\."
     with pytest.raises(DivergedError, match=words):
         training.run()
@@ -189,7 +189,7 @@ def test_a_validation_loss_of_nan_ends_the_job_and_keeps_the_last_checkpoint(fol
     def validate(batches: Iterable[object]) -> dict[str, float]:
         return scripted(0.5, loss=math.nan if training.state.progress.epoch else 1.0)(batches)
 
-    training.validate = validate  # type: ignore[assignment]
+    training.validate = validate  # type: ignore[assignment]  # replaced for the test
     words = r"The validation loss is nan after step 4 \(epoch 2\): training diverged. The last good .* of step 2\."
     with pytest.raises(DivergedError, match=words):
         training.run()

@@ -34,7 +34,7 @@ class Queue:
         assert operation == "list_jobs"
         return self
 
-    def paginate(self, jobQueue: str, filters: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:  # noqa: N803
+    def paginate(self, jobQueue: str, filters: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:  # noqa: N803  # AWS's parameter name
         (only,) = filters
         assert (jobQueue, only["name"]) == ("queue", "JOB_NAME")
         for number, job in enumerate(self.jobs, start=1):
@@ -88,8 +88,8 @@ def test_a_submission_that_iam_refuses_names_action_resource_role_and_next_step(
         f"batch:TagResource on resource: {definition} because no identity-based policy allows it"
     )
     details = {"Error": {"Code": "AccessDeniedException", "Message": message}}
-    queue.error = ClientError(details, "SubmitJob")  # type: ignore[arg-type]
-    queue.paginate = lambda **_asked: iter([{"jobSummaryList": []}])  # type: ignore[method-assign]
+    queue.error = ClientError(details, "SubmitJob")  # type: ignore[arg-type]  # a reply in the stubs has all fields
+    queue.paginate = lambda **_asked: iter([{"jobSummaryList": []}])  # type: ignore[method-assign]  # replaced for the test
     with pytest.raises(SubmitFailedError) as raised:
         batch.submit("0123abcd", JOBS, 2)
     assert raised.value.refused

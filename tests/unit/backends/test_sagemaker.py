@@ -169,7 +169,7 @@ def test_the_caller_decides_when_to_check_an_unknown_creation(
             raise answer("ValidationException", "DescribeTrainingJob")
         raise error
 
-    service.describe_training_job = describe_training_job  # type: ignore[method-assign]
+    service.describe_training_job = describe_training_job  # type: ignore[method-assign]  # replaced for the test
     service.error, service.creates_before_error = LOST, True
     with pytest.raises(LaunchError, match=NAME) as refused:
         backend.start(NAME, job, {})
@@ -181,7 +181,7 @@ def test_expired_credentials_are_raised_to_the_caller(backend: SageMaker, servic
     def describe_training_job(**_: str) -> dict[str, Any]:
         raise answer("ExpiredTokenException")
 
-    service.describe_training_job = describe_training_job  # type: ignore[method-assign]
+    service.describe_training_job = describe_training_job  # type: ignore[method-assign]  # replaced for the test
     with pytest.raises(ClientError, match="ExpiredToken"):
         backend.start(NAME, job, {})
 

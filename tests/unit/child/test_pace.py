@@ -114,7 +114,7 @@ def test_a_throttled_child_backs_off_and_logs_it_once(job: Job, log: RecordedLog
 def test_the_rest_of_a_log_is_read_although_aws_throttles(job: Job, log: RecordedLog) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time, refusals=3)
-    follower: Any = LogFollower(attempt=attempt, pace=Pace())  # type: ignore[arg-type]
+    follower: Any = LogFollower(attempt=attempt, pace=Pace())  # type: ignore[arg-type]  # a fake attempt
     assert list(follower.rest()) == [("algo-1", "line")]
     assert (len(attempt.looks), log.lines) == (4, [])
     attempt.refusals = 100
@@ -159,7 +159,7 @@ def test_a_throttled_read_is_skipped(backend: SageMaker) -> None:
     def refuse(**_request: Any) -> dict[str, Any]:
         raise THROTTLED
 
-    logs.get_log_events = refuse  # type: ignore[method-assign]
+    logs.get_log_events = refuse  # type: ignore[method-assign]  # replaced for the test
     with pytest.raises(LogUnreadableError) as error:
         list(backend.log_lines(NAME, {}))
     assert error.value.passes

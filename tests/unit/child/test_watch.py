@@ -38,7 +38,7 @@ def test_states_from_events_are_sufficient(job: Job, ledger: Ledger) -> None:
         return describe(name)
 
     time.on_sleep = event
-    backend.describe = counted  # type: ignore[method-assign]
+    backend.describe = counted  # type: ignore[method-assign]  # replaced for the test
     item = supervisor(job, backend, ledger, time=time).run()
     assert (item.state, item.artifact) == ("Completed", COMPLETED.artifact)
     assert looks < 30
@@ -98,7 +98,7 @@ def test_progress_is_written_at_intervals_and_at_the_end(job: Job, ledger: Ledge
         if time.seconds > 120:
             backend.script = [COMPLETED]
 
-    ledger.record_progress = counted  # type: ignore[assignment, method-assign]
+    ledger.record_progress = counted  # type: ignore[assignment, method-assign]  # replaced for the test
     time.on_sleep = trains
     item = supervisor(job, backend, ledger, time=time).run()
     assert item.progress["epoch"] == len(backend.lines) - 1

@@ -234,7 +234,7 @@ def test_a_manifest_of_any_key_can_be_listed(
         "manifest": f"s3://{deployment.manifest_bucket}/manifests//a/../[red]\x1b[2J.csv",
     }
     ledger.claim_submission("0123abcd", "request-1", facts)
-    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]  # Batch is not called
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     assert run(monkeypatch, "status") == 0
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
@@ -265,7 +265,7 @@ def test_a_mistyped_submission_or_index_is_a_usage_error(
 ) -> None:
     """The exit code is 2, as for click's own usage errors."""
     ledger.claim_submission("0123abcd", "request-1", {"jobs": 1, "manifest": "s3://manifests/a.csv"})
-    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]  # Batch is not called
     known = SubmissionStatus(
         submission="0123abcd",
         manifest="s3://manifests/a.csv",

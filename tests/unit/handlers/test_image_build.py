@@ -21,7 +21,7 @@ PROPERTIES["Compute"] = "BUILD_GENERAL1_LARGE"
 def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Stubber]]:
     """Fakes of CodeBuild and ECR that return only the replies of a test."""
     keys = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    clients: dict[str, Any] = {name: boto3.client(name, **keys) for name in ("codebuild", "ecr")}  # type: ignore[call-overload]
+    clients: dict[str, Any] = {name: boto3.client(name, **keys) for name in ("codebuild", "ecr")}  # type: ignore[call-overload]  # the stubs accept only literal names
     stubs = {name: Stubber(client) for name, client in clients.items()}
     monkeypatch.setattr(image_build, "client", lambda name: clients[name])
     for stub in stubs.values():
@@ -58,7 +58,7 @@ def started(stubs: dict[str, Stubber], event: dict[str, Any]) -> str:
             travelling.append(other)
             return True
 
-        __hash__ = None  # type: ignore[assignment]
+        __hash__ = None  # type: ignore[assignment]  # Python's way to declare it unhashable
 
     wanted = {"projectName": "builds", "idempotencyToken": "request-1", "environmentVariablesOverride": Taken()}
     stubs["codebuild"].add_response("start_build", {}, wanted)

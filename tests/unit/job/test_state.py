@@ -11,7 +11,7 @@ from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 
 def test_the_states_are_those_of_sagemaker_and_two_of_the_ledger() -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
-    statuses = set(model.shape_for("TrainingJobStatus").enum)  # type: ignore[attr-defined]
+    statuses = set(model.shape_for("TrainingJobStatus").enum)  # type: ignore[attr-defined]  # of a StringShape
     assert {state.value for state in JobState} == statuses | {"Pending", "Waiting"}
     assert {"Pending", "Waiting"} == UNLAUNCHED_STATES
     assert {"Completed", "Failed", "Stopped"} == FINAL_STATES
@@ -32,4 +32,4 @@ def test_an_unknown_state_keeps_its_value_and_is_not_final() -> None:
 
 def test_a_value_that_is_no_text_is_no_state() -> None:
     with pytest.raises(ValueError, match="7 is not a valid JobState"):
-        JobState(7)  # type: ignore[arg-type]
+        JobState(7)  # type: ignore[arg-type]  # the tested error

@@ -136,7 +136,7 @@ def test_a_resumed_grid_has_no_pause() -> None:
 
 def test_items_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        JobItem.read(OLDEST_JOB).state = JobState.FAILED  # type: ignore[misc]
+        JobItem.read(OLDEST_JOB).state = JobState.FAILED  # type: ignore[misc]  # the tested error
 
 
 def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Ledger, job: Job) -> None:

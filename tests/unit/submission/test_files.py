@@ -90,7 +90,7 @@ def test_a_changed_line_is_refused(position: int) -> None:
         try:
             read_job(objects, JOBS_URI, index)
         except UsageError as error:
-            assert "differs from the submitted line" in str(error)  # noqa: PT017  most lines are untouched
+            assert "differs from the submitted line" in str(error)  # noqa: PT017  # most lines are untouched
             refused += 1
     assert refused == 1
 

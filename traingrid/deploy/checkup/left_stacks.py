@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -67,10 +67,10 @@ def _stacks(grid: str, region: str) -> list[str]:
     ]
 
 
-def is_there(cloudformation: object, name: str) -> bool:
+def is_there(cloudformation: Any, name: str) -> bool:
     """Return True if the stack exists. Access denied counts as absent: the grid has no stack in such a Region."""
     try:
-        cloudformation.describe_stacks(StackName=name)  # type: ignore[attr-defined]
+        cloudformation.describe_stacks(StackName=name)
     except (ClientError, BotoCoreError):
         return False
     return True

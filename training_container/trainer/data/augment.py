@@ -3,7 +3,7 @@
 All functions are stateless: the same seed produces the same change, so that a resumed training continues exactly.
 """
 
-import numpy as np  # type: ignore[import-not-found]  # of the training environment
+import numpy as np
 import tensorflow as tf
 
 from training_container.trainer.config import Config

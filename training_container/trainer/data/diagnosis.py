@@ -28,7 +28,7 @@ _OWN = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
 _CLUTTER = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
 
 
-def guarded(  # noqa: PLR0913
+def guarded(  # noqa: PLR0913  # one keyword for each fact of an error
     batches: Iterator[Batch], channel: FileChannel | PipeChannel, config: Config, *, epoch: int, first: int, size: int
 ) -> Iterator[Batch]:
     """Yield a rank's batches. Raise RecordError for an error in reading or decoding.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import tensorflow as tf
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 
 from training_container.trainer.config import Config
 from training_container.trainer.data.augment import decoded

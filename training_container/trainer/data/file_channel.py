@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np  # type: ignore[import-not-found]  # of the training environment
+import numpy as np
 import tensorflow as tf
 
 from training_container.trainer.data import image_folder

@@ -33,7 +33,7 @@ class Lockstep:
             epochs.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913  # all are keyword-only
         self,
         channel: str,
         batch_size: int,

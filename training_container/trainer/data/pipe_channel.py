@@ -25,7 +25,7 @@ class PipeChannel:
     count = None
     holds_images = False
 
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913  # all are keyword-only
         self, name: str, stream: str, folder: Path, place: Place, reading: ReadOptions, *, streams: str
     ) -> None:
         self.name = name

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np  # type: ignore[import-not-found]  # of the training environment
+import numpy as np
 import tensorflow as tf
 
 from training_container.trainer.config import Config

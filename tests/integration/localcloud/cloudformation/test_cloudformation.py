@@ -329,7 +329,7 @@ def test_a_revert_drift_change_set_restores_deleted_resources(stacks: Any, clien
     s3, iam = client("s3"), client("iam")
     may = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}
     resources = {
-        "B": {**BUCKET, "Properties": {**BUCKET["Properties"], "BucketName": "drifts"}},  # type: ignore[dict-item]
+        "B": {**BUCKET, "Properties": {**BUCKET["Properties"], "BucketName": "drifts"}},  # type: ignore[dict-item]  # templates have no type
         "R": {
             "Type": "AWS::IAM::Role",
             "Properties": {"RoleName": "drifts", "AssumeRolePolicyDocument": trust("lambda.amazonaws.com")},

@@ -70,7 +70,7 @@ def test_a_registry_with_replication_rules_refuses_a_second_set(client: Callable
     def rules(region: str) -> str:
         rule = {"Destinations": [{"Region": region, "RegistryId": ACCOUNT}]}
         made = {"Type": "AWS::ECR::ReplicationConfiguration"}
-        made |= {"Properties": {"ReplicationConfiguration": {"Rules": [rule]}}}  # type: ignore[dict-item]
+        made |= {"Properties": {"ReplicationConfiguration": {"Rules": [rule]}}}  # type: ignore[dict-item]  # templates have no type
         return json.dumps({"Resources": {"R": made}})
 
     stacks.create_stack(StackName="first", TemplateBody=rules("eu-west-1"))

@@ -40,10 +40,10 @@ def of(cloud: LocalCloud) -> Of:
 
 
 def with_keys(cloud: LocalCloud, keys: Mapping[str, str], service: str, region: str = "us-east-1") -> Any:
-    session = boto3.Session(
+    session: Any = boto3.Session(
         keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], keys.get("AWS_SESSION_TOKEN"), region_name=region
     )
-    return session.client(service, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+    return session.client(service, endpoint_url=cloud.endpoint_url)
 
 
 def test_accounts_do_not_share_resources(of: Of) -> None:

@@ -149,13 +149,13 @@ def test_a_call_requires_all_permissions_that_aws_requires() -> None:
 def caller(cloud: LocalCloud, role_arn: str) -> Callable[[str], Any]:
     """Return a function that creates clients with the credentials that a service gives to a program of the role."""
     environment = cloud.environment_for("us-east-1", role_arn, {})
-    session = boto3.Session(
+    session: Any = boto3.Session(
         environment["AWS_ACCESS_KEY_ID"],
         environment["AWS_SECRET_ACCESS_KEY"],
         environment["AWS_SESSION_TOKEN"],
         region_name="us-east-1",
     )
-    return lambda service: session.client(service, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+    return lambda service: session.client(service, endpoint_url=cloud.endpoint_url)
 
 
 def refused(call: Callable[[], Any]) -> tuple[str, str]:
@@ -192,9 +192,9 @@ def test_a_missing_object_is_access_denied_without_permission_to_list(
     for name, statements, code in (("blind", (reads,), "AccessDenied"), ("seeing", (reads, lists), "NoSuchKey")):
         s3 = caller(cloud, role(client("iam"), name, "lambda.amazonaws.com", *statements))("s3")
         assert s3.get_object(Bucket="secrets", Key="there")["Body"].read() == b"1"
-        assert refused(lambda s3=s3: s3.get_object(Bucket="secrets", Key="gone"))[0] == code  # type: ignore[misc]
+        assert refused(lambda s3=s3: s3.get_object(Bucket="secrets", Key="gone"))[0] == code  # type: ignore[misc]  # mypy infers no type for this lambda
         status = "403" if code == "AccessDenied" else "404"
-        assert refused(lambda s3=s3: s3.head_object(Bucket="secrets", Key="gone"))[0] == status  # type: ignore[misc]
+        assert refused(lambda s3=s3: s3.head_object(Bucket="secrets", Key="gone"))[0] == status  # type: ignore[misc]  # mypy infers no type for this lambda
 
 
 def test_the_error_reports_an_explicit_deny(cloud: LocalCloud, client: Callable[..., Any]) -> None:
@@ -225,7 +225,7 @@ def test_create_training_job_requires_its_conditions_and_pass_role(
     both = caller(cloud, role(client("iam"), "launcher", "ecs-tasks.amazonaws.com", creates, passes))
     for wrong in ({"TrainingJobName": "theirs-0"}, {"StoppingCondition": {"MaxRuntimeInSeconds": 61}}):
         request = {**short, **wrong}
-        assert refused(lambda request=request: both("sagemaker").create_training_job(**request))[0] == (  # type: ignore[misc]
+        assert refused(lambda request=request: both("sagemaker").create_training_job(**request))[0] == (  # type: ignore[misc]  # mypy infers no type for this lambda
             "AccessDeniedException"
         )
     assert both("sagemaker").create_training_job(**short)["TrainingJobArn"].endswith("training-job/mine-0")
@@ -293,6 +293,6 @@ def test_terminate_service_job_requires_a_permission_for_the_jobs_tag(
         if grid == "traingrid":
             ender.terminate_service_job(jobId=job, reason="cancelled")
         else:
-            code, _ = refused(lambda job=job: ender.terminate_service_job(jobId=job, reason="cancelled"))  # type: ignore[misc]
+            code, _ = refused(lambda job=job: ender.terminate_service_job(jobId=job, reason="cancelled"))  # type: ignore[misc]  # mypy infers no type for this lambda
             assert code == "AccessDeniedException"
             batch.terminate_service_job(jobId=job, reason="the test is over")

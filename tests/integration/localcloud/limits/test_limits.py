@@ -56,7 +56,7 @@ def as_new(young: LocalCloud) -> Iterator[None]:
 
 
 def client(service: str, region: str = REGION, **options: Any) -> Any:
-    return boto3.client(service, region_name=region, **options)  # type: ignore[call-overload]
+    return boto3.client(service, region_name=region, **options)  # type: ignore[call-overload]  # the stubs accept only literal names
 
 
 def value(service: str, code: str) -> float:
@@ -365,7 +365,7 @@ class TestConcurrency:
         holder = threading.Thread(target=lambda: functions.invoke(FunctionName=name, Payload=b'{"seconds": 3}'))
         holder.start()
         assert young.functions is not None
-        wait_until(lambda: young.functions._running[ACCOUNT, REGION] == 1)  # type: ignore[union-attr]
+        wait_until(lambda: young.functions._running[ACCOUNT, REGION] == 1)  # type: ignore[union-attr]  # None would fail the test
         with pytest.raises(ClientError) as error:
             functions.invoke(FunctionName=name, Payload=b"{}")
         assert code_of(error) == "TooManyRequestsException"

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -75,10 +76,10 @@ def test_a_program_that_cannot_start_raises_an_error(command: str) -> None:
 @needs_proc
 def test_stopping_the_server_ends_all_batch_and_training_jobs(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path, training_stop_grace_seconds=60, batch_stop_grace_seconds=60)) as cloud:
-        session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
+        session: Any = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
         def client(service: str, region: str = "us-east-1") -> object:
-            return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+            return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)
 
         batch, sagemaker = Batch(client, 1), SageMaker(client)
         job_id = batch.submit(batch.define(STUBBORN))

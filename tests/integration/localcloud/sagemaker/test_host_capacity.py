@@ -32,10 +32,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def training(small: LocalCloud) -> SageMaker:
-    session = boto3.Session(DUMMY_KEY, small.secret)
+    session: Any = boto3.Session(DUMMY_KEY, small.secret)
 
     def client(service: str, region: str = "us-east-1") -> Any:
-        return session.client(service, region_name=region, endpoint_url=small.endpoint_url)  # type: ignore[call-overload]
+        return session.client(service, region_name=region, endpoint_url=small.endpoint_url)
 
     return SageMaker(client)
 

@@ -32,10 +32,10 @@ from traingrid.cli.main import cli
 
 
 def client_of(endpoint: str, key: str = "localcloud", secret: str = "") -> Callable[..., Any]:
-    session = boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret or server_secret())
+    session: Any = boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret or server_secret())
 
     def client(service: str, region: str = "us-east-1") -> Any:
-        return session.client(service, region_name=region, endpoint_url=endpoint)  # type: ignore[call-overload]
+        return session.client(service, region_name=region, endpoint_url=endpoint)
 
     return client
 
@@ -155,7 +155,9 @@ def test_a_childs_environment_inherits_no_variables(tmp_path: Path, monkeypatch:
         assert child["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
         assert child["EXTRA"] == "1"
         assert {"SECRET_OF_OURS", "HTTPS_PROXY"}.isdisjoint(child)
-        session = boto3.Session(child["AWS_ACCESS_KEY_ID"], child["AWS_SECRET_ACCESS_KEY"], child["AWS_SESSION_TOKEN"])
+        session: Any = boto3.Session(
+            child["AWS_ACCESS_KEY_ID"], child["AWS_SECRET_ACCESS_KEY"], child["AWS_SESSION_TOKEN"]
+        )
         identity = session.client("sts", region_name="eu-west-1", endpoint_url=own.endpoint_url).get_caller_identity()
         assert identity["Arn"].startswith("arn:aws:sts::123456789012:assumed-role/some/")
 
@@ -385,7 +387,7 @@ def test_the_server_has_the_account_of_its_settings(tmp_path: Path) -> None:
         may = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "sqs:CreateQueue", "Resource": "*"}}
         client("iam").put_role_policy(RoleName="trains", PolicyName="may", PolicyDocument=json.dumps(may))
         environment = cloud.environment_for("eu-west-1", f"arn:aws:iam::{account}:role/trains", {})
-        session = boto3.Session(
+        session: Any = boto3.Session(
             environment["AWS_ACCESS_KEY_ID"],
             environment["AWS_SECRET_ACCESS_KEY"],
             environment["AWS_SESSION_TOKEN"],

@@ -37,7 +37,7 @@ def test_a_run_of_one_experiment_replaces_only_its_row(tmp_path: Path) -> None:
     file, order = tmp_path / "faults.json", ["E1", "E2"]
     for name, volume in (("E2", "two"), ("E1", "one"), ("E2", "two again")):
         run = Results()
-        run.add(measured(name, 7, lambda volume=volume: Outcome(volume=volume, violations=[])), 1.0)  # type: ignore[misc]
+        run.add(measured(name, 7, lambda volume=volume: Outcome(volume=volume, violations=[])), 1.0)  # type: ignore[misc]  # mypy infers no type for this lambda
         run.write(file, order)
     written = json.loads(file.read_text())["rows"]
     assert [(row["experiment"], row["volume"]) for row in written] == [("E1", "one"), ("E2", "two again")]
