@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.machine import description
+from bench.machine import CHECKOUT, description
+from bench.results_file import SUMMARIES, compact
 from verification.faults.account import DEFAULT_ACCOUNT
 from verification.faults.table import Row
 
-_CHECKOUT = Path(__file__).resolve().parents[2]
-RESULTS = _CHECKOUT / "bench/results/faults.json"
+RESULTS = SUMMARIES / "faults.json"
 """The results that are committed with the code."""
 
 
 def _commit() -> str:
     """Return the checked-out commit, with the suffix -dirty if tracked files differ from it."""
     described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(described, cwd=_CHECKOUT, capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(described, cwd=CHECKOUT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +61,12 @@ class Results:
         with file.open("a+") as written:
             fcntl.flock(written, fcntl.LOCK_EX)
             written.seek(0)
-            former = json.loads(written.read() or '{"rows": [], "sabotage": []}')
-            rows, sabotage = _over(former["rows"], self.rows), _over(former["sabotage"], self.sabotage)
+            previous = json.loads(written.read() or '{"rows": [], "sabotage": []}')
+            rows, sabotage = _over(previous["rows"], self.rows), _over(previous["sabotage"], self.sabotage)
             rows.sort(key=lambda row: order.index(row["experiment"]) if row["experiment"] in order else len(order))
             written.truncate(0)
             report = {"machine": description(), "rows": rows, "sabotage": sabotage}
-            written.write(json.dumps(report, indent=2) + "\n")
+            written.write(compact(report))
         return Results(rows=rows, sabotage=sabotage)
 
     @property
@@ -83,6 +83,6 @@ class Results:
         return f"{sums} in {len(self.rows)} experiments (seed {', '.join(map(str, seeds))})"
 
 
-def _over(former: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _over(previous: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = {row["experiment"] for row in now}
-    return [row for row in former if row["experiment"] not in names] + now
+    return [row for row in previous if row["experiment"] not in names] + now
