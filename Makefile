@@ -4,6 +4,8 @@ PYTHON ?= python3.11
 export PYTHON
 # jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old, but the CDK CLI in package.json supports it.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
+# Every process would compile the libraries that it imports again; for the CDK, that takes five seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 # `make` installs with uv if it is on PATH, which takes a tenth of pip's time; both install the same locked files.
 UV := $(shell command -v uv)
@@ -38,7 +40,8 @@ test: setup setup-scanners setup-images docs  ## Check format, lint and types, a
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
 # A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
-PARALLEL := --numprocesses 3 --dist loadfile
+# In the order of collection, files with deployments come first; otherwise the last worker would run them alone.
+PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 test-control:
 	.venv/bin/python -m pytest $(PARALLEL)
 

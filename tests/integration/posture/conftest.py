@@ -1,10 +1,7 @@
-import os
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-
-os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")  # read when aws_cdk is imported
 
 from tests.integration.posture.configurations import CONFIGURATIONS
 from tests.integration.posture.findings import counts

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from aws_cdk import Acknowledgment
+from aws_cdk import Acknowledgment, CloudFormationValidatePlugin, Validations
 from constructs import IConstruct
 
 from tests.integration.posture import nag
@@ -69,6 +69,7 @@ def synthesise(grid: Grid, folder: Path) -> Synthesised:
     (layer / "python" / "library.py").write_text("ANSWER = 42\n")
     with acknowledgments_kept_back() as kept:
         app = an_app(grid, layer, folder / "out")
+    Validations.of(app).add_plugins(validation())
     scans = nag.scan(app, kept)
     assembly = app.synth()
     return Synthesised(
@@ -79,6 +80,12 @@ def synthesise(grid: Grid, folder: Path) -> Synthesised:
         after={stack.stack_name: _dependencies(folder / "out", stack.stack_name) for stack in assembly.stacks},
         nag=scans,
     )
+
+
+@cache
+def validation() -> CloudFormationValidatePlugin:
+    """Return the CDK's own validation, which fails the synthesis of an invalid template; takes seconds to load."""
+    return CloudFormationValidatePlugin()
 
 
 @contextmanager

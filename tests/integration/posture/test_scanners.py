@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, CfnResource, Stack, Validations
 from aws_cdk import aws_s3 as s3
 
 from stacks.grants import acknowledge, skip_in_checkov
@@ -13,8 +13,8 @@ from tests.integration.posture import checkov, lint, nag
 from tests.integration.posture.configurations import CONFIGURATIONS
 from tests.integration.posture.findings import Finding, Scan, counts
 from tests.integration.posture.scanners import SCANNERS, Scans
-from tests.integration.posture.synthesised import acknowledgments_kept_back, synthesised
-from tests.integration.stacks.templates import Template, resources
+from tests.integration.posture.synthesised import acknowledgments_kept_back, synthesised, validation
+from tests.integration.stacks.templates import Template, cdk_context, resources
 
 
 def test_there_are_at_least_twelve_configurations() -> None:
@@ -56,6 +56,14 @@ def test_cdk_nag_detects_a_defect_and_an_unused_reason(tmp_path: Path) -> None:
     assert solutions.unused == {Finding("AwsSolutions-SQS3", "Stack/Bucket")}
     assert scans["NIST.800.53.R5"].unused == set()
     assert scans["NIST.800.53.R5"].unexplained
+
+
+def test_the_cdk_refuses_an_invalid_template(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path), context=cdk_context())
+    CfnResource(Stack(app, "Stack"), "Queue", type="AWS::SQS::Queue", properties={"VisibilityTimeout": "high"})
+    Validations.of(app).add_plugins(validation())
+    with pytest.raises(RuntimeError, match="CloudFormation Validate"):
+        app.synth()
 
 
 def test_cfn_lint_detects_a_defect() -> None:

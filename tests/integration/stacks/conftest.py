@@ -1,10 +1,7 @@
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")  # read when aws_cdk is imported
 
 from tests.integration.stacks.templates import Template, a_grid, synthesise
 

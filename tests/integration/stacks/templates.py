@@ -43,8 +43,12 @@ def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
 
 def an_app(grid: Grid, layer: Path, folder: Path) -> App:
     """Return a grid's app with the feature flags of cdk.json, as the CDK CLI creates it."""
-    context = json.loads((ROOT / "cdk.json").read_text())["context"]
-    return build_app(grid, layer=layer, app=App(context=context, outdir=str(folder)))
+    return build_app(grid, layer=layer, app=App(context=cdk_context(), outdir=str(folder)))
+
+
+def cdk_context() -> dict[str, Any]:
+    """Return the context of cdk.json, which has the CDK's feature flags."""
+    return dict(json.loads((ROOT / "cdk.json").read_text())["context"])
 
 
 def synthesise(grid: Grid, layer: Path, folder: Path) -> dict[str, Template]:
