@@ -34,7 +34,7 @@ from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep import Sweep
 from traingrid.submission.batch_children import Children
-from traingrid.submission.cancel import Canceller, Told, Wanted
+from traingrid.submission.cancel import Canceller, CancelReport, Wanted
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
 from verification.deployed_grid import BATCH_ENDED, PATIENCE_SECONDS, DeployedGrid, deployed, until
@@ -244,7 +244,7 @@ class FaultyGrid(DeployedGrid):
             before = calls
             time.sleep(3.0)
 
-    def cancel(self, submission: Submission, index: int) -> Told:
+    def cancel(self, submission: Submission, index: int) -> CancelReport:
         """Cancel a line as `traingrid cancel` does."""
         deployment = self.plane.deployment
         canceller = Canceller(
