@@ -156,9 +156,13 @@ def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
         if not (call["action"] == "PutObject" and call["parameters"].get("Key") in ours)
     ]
     accepted = [grid.put(content) for content in trial.accepted]
-    told = [grid.report(source) for source in accepted]
-    ids = [said["submission"] for said in told if said["state"] == "submitted"]
-    wrong += [f"a manifest should be accepted, but is rejected: {said['errors']}" for said in told if "errors" in said]
+    reports = [grid.report(source) for source in accepted]
+    ids = [report["submission"] for report in reports if report["state"] == "submitted"]
+    wrong += [
+        f"a manifest should be accepted, but is rejected: {report['errors']}"
+        for report in reports
+        if "errors" in report
+    ]
     settled(grid, [grid.submitted(submission) for submission in ids])
     found = [Violation(invariant="I7", kind="other", submission="", what=what) for what in wrong]
     return [*found, *(grid.audit(*ids) if ids else ())]

@@ -41,7 +41,7 @@ def cancelled(grid: FaultyGrid, lines: int, begun: int) -> Outcome:
         started = time.monotonic()
         command = grid.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
         code = command.wait()
-        said = time.monotonic()
+        exited = time.monotonic()
         settled(grid, [submission], sweeps=2)
     closed = time.monotonic()
     violations += grid.audit(submission.id)
@@ -53,8 +53,8 @@ def cancelled(grid: FaultyGrid, lines: int, begun: int) -> Outcome:
         facts={
             **intake,
             "training_jobs": _created(grid, submission),
-            "command_seconds": round(said - started, 1),
-            "seconds_until_two_sweeps_were_done": round(closed - said, 1),
+            "command_seconds": round(exited - started, 1),
+            "seconds_until_two_sweeps_were_done": round(closed - exited, 1),
             "audit_seconds": round(time.monotonic() - closed, 1),
             "states": dict(Counter(grid.states(submission.id).values())),
         },
