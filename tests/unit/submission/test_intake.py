@@ -121,9 +121,9 @@ def test_children_read_the_version_that_was_submitted(intake: Intake, batch: Fak
     intake.accept(upload(intake, SAMPLE), owner="request-1")
     ((_, pinned, _),) = batch.submitted
     intake.storage.write(S3Uri(pinned.bucket, pinned.key), b"something else\n" * 1_000, "application/jsonl")
-    told = ObjectVersion.parse(str(pinned))
-    assert told == pinned
-    assert read_job(intake.storage, told, 3).region == "eu-central-1"
+    parsed = ObjectVersion.parse(str(pinned))
+    assert parsed == pinned
+    assert read_job(intake.storage, parsed, 3).region == "eu-central-1"
     with pytest.raises(UsageError, match="differs from the submitted line"):
         read_job(intake.storage, S3Uri(pinned.bucket, pinned.key), 3)
 
@@ -397,9 +397,9 @@ def test_a_key_with_control_characters_reaches_no_report_raw(intake: Intake) -> 
 
 
 def test_a_too_large_size_in_an_event_is_refused_without_reading() -> None:
-    told = event("manifests/x.csv")
-    told["detail"]["object"]["size"] = 10**9
-    source = ManifestVersion.from_event(told)
+    received = event("manifests/x.csv")
+    received["detail"]["object"]["size"] = 10**9
+    source = ManifestVersion.from_event(received)
     assert source is not None
     assert source.size == 10**9
 

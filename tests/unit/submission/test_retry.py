@@ -196,11 +196,11 @@ def test_slowly_reopened_lines_are_submitted_in_several_arrays(
 
     monkeypatch.setattr(Ledger, "next_attempt", slow)
     monkeypatch.setattr("traingrid.submission.retry.time.monotonic", lambda: seconds[0])
-    told: list[tuple[str, int]] = []
+    arrays: list[tuple[str, int]] = []
     one_by_one = Retrier(**{**vars(retrier), "at_once": 1})
-    done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: told.append(array))
+    done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: arrays.append(array))
     assert [(count, chunk) for _, count, chunk in batch.submitted] == [(5, "retry-1"), (5, "retry-2")]
-    assert told == [("batch-retry-1", 5), ("batch-retry-2", 5)]
+    assert arrays == [("batch-retry-1", 5), ("batch-retry-2", 5)]
     assert (done.indices, done.batch_jobs) == (list(range(10)), ["batch-retry-1", "batch-retry-2"])
     head = existing(retrier.ledger.submission(SUBMISSION))
     assert [array.count for array in head.arrays] == [10, 5, 5]
@@ -273,13 +273,14 @@ def test_the_command_fails_while_a_line_is_not_closed_yet(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert (
-        said.out == "job 0 is not retried: its Batch child has failed, but the reconciler has not recorded the result "
+        output.out
+        == "job 0 is not retried: its Batch child has failed, but the reconciler has not recorded the result "
         "of the job yet\n"
     )
-    assert "1 job cannot be retried yet" in said.err
-    assert "within two sweeps" in said.err
+    assert "1 job cannot be retried yet" in output.err
+    assert "within two sweeps" in output.err
 
 
 def test_a_line_closed_before_its_array_existed_is_not_retried(
@@ -347,6 +348,6 @@ def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
-    said = capsys.readouterr()
-    assert said.out == "submitted batch-retry-1: 2 jobs\n"
-    assert "after two sweeps of the reconciler" in said.err
+    output = capsys.readouterr()
+    assert output.out == "submitted batch-retry-1: 2 jobs\n"
+    assert "after two sweeps of the reconciler" in output.err
