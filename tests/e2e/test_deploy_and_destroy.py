@@ -183,9 +183,9 @@ def test_a_region_without_running_jobs_can_be_removed_and_its_stacks_are_listed(
     cdk("deploy", *YES, app=smaller)
     assert status("traingrid-control") == "UPDATE_COMPLETE"
     cli.main(["--grid", str(cdk.smaller), "retained"], standalone_mode=False)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for stack in (f"traingrid-{FAR}", f"traingrid-registry-{FAR}"):
-        assert f"aws cloudformation delete-stack --region {FAR} --stack-name {stack}" in said
+        assert f"aws cloudformation delete-stack --region {FAR} --stack-name {stack}" in output
 
 
 def test_a_line_trains_before_the_grid_is_destroyed(cdk: Cdk) -> None:
@@ -194,11 +194,11 @@ def test_a_line_trains_before_the_grid_is_destroyed(cdk: Cdk) -> None:
 
 def test_a_destroyed_grid_lists_its_retained_resources(cdk: Cdk, capsys: pytest.CaptureFixture[str]) -> None:
     cdk("destroy", "--all", "--force")
-    said = retained(cdk, capsys)
+    output = retained(cdk, capsys)
     kept = [f"traingrid-{what}-{ACCOUNT}-{region}" for what in ("data", "output") for region in (HOME, FAR)]
     for name in (*kept, f"traingrid-manifests-{ACCOUNT}-{HOME}", "traingrid-ledger"):
-        assert name in said
-    assert said.splitlines()[-1].startswith("6 remain of traingrid, which is destroyed")
+        assert name in output
+    assert output.splitlines()[-1].startswith("6 remain of traingrid, which is destroyed")
     for region in (HOME, FAR):
         there = client("cloudformation", region).describe_stacks()["Stacks"]
         assert {stack["StackName"] for stack in there} == {"CDKToolkit"}

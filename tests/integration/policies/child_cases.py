@@ -129,33 +129,35 @@ def _creating_otherwise() -> Iterator[Case]:
             {"aws:RequestTag/traingrid:grid": "other"},
         ),
     )
-    for says, breaks, change in wrong:
+    for phrase, breaks, change in wrong:
         context = {**asked(INSIDE), **change}
-        yield child.may_not(f"create one {says}", CREATE, training_job(INSIDE), context, breaks=breaks)
+        yield child.may_not(f"create one {phrase}", CREATE, training_job(INSIDE), context, breaks=breaks)
     for key in ("InstanceTypes", "VpcSubnets", "VpcSecurityGroupIds"):
         context = changed(INSIDE, **{f"sagemaker_{key}": None})
-        says = f"create one without {key}"
-        yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{null} sagemaker:{key}")
+        phrase = f"create one without {key}"
+        yield child.may_not(phrase, CREATE, training_job(INSIDE), context, breaks=f"{null} sagemaker:{key}")
     for key, operator in (
         ("InterContainerTrafficEncryption", both),
         ("NetworkIsolation", both),
         ("MaxRuntimeInSeconds", "NumericLessThanEquals"),
     ):
         context = changed(INSIDE, **{f"sagemaker_{key}": None})
-        says = f"create one without {key}"
-        yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{operator} sagemaker:{key}")
-    says = "create one without the grid's tag"
+        phrase = f"create one without {key}"
+        yield child.may_not(phrase, CREATE, training_job(INSIDE), context, breaks=f"{operator} sagemaker:{key}")
+    phrase = "create one without the grid's tag"
     context = without_tag(names.TAG_GRID)
     yield child.may_not(
-        says, CREATE, training_job(INSIDE), context, breaks=f"StringEquals aws:RequestTag/{names.TAG_GRID}"
+        phrase, CREATE, training_job(INSIDE), context, breaks=f"StringEquals aws:RequestTag/{names.TAG_GRID}"
     )
     for tag in (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT):
-        says = f"create one without {tag}"
-        yield child.may_not(says, CREATE, training_job(INSIDE), without_tag(tag), breaks=f"{null} aws:RequestTag/{tag}")
+        phrase = f"create one without {tag}"
+        yield child.may_not(
+            phrase, CREATE, training_job(INSIDE), without_tag(tag), breaks=f"{null} aws:RequestTag/{tag}"
+        )
     for key, value in (("VpcSubnets", SUBNETS), ("VpcSecurityGroupIds", GROUPS)):
         context = changed(FREE, **{f"sagemaker_{key}": value})
-        says = f"create one with {key} in a Region without a VPC"
-        yield child.may_not(says, CREATE, training_job(FREE), context, breaks=f"{null} sagemaker:{key}")
+        phrase = f"create one with {key} in a Region without a VPC"
+        yield child.may_not(phrase, CREATE, training_job(FREE), context, breaks=f"{null} sagemaker:{key}")
     never: tuple[tuple[str, str, Context], ...] = (
         ("a shell", "Bool sagemaker:EnableRemoteDebug", {"sagemaker:EnableRemoteDebug": "true"}),
         ("a warm pool of a second", "NumericGreaterThan sagemaker:KeepAlivePeriod", {"sagemaker:KeepAlivePeriod": "1"}),
@@ -165,10 +167,10 @@ def _creating_otherwise() -> Iterator[Case]:
             {"sagemaker:KeepAlivePeriod": "3600"},
         ),
     )
-    for says, breaks, change in never:
+    for phrase, breaks, change in never:
         for region in (INSIDE, FREE):
             context = {**asked(region), **change}
-            what = f"create one with {says} in {region}"
+            what = f"create one with {phrase} in {region}"
             yield child.may_not(what, CREATE, training_job(region), context, breaks=breaks, expected=EXPLICITLY)
 
 
