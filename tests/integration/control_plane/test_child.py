@@ -17,6 +17,7 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import existing
+from tests.support.sample_job import sample_job
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job, Replica
 from traingrid.job.state import JobState
@@ -91,7 +92,7 @@ def line(account: Account, request: pytest.FixtureRequest) -> Line:
     for region in (HOME, OTHER):
         account.storage.write(S3Uri(account.data(region), "x/shard"), b"x", "application/x")
     number = zlib.crc32(request.node.name.encode())
-    here, there = account.job(0, HOME), account.job(0, OTHER)
+    here, there = sample_job(HOME), sample_job(OTHER)
     replica = Replica(inputs=there.inputs, output=there.output, image=there.image)
     return Line(account, f"{number:08x}", here.model_copy(update={"replicas": {OTHER: replica}}))
 
