@@ -151,13 +151,14 @@ def test_another_version_of_the_same_file_is_another_submission(intake: Intake, 
     assert len({array.submission for array in batch.submitted}) == 2
 
 
-def test_a_retry_after_a_refusal_submits(intake: Intake, batch: RecordingQueue) -> None:
+@pytest.mark.parametrize("retried_by", ["request-1/a", "request-1/b"], ids=["the same request", "another request"])
+def test_a_retry_after_a_refusal_submits_without_a_wait(intake: Intake, batch: RecordingQueue, retried_by: str) -> None:
     source = upload(intake, SAMPLE)
     batch.refuses = {0}
     with pytest.raises(SubmitFailedError):
-        intake.accept(source, owner="request-1")
+        intake.accept(source, owner="request-1/a")
     batch.refuses = set()
-    intake.accept(source, owner="request-1")
+    intake.accept(source, owner=retried_by)
     assert len(batch.submitted) == 1
 
 
@@ -248,16 +249,6 @@ def test_a_request_that_took_over_holds_the_claim(
     _it_is(start + 100, monkeypatch)
     with pytest.raises(BusyError):
         intake.accept(source, owner="request-2/a")
-
-
-def test_after_an_orderly_failure_the_next_request_need_not_wait(intake: Intake, batch: RecordingQueue) -> None:
-    source = upload(intake, SAMPLE)
-    batch.refuses = {0}
-    with pytest.raises(SubmitFailedError):
-        intake.accept(source, owner="request-1/a")
-    batch.refuses = set()
-    intake.accept(source, owner="request-1/b")
-    assert len(batch.submitted) == 1
 
 
 def test_no_request_submits_an_array_that_batch_may_have_accepted(
