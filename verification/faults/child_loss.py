@@ -9,8 +9,10 @@ from localcloud.faults.plan import EventFault
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
 from traingrid.job.state import FINAL_STATES
-from verification.faults.faulty_grid import FaultyGrid, Submission, settled, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import otherwise_ended
+from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 EXIT_SECONDS = 5.0

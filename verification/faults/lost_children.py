@@ -10,7 +10,8 @@ from traingrid.job.job import Job
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.submitted_jobs import submitted_jobs
-from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
 
 EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)
 _NOBODYS = "eeeeeeee"

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from traingrid.audit.violation import Violation
 from verification.faults import generated_manifests
 from verification.faults.agreement import disagreements
-from verification.faults.faulty_grid import REGIONS, FaultyGrid, data_folder, settled
+from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.manifest_trial import Trial
 from verification.faults.memory_growth import MemoryGrowth
+from verification.faults.submissions import REGIONS, data_folder
 from verification.faults.table import Outcome
 
 if TYPE_CHECKING:

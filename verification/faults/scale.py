@@ -8,8 +8,9 @@ from bench.machine import peak_memory_mib
 from localcloud.processes.process_group import groups
 from traingrid.audit.violation import Violation
 from traingrid.submission.files import submission_id
-from verification.deployed_grid import patience
-from verification.faults.faulty_grid import FaultyGrid, Submission, settled, until
+from verification.deployed_grid import patience, until
+from verification.faults.faulty_grid import FaultyGrid, settled
+from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0
