@@ -26,9 +26,9 @@ RECORDS_ITSELF = """
 import json, os, sys
 import near
 rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"]
-with open(os.path.join(os.environ["SM_MODEL_DIR"], f"rank-{rank}.json"), "w") as said:
+with open(os.path.join(os.environ["SM_MODEL_DIR"], f"rank-{rank}.json"), "w") as file:
     json.dump({"argv": sys.argv[1:], "name": __name__, "cwd": os.getcwd(), "near": near.__file__,
-               "data": os.environ["SM_CHANNEL_TRAIN"], "epochs": os.environ["SM_HP_EPOCHS"]}, said)
+               "data": os.environ["SM_CHANNEL_TRAIN"], "epochs": os.environ["SM_HP_EPOCHS"]}, file)
 """
 
 
