@@ -56,11 +56,11 @@ def make(root: Path) -> None:
 
 def shared_libraries(file: Path) -> list[Path]:
     """Return the shared libraries that a program or library loads at its start, resolved by this machine's loader."""
-    said = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=False)
-    if missing := re.findall(r"^\s*(\S+) => not found", said.stdout, re.M):
+    loader = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=False)
+    if missing := re.findall(r"^\s*(\S+) => not found", loader.stdout, re.M):
         message = f"{file} requires {', '.join(missing)}, which this base image does not contain"
         raise FileNotFoundError(message)
-    return [Path(match["path"]) for match in _LOADED.finditer(said.stdout)]
+    return [Path(match["path"]) for match in _LOADED.finditer(loader.stdout)]
 
 
 def _standard_library(root: Path) -> Iterator[Path]:

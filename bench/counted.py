@@ -77,8 +77,8 @@ def _intake(event: str) -> int:
     accept = importlib.import_module("lambda.accept_manifest")
     left = 60_000  # the timeout in milliseconds (stacks/event_function.py)
     context = SimpleNamespace(aws_request_id=f"bench-{os.getpid()}", get_remaining_time_in_millis=lambda: left)
-    said = accept.handler(json.loads(event), context)
-    return 0 if said["state"] == "submitted" else 1
+    report = accept.handler(json.loads(event), context)
+    return 0 if report["state"] == "submitted" else 1
 
 
 if __name__ == "__main__":

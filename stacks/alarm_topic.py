@@ -42,7 +42,7 @@ class AlarmTopic(Construct):
                 conditions=this_account(),
             )
         )
-        self._tell = actions.SnsAction(self.topic)
+        self._action = actions.SnsAction(self.topic)
         for email in grid.alarms.emails:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
 
@@ -71,4 +71,4 @@ class AlarmTopic(Construct):
             evaluation_periods=periods,
             treat_missing_data=missing,
         )
-        alarm.add_alarm_action(self._tell)
+        alarm.add_alarm_action(self._action)

@@ -55,5 +55,5 @@ def _name(grid: Grid) -> str:
     CloudFormation replaces a budget whose notifications change (createOnlyProperties of AWS::Budgets::Budget). It
     creates the new one before it deletes the old one, which fails if both have the same name.
     """
-    told = json.dumps([SHARES, grid.alarms.emails])
-    return f"{grid.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    notifications = json.dumps([SHARES, grid.alarms.emails])
+    return f"{grid.name}-{hashlib.sha256(notifications.encode()).hexdigest()[:8]}"

@@ -83,7 +83,7 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
         hosts.wait_for(others, stop_file.exists)
         status = STOPPED_STATUS if stop_file.exists() else follow(job, config, stop_file)
     finally:
-        hosts.tell_ended(others, status)
+        hosts.send_status(others, status)
     return status
 
 

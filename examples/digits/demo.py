@@ -71,11 +71,11 @@ def main(arguments: Sequence[str] = ()) -> int:
     work = own_folder()
     with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(1, 2))) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
-        say(f"AWS for this run is localcloud at {cloud.endpoint_url}, which works with any AWS client")
+        print_text(f"AWS for this run is localcloud at {cloud.endpoint_url}, which works with any AWS client")
         timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, work))
         plane = ControlPlane.of(GRID_FILE)
         manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane, fields))
-        say("drop the manifest into S3, and watch:\n" + manifest)
+        print_text("drop the manifest into S3, and watch:\n" + manifest)
         jobs = submit_and_watch(plane, manifest)
     rows = [report_row(job) for job in jobs]
     seconds = round(time.monotonic() - started, 1)
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     show(rows, seconds)
     good = all(row["state"] == "Completed" and (row["top1"] or 0) >= ENOUGH for row in rows)
     if not good:
-        say(f"not every Region reached a held-out top-1 of {ENOUGH}")
+        print_text(f"not every Region reached a held-out top-1 of {ENOUGH}")
     return 0 if good and rows else 1
 
 
@@ -124,7 +124,7 @@ def submit_and_watch(plane: ControlPlane, manifest: str) -> list[JobStatus]:
         raise TraingridError(f"The manifest was rejected: {report['errors']}.")
     status = watch_submission(plane, report["submission"], out)
     for reason in reasons(status):
-        say(reason)
+        print_text(reason)
     return status.jobs
 
 
@@ -156,12 +156,12 @@ def show(rows: Sequence[ReportRow], seconds: float) -> None:
     out.print(table)
     for row in rows:
         if row["artifact"]:
-            say(row["artifact"])
+            print_text(row["artifact"])
     out.print()
-    say(f"{seconds:.0f} s in all; {REPORT.name} has the numbers. Next:")
-    say('  eval "$(.venv/bin/traingrid local up)"   a local AWS that stays (README: by hand)')
-    say("  .venv/bin/traingrid --help               everything the command can do")
-    say("  npx cdk synth traingrid-control          the template that AWS would get")
+    print_text(f"{seconds:.0f} s in all; {REPORT.name} has the numbers. Next:")
+    print_text('  eval "$(.venv/bin/traingrid local up)"   a local AWS that stays (README: by hand)')
+    print_text("  .venv/bin/traingrid --help               everything the command can do")
+    print_text("  npx cdk synth traingrid-control          the template that AWS would get")
 
 
 def timed(what: str, act: Callable[[], Result]) -> Result:
@@ -169,11 +169,11 @@ def timed(what: str, act: Callable[[], Result]) -> Result:
     started = time.monotonic()
     with out.status(what):
         result = act()
-    say(f"{what}: {time.monotonic() - started:.1f} s")
+    print_text(f"{what}: {time.monotonic() - started:.1f} s")
     return result
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Print text verbatim."""
     out.print(text, markup=False, soft_wrap=True)
 

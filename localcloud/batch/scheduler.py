@@ -222,7 +222,7 @@ class Scheduler:
     def _move(self, job: Job, status: str, reason: str | None = None) -> None:
         before, job.status = job.status, status
         job.status_reason = reason
-        self._tell(job)
+        self._send_event(job)
         parent = job.parent
         if parent is None:
             return
@@ -235,7 +235,7 @@ class Scheduler:
             failed = parent.tally["FAILED"] > 0
             self._move(parent, "FAILED" if failed else "SUCCEEDED", CHILD_FAILED if failed else None)
 
-    def _tell(self, job: Job) -> None:
+    def _send_event(self, job: Job) -> None:
         """Send the event of the AWS Batch User Guide, "AWS Batch job state change events"."""
         event: dict[str, Any] = {
             "source": "aws.batch",

@@ -46,7 +46,7 @@ def main(first: str = "") -> None:
         ready, _, _ = select.select(watched, [], [])
         if woken in ready:
             os.read(woken, 4096)
-            _tell_ends(control)
+            _report_ends(control)
         if control in ready:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 1)
             if not message:
@@ -102,7 +102,7 @@ def _live(control: socket.socket, request: dict[str, Any], output: int, first: C
     os._exit(code)
 
 
-def _tell_ends(control: socket.socket) -> None:
+def _report_ends(control: socket.socket) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

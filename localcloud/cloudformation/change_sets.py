@@ -15,7 +15,7 @@ class ChangeSetNotFoundError(ServiceException):
     code = "ChangeSetNotFoundException"
 
 
-def _say_which_properties(change_set: ChangeSet) -> None:
+def _add_changed_properties(change_set: ChangeSet) -> None:
     """Add the differing properties to every change of a resource; `cdk diff` shows only these properties.
 
     localcloud does not determine whether the resource would be replaced, so it reports "Conditionally", as AWS does
@@ -41,7 +41,7 @@ class StackResponse(CloudFormationResponse):
         made = super().create_change_set()
         change_set = self.cloudformation_backend.change_sets[made.result["Id"]]
         change_set.importing = bool(self._get_bool_param("ImportExistingResources", False))
-        _say_which_properties(change_set)
+        _add_changed_properties(change_set)
         change_set.reverting = self._get_param("DeploymentMode") == "REVERT_DRIFT"
         if change_set.reverting and change_set.stack._deployment("UPDATE").drifted():
             change_set.status, change_set.execution_status = "CREATE_COMPLETE", "AVAILABLE"

@@ -205,8 +205,8 @@ class Deployment:
         definition = self.resources.definition(name)
         if not self.importing or definition.get("DeletionPolicy") not in _RETAINED:
             return None
-        said = definition.get("Properties", {})
-        static = {key: value for key, value in properties.items() if said.get(key) == value}
+        literal = definition.get("Properties", {})
+        static = {key: value for key, value in properties.items() if literal.get(key) == value}
         found = provider_for(definition["Type"]).find(self._context(name), definition["Type"], static)
         if found:
             found.imported = True

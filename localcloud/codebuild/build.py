@@ -97,7 +97,7 @@ class Build:
         code = self._group.wait()
         log.flush()
         self._status = "STOPPED" if self._stopped else "FAILED" if code else "SUCCEEDED"
-        self._tell()
+        self._send_event()
 
     def _script(self) -> str:
         """Return the commands of all phases as one shell script.
@@ -126,7 +126,7 @@ class Build:
         found = self._cloud.environment_for(self._region, self._project["serviceRole"], {**given, **own})
         return {**found, "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
 
-    def _tell(self) -> None:
+    def _send_event(self) -> None:
         """Send the event of the build's end (AWS CodeBuild User Guide, "Build notifications input format")."""
         environment = self._environment
         variables = [{"type": "PLAINTEXT", **entry} for entry in environment["environmentVariables"]]

@@ -28,7 +28,7 @@ from localcloud.wire.signature import Signature, signature_of
 
 _SESSION = "assumed-role/"
 _READS = ("s3:GetObject", "s3:GetObjectVersion")
-UNSAID: Verdict = "ImplicitlyDenied"
+MISSING_OBJECT: Verdict = "ImplicitlyDenied"
 """The verdict if S3 allows the caller's action but must not reveal whether the object exists."""
 KEY_POLICY = "DeniedByKeyPolicy"
 _BECAUSE: Mapping[str, str] = {
@@ -56,19 +56,21 @@ class Enforcer:
             return self._application(environ, start_response)
         wanted = _required(environ, signature)
         for need in wanted:
-            said = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
-            if said == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
-                said = "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
-            if said != "Allowed":
-                return _denied(environ, signature, _message(principal, need, said))(environ, start_response)
+            decision = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
+            if decision == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
+                decision = "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
+            if decision != "Allowed":
+                return _denied(environ, signature, _message(principal, need, decision))(environ, start_response)
             if need.action.startswith("kms:") and not _key_lets(principal, need):
                 return _denied(environ, signature, _message(principal, need, KEY_POLICY))(environ, start_response)
         reads = documents is not None and wanted and wanted[0].action in _READS
         if documents is not None and reads and not _may_list(documents, wanted[0].resource):
-            return self._without_telling(environ, start_response, signature, _message(principal, wanted[0], UNSAID))
+            return self._hide_missing_object(
+                environ, start_response, signature, _message(principal, wanted[0], MISSING_OBJECT)
+            )
         return self._application(environ, start_response)
 
-    def _without_telling(
+    def _hide_missing_object(
         self, environ: dict[str, Any], start_response: StartResponse, signature: Signature, message: str
     ) -> Iterable[bytes]:
         """Read an object for a caller who may not list its bucket, without revealing that the object is missing.
@@ -126,8 +128,8 @@ def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:
     return verdict(documents, "s3:ListBucket", object_arn.partition("/")[0], {}) == "Allowed"
 
 
-def _message(principal: str, need: Permission, said: str) -> str:
-    because = _BECAUSE[said].format(action=need.action)
+def _message(principal: str, need: Permission, decision: str) -> str:
+    because = _BECAUSE[decision].format(action=need.action)
     return f"User: {principal} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
 
 

@@ -16,7 +16,7 @@ def training_job_keys(request: Mapping[str, Any]) -> Context:
     """Return the keys of CreateTrainingJob; `request` is its arguments."""
     resources, network = request.get("ResourceConfig") or {}, request.get("VpcConfig") or {}
     groups = resources.get("InstanceGroups") or [resources]
-    said = {
+    keys = {
         "sagemaker:InstanceTypes": [group["InstanceType"] for group in groups if group.get("InstanceType")],
         "sagemaker:KeepAlivePeriod": resources.get("KeepAlivePeriodInSeconds"),
         "sagemaker:VolumeKmsKeyArn": resources.get("VolumeKmsKeyId"),
@@ -28,7 +28,7 @@ def training_job_keys(request: Mapping[str, Any]) -> Context:
         "sagemaker:InterContainerTrafficEncryption": request.get("EnableInterContainerTrafficEncryption"),
         "sagemaker:EnableRemoteDebug": (request.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"),
     }
-    return _present(said) | tag_keys({tag["Key"]: tag["Value"] for tag in request.get("Tags") or []})
+    return _present(keys) | tag_keys({tag["Key"]: tag["Value"] for tag in request.get("Tags") or []})
 
 
 def tag_keys(tags: Mapping[str, str]) -> Context:
@@ -81,10 +81,10 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
 """Functions that read an action's condition keys from its request; other actions have no keys here."""
 
 
-def _present(said: Mapping[str, Any]) -> Context:
+def _present(keys: Mapping[str, Any]) -> Context:
     return {
         key: [str(one) for one in value] if isinstance(value, list | tuple) else _text(value)
-        for key, value in said.items()
+        for key, value in keys.items()
         if value not in (None, [], ())
     }
 

@@ -16,7 +16,9 @@ _log = logging.getLogger(__name__)
 _LONGEST_MESSAGE = 1024
 
 
-def tell(function: LambdaFunction, config: dict[str, Any], event: bytes, outcome: "Outcome", attempts: int) -> None:
+def send_result(
+    function: LambdaFunction, config: dict[str, Any], event: bytes, outcome: "Outcome", attempts: int
+) -> None:
     """Send the record of a finished asynchronous invocation to the configured destinations.
 
     Args:

@@ -185,7 +185,7 @@ class Functions:
         if outcome.error and attempt <= retries and not self._stopped:
             self._retry(arn, event, request_id, attempt)
         elif not self._stopped:
-            destinations.tell(function, config, event, outcome, attempt)
+            destinations.send_result(function, config, event, outcome, attempt)
 
     def _retry(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
         delays = self._cloud.settings.lambda_retry_delays_seconds

@@ -66,7 +66,7 @@ class Runner:
 
     def start(self) -> None:
         """Start the job's thread."""
-        self._tell()
+        self._send_event()
         self._thread.start()
 
     def stop(self) -> None:
@@ -301,7 +301,7 @@ class Runner:
 
     def _advance(self, secondary: str, at: datetime | None = None) -> None:
         self.job.progress.advance(secondary, at or now())
-        self._tell()
+        self._send_event()
 
-    def _tell(self) -> None:
+    def _send_event(self) -> None:
         self._cloud.put_event(self.job.region, self.job.event(), self.job.account)

@@ -55,10 +55,10 @@ def test_the_orchestrators_image_is_built_and_reads_its_environment(base: str, t
 
 
 def test_the_training_image_is_built_with_mpi_and_starts(training: str) -> None:
-    said = in_image(
+    output = in_image(
         training, "python3", "-c", "import horovod.tensorflow as h; print(h.mpi_built(), h.gloo_built())"
     )  # fmt: skip
-    assert said.splitlines()[-1] in ("1 1", "True True")
+    assert output.splitlines()[-1] in ("1 1", "True True")
     assert in_image(training, "sh", "-c", "ls /opt/training/lib/traingrid | wc -l") != "0", "the native FIFO reader"
 
 

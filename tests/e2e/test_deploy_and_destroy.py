@@ -16,6 +16,7 @@ from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
 from tests.support.ledger_items import job_key
+from tests.support.sample_job import sample_job
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
@@ -23,7 +24,6 @@ from traingrid.cli.main import cli
 from traingrid.cli.submit import submitted
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
-from traingrid.job.job import Channel, Job
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.ledger import Ledger
 from verification.deployed_grid import until
@@ -94,24 +94,6 @@ def retained(cdk: Cdk, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def a_job(region: str) -> Job:
-    return Job(
-        index=0,
-        line=1,
-        name="campaign",
-        region=region,
-        inputs={"train": Channel(uri=f"s3://traingrid-data-{ACCOUNT}-{region}/x/")},
-        image=f"{ACCOUNT}.dkr.ecr.{region}.amazonaws.com/traingrid/training:1",
-        instance_type="ml.m5.large",
-        instance_count=1,
-        volume_gb=5,
-        max_runtime_seconds=600,
-        processes_per_host=1,
-        mpi_options="",
-        output=f"s3://traingrid-output-{ACCOUNT}-{region}/",
-    )
-
-
 def trained(cdk: Cdk, grid: Path) -> str:
     """Submit a line with a stub training, as a user does; return the job's final state."""
     assert [*push_images(cdk.cloud.endpoint_url, load_grid(grid))]
@@ -146,7 +128,7 @@ def test_a_changed_property_is_a_difference(cdk: Cdk) -> None:
 
 def test_removing_a_region_with_a_job_fails_and_rolls_back(cdk: Cdk, smaller: str, ledger: Ledger) -> None:
     ledger.claim_submission("0123abcd", "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
-    ledger.open_job("0123abcd", a_job(FAR))
+    ledger.open_job("0123abcd", sample_job(FAR))
     with pytest.raises(
         TraingridError, match=r"(?s)eu-west-1 cannot be removed from the grid: 1 job of\s+0123abcd \(1\)"
     ):
@@ -183,9 +165,9 @@ def test_a_region_without_running_jobs_can_be_removed_and_its_stacks_are_listed(
     cdk("deploy", *YES, app=smaller)
     assert status("traingrid-control") == "UPDATE_COMPLETE"
     cli.main(["--grid", str(cdk.smaller), "retained"], standalone_mode=False)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for stack in (f"traingrid-{FAR}", f"traingrid-registry-{FAR}"):
-        assert f"aws cloudformation delete-stack --region {FAR} --stack-name {stack}" in said
+        assert f"aws cloudformation delete-stack --region {FAR} --stack-name {stack}" in output
 
 
 def test_a_line_trains_before_the_grid_is_destroyed(cdk: Cdk) -> None:
@@ -194,11 +176,11 @@ def test_a_line_trains_before_the_grid_is_destroyed(cdk: Cdk) -> None:
 
 def test_a_destroyed_grid_lists_its_retained_resources(cdk: Cdk, capsys: pytest.CaptureFixture[str]) -> None:
     cdk("destroy", "--all", "--force")
-    said = retained(cdk, capsys)
+    output = retained(cdk, capsys)
     kept = [f"traingrid-{what}-{ACCOUNT}-{region}" for what in ("data", "output") for region in (HOME, FAR)]
     for name in (*kept, f"traingrid-manifests-{ACCOUNT}-{HOME}", "traingrid-ledger"):
-        assert name in said
-    assert said.splitlines()[-1].startswith("6 remain of traingrid, which is destroyed")
+        assert name in output
+    assert output.splitlines()[-1].startswith("6 remain of traingrid, which is destroyed")
     for region in (HOME, FAR):
         there = client("cloudformation", region).describe_stacks()["Stacks"]
         assert {stack["StackName"] for stack in there} == {"CDKToolkit"}

@@ -67,10 +67,12 @@ def test_a_quota_of_zero_builds_fails_with_the_command_to_raise_it(deploy: Deplo
     deploy.allow(small=1, medium=0)
     with pytest.raises(TraingridError) as caught:
         deploy()
-    said = " ".join(str(caught.value).split())
-    assert 'CodeBuild quota "Concurrently running builds for Linux/Medium environment" in us-east-1 is used up' in said
-    assert "Raise it, then deploy again, which builds only the images that are missing: aws service-quotas" in said
-    assert "--region us-east-1 --service-code codebuild --quota-code L-2DC20C30 --desired-value 1" in said
+    message = " ".join(str(caught.value).split())
+    assert (
+        'CodeBuild quota "Concurrently running builds for Linux/Medium environment" in us-east-1 is used up' in message
+    )
+    assert "Raise it, then deploy again, which builds only the images that are missing: aws service-quotas" in message
+    assert "--region us-east-1 --service-code codebuild --quota-code L-2DC20C30 --desired-value 1" in message
     assert deploy.pushed() == {"built": 1}, "only the orchestrator's image, which is built first"
 
 

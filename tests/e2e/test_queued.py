@@ -235,8 +235,8 @@ def test_a_cancel_ends_queued_and_training_jobs(
         deployment=plane.deployment, ledger=plane.ledger, children=plane.children, storage=plane.storage
     )
     before = terminated(cloud)
-    told = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
-    assert told.errors == {}
+    report = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
+    assert report.errors == {}
     status = ended(plane, submission)
     assert [job.state for job in status.jobs] == ["Stopped"] * 3
     assert len(terminated(cloud) - before) == 3, "by the cancel, or by a child that read the recorded cancel first"

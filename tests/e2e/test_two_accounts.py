@@ -107,15 +107,15 @@ def test_events_of_the_other_account_are_recorded_through_the_recorders_role(
     name = trained.jobs[0].training_job
     logs = client("logs", "us-east-1")
     groups = [found["logGroupName"] for found in logs.describe_log_groups()["logGroups"]]
-    said = [
+    messages = [
         event["message"]
         for group in groups
         for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]
         for event in logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
         if "JobEventsRecord" in group
     ]
-    assert said
-    assert not [line for line in said if "ERROR" in line], said
+    assert messages
+    assert not [line for line in messages if "ERROR" in line], messages
     assert sessions("record")
     sqs = there(cloud, "sqs")
     for url in sqs.list_queues()["QueueUrls"]:
@@ -128,8 +128,8 @@ def test_a_user_reads_logs_and_results_of_the_other_account(
 ) -> None:
     grid = tmp_path / "grid.yaml"
     grid.write_text(TWO)
-    said = CliRunner().invoke(cli, ["--grid", str(grid), "logs", trained.submission, "0"])
-    assert "validation_top1=" in said.output, said.output
+    result = CliRunner().invoke(cli, ["--grid", str(grid), "logs", trained.submission, "0"])
+    assert "validation_top1=" in result.output, result.output
     target = tmp_path / "model"
     got = CliRunner().invoke(cli, ["--grid", str(grid), "download", trained.submission, "0", "--to", str(target)])
     assert got.exit_code == 0, got.output

@@ -106,9 +106,9 @@ def test_a_boto3_client_can_read_children_training_jobs_and_logs(
         group = child["container"]["logConfiguration"]["options"]["awslogs-group"]
         stream = child["container"]["logStreamName"]
         events = client("logs", "us-east-1").get_log_events(logGroupName=group, logStreamName=stream)["events"]
-        said = [event["message"] for event in events]
-        assert any("validation_top1=" in line for line in said)
-        assert any(f"{job.training_job}: Completed" in line for line in said)
+        messages = [event["message"] for event in events]
+        assert any("validation_top1=" in line for line in messages)
+        assert any(f"{job.training_job}: Completed" in line for line in messages)
 
 
 def test_one_training_job_was_created_for_each_line(trained: SubmissionStatus, cloud: LocalCloud) -> None:
@@ -211,8 +211,8 @@ def test_the_command_line_submits_watches_and_downloads(
         return ended.stdout
 
     (tmp_path / "one.csv").write_text(lines[1])
-    said = traingrid("submit", "one.csv")
-    submission = re.findall(r"submission (\w+)", said)[0]
+    output = traingrid("submit", "one.csv")
+    submission = re.findall(r"submission (\w+)", output)[0]
     assert "Completed" in traingrid("status", submission, "--watch")
     assert "arrayProperties" not in (plane.batch.describe(plane.status(submission).batch_job) or {})
     assert "validation_top1=" in traingrid("logs", submission)

@@ -192,10 +192,10 @@ def test_an_update_that_would_break_running_jobs_is_refused_with_a_command(
     deployer.grid |= REFUSED
     with pytest.raises(TraingridError) as refused:
         deployer.deploy()
-    said = " ".join(str(refused.value).split())
-    assert f"The job queue {NAME} cannot be replaced by {NAME}-shared" in said
-    assert "The network cannot change from private to public" in said
-    assert f"traingrid cancel {running[0]}" in said
+    message = " ".join(str(refused.value).split())
+    assert f"The job queue {NAME} cannot be replaced by {NAME}-shared" in message
+    assert "The network cannot change from private to public" in message
+    assert f"traingrid cancel {running[0]}" in message
     deployer.grid = before
 
 

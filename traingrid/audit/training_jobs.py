@@ -90,12 +90,12 @@ def misplaced(world: World) -> Iterator[Violation]:
     """Find training jobs whose Region or role differs from their line's (I7)."""
     for job in world.training_jobs:
         item = world.lines.get(job.line)
-        said = attempts(item).get(job.identity.attempt)
+        attempt = attempts(item).get(job.identity.attempt)
         if is_strangers(item, job):
             continue
         role = (job.described or {}).get("RoleArn")
-        if said and said.region != job.region:
-            what = f"{job.name} is in {job.region}, but its line is for {said.region}"
+        if attempt and attempt.region != job.region:
+            what = f"{job.name} is in {job.region}, but its line is for {attempt.region}"
         elif role and role != world.roles.get(job.region, role):
             what = f"{job.name} runs as {role}, not as the execution role of {job.region}"
         else:

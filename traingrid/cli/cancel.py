@@ -18,7 +18,7 @@ from traingrid.text import counted, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traingrid.submission.cancel import Told
+    from traingrid.submission.cancel import CancelReport
 
 _RECORDED = (
     "The cancel is recorded: the reconciler stops the rest within two sweeps (10 minutes). "
@@ -50,22 +50,22 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
     )
     by = client("sts", home).get_caller_identity()["Arn"]
     wanted = Wanted(submission=submission, index=index, region=region, by=by, reason=reason)
-    told = _ended(canceller, wanted)
+    report = _ended(canceller, wanted)
     batch_jobs, training_jobs = (
-        counted(len(told.batch_jobs), "Batch job"),
-        counted(len(told.training_jobs), "training job"),
+        counted(len(report.batch_jobs), "Batch job"),
+        counted(len(report.training_jobs), "training job"),
     )
     click.echo(f"asked {batch_jobs} to end and {training_jobs} to stop; a running child stops its own training job")
-    for name in told.training_jobs:
+    for name in report.training_jobs:
         click.echo(name)
     click.echo(f"Track it with: traingrid status {submission} --watch")
-    if told.errors:
-        for what, why in told.errors.items():
+    if report.errors:
+        for what, why in report.errors.items():
             click.echo(f"{what}: {printable(why)}", err=True)
         raise TraingridError("Some jobs could not be stopped.", _RECORDED)
 
 
-def _ended(canceller: Canceller, wanted: Wanted) -> Told:
+def _ended(canceller: Canceller, wanted: Wanted) -> CancelReport:
     """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
         head = canceller.record(wanted)

@@ -40,7 +40,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
     todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
     try:
-        done = retrier.run(todo, by, _say_array)
+        done = retrier.run(todo, by, _print_array)
     except KeyboardInterrupt:
         step = (
             "Submitted jobs continue. Retry the rest by the same command after two sweeps of the reconciler (10 min)."
@@ -72,5 +72,5 @@ def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
     return todo
 
 
-def _say_array(batch_job: str, count: int) -> None:
+def _print_array(batch_job: str, count: int) -> None:
     click.echo(f"submitted {batch_job}: {count} job{'s' * (count != 1)}")

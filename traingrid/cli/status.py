@@ -76,12 +76,12 @@ def _watch_live(plane: ControlPlane, submission: str, out: Console) -> Submissio
 
 
 def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
-    said: dict[int, str] = {}
+    printed: dict[int, str] = {}
     while True:
         seen = plane.status(submission)
         for job in seen.jobs:
-            if said.get(job.index) != job.state:
-                said[job.index] = job.state
+            if printed.get(job.index) != job.state:
+                printed[job.index] = job.state
                 out.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
         if seen.ended:
             out.print(status_table(seen))

@@ -103,9 +103,9 @@ def _why(error: ClientError, wanted: Mapping[str, str]) -> str:
     if error.response["Error"]["Code"] != _TOO_MANY or wanted.get("Compute") not in CONCURRENT_BUILDS:
         return f"{error}."
     compute, region = wanted["Compute"], os.environ["AWS_REGION"]
-    said = error.response["Error"].get("Message", "").rstrip(".")
+    message = error.response["Error"].get("Message", "").rstrip(".")
     return (
-        f'the account\'s CodeBuild quota "{CONCURRENT_BUILDS[compute].name}" in {region} is used up ({said}). '
+        f'the account\'s CodeBuild quota "{CONCURRENT_BUILDS[compute].name}" in {region} is used up ({message}). '
         f"Raise it, then deploy again, which builds only the images that are missing: "
         f"{raise_command(compute, region, (_limit(error) or 0) + 1)}"
     )

@@ -51,15 +51,15 @@ def channels(data: S3Uri | Inputs, settings: Mapping[str, Any], defaults: JobDef
 
 
 def _filled(channel: Channel, settings: Mapping[str, Any], defaults: JobDefaults) -> Channel:
-    said = channel.model_fields_set
-    mode = channel.input_mode if "input_mode" in said else setting(settings, "input_mode", defaults)
+    given = channel.model_fields_set
+    mode = channel.input_mode if "input_mode" in given else setting(settings, "input_mode", defaults)
     filled = {"input_mode": mode}
     if mode == "Pipe":
         # FullyReplicated would stream every record to every host, and each host would train on it.
         shared = streams_of(settings, defaults) == "host" and setting(settings, "instance_count", defaults) > 1
         filled["distribution"] = "ShardedByS3Key" if shared else "FullyReplicated"
         filled["shuffle_seed"] = setting(settings, "shuffle_seed", defaults)
-    changed = {name: value for name, value in filled.items() if name not in said and value != getattr(channel, name)}
+    changed = {name: value for name, value in filled.items() if name not in given and value != getattr(channel, name)}
     return channel.model_copy(update=changed) if changed else channel
 
 

@@ -42,13 +42,13 @@ def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
     broken = broken_limit("ChannelName", name)
     if broken:
         raise RefusedError(f"the name of the channel {broken}", "Give the channel another name.")
-    said: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
-    unknown = [key for key in said if key not in Channel.model_fields]
-    if unknown or "uri" not in said:
+    fields: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
+    unknown = [key for key in fields if key not in Channel.model_fields]
+    if unknown or "uri" not in fields:
         reason = f"unknown key {literal(unknown[0])}" if unknown else "the key uri is missing"
         raise RefusedError(reason, f"The keys of a channel are {', '.join(Channel.model_fields)}.")
-    uri = str(rules.data(said["uri"], region, _URI)) + "/" * str(said["uri"]).endswith("/")
-    return Channel(uri=uri, **{key: read(said[key]) for key, read in _READERS.items() if key in said})
+    uri = str(rules.data(fields["uri"], region, _URI)) + "/" * str(fields["uri"]).endswith("/")
+    return Channel(uri=uri, **{key: read(fields[key]) for key, read in _READERS.items() if key in fields})
 
 
 def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Grid) -> Iterator[Wrong]:

@@ -91,9 +91,11 @@ class _Check:
         return None
 
     def _refuse(self, label: str, value: object, refused: RefusedError) -> None:
-        told = "" if refused.secret or value == "" else literal(value)
+        shown = "" if refused.secret or value == "" else literal(value)
         self.errors.append(
-            LineError(line=self.row.number, field=label, value=told, reason=refused.reason, next_step=refused.next_step)
+            LineError(
+                line=self.row.number, field=label, value=shown, reason=refused.reason, next_step=refused.next_step
+            )
         )
 
     def _label(self, name: str, entry: str) -> str:
@@ -201,8 +203,8 @@ class _Check:
             example = ", ".join(f'"{name}": "s3://…"' for name in inputs)
             raise RefusedError("must have the same channels as inputs", f"Write {{{example}}} (JSON Lines).")
         return {
-            name: channel(name, {**said.model_dump(exclude_unset=True), "uri": uris[name]}, other, self.rules)
-            for name, said in inputs.items()
+            name: channel(name, {**original.model_dump(exclude_unset=True), "uri": uris[name]}, other, self.rules)
+            for name, original in inputs.items()
         }
 
     def _check_combinations(self, found: dict[str, Any]) -> None:
@@ -244,12 +246,12 @@ class _Check:
                 self._refuse(name, "", RefusedError(reason, "Remove some entries."))
 
     def _check_channels(self, places: Iterable[S3Uri | Inputs], settings: dict[str, Any]) -> None:
-        told = set()
+        reported = set()
         for place in places:
             for label, value, refused in wrong_channels(place, settings, self.rules.grid):
-                if (label, refused.reason) not in told:
+                if (label, refused.reason) not in reported:
                     self._refuse(label, value, refused)
-                told.add((label, refused.reason))
+                reported.add((label, refused.reason))
 
 
 _KNOWN = frozenset(FIELDS)

@@ -62,5 +62,5 @@ class Sweep:
     def sentence(self) -> str:
         """Return a summary of the sweep for the log."""
         done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
-        said = ", ".join(f"{len(what)} {word}" for word, what in done.items())
-        return f"swept: {said}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"
+        counts = ", ".join(f"{len(what)} {word}" for word, what in done.items())
+        return f"swept: {counts}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"

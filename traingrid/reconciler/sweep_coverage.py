@@ -33,9 +33,9 @@ class UnreachedError(TraingridError):
     """
 
     def __init__(self, done: Sweep, next_step: str) -> None:
-        said = [f"{where}: {why}" for where, why in done.unreachable.items()]
-        more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
-        super().__init__(f"The sweep is incomplete: {'; '.join(said[:_SHOWN])}{more}.", next_step)
+        reasons = [f"{where}: {why}" for where, why in done.unreachable.items()]
+        more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+        super().__init__(f"The sweep is incomplete: {'; '.join(reasons[:_SHOWN])}{more}.", next_step)
         self.done = done
 
 

@@ -71,7 +71,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class CancelReport:
     """The jobs that a cancel stopped.
 
     Attributes:
@@ -111,7 +111,7 @@ class Canceller:
     children: Children
     storage: Storage
 
-    def cancel(self, wanted: Wanted) -> Told:
+    def cancel(self, wanted: Wanted) -> CancelReport:
         """Record the intent, and stop the jobs that it includes.
 
         Raises:
@@ -131,13 +131,13 @@ class Canceller:
         self.ledger.request_cancel(wanted.submission, wanted.scope, {"by": wanted.by, "reason": wanted.reason})
         return head
 
-    def end(self, head: SubmissionItem, wanted: Wanted) -> Told:
+    def end(self, head: SubmissionItem, wanted: Wanted) -> CancelReport:
         """Stop the jobs of a recorded intent; the result contains the errors of those that could not be stopped."""
-        told = Told()
-        self._stop(wanted, told)
-        self._terminate(head, wanted, told)
-        self._stop(wanted, told)
-        return told
+        report = CancelReport()
+        self._stop(wanted, report)
+        self._terminate(head, wanted, report)
+        self._stop(wanted, report)
+        return report
 
     def _checked(self, wanted: Wanted) -> SubmissionItem:
         head = self.ledger.submission(wanted.submission)
@@ -176,25 +176,25 @@ class Canceller:
         live = (item for item in self.ledger.jobs(submission) if item.state not in FINAL_STATES)
         return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 
-    def _terminate(self, head: SubmissionItem, wanted: Wanted, told: Told) -> None:
+    def _terminate(self, head: SubmissionItem, wanted: Wanted, report: CancelReport) -> None:
         why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
-        most = len(told.errors) + _MOST_ERRORS
-        with told.noting("the children"):
+        most = len(report.errors) + _MOST_ERRORS
+        with report.noting("the children"):
             for job in self._batch_jobs(head, wanted):
-                if len(told.errors) >= most:
+                if len(report.errors) >= most:
                     return
-                with told.noting(f"Batch job {job}"):
+                with report.noting(f"Batch job {job}"):
                     self.children.terminate(job, why)
-                    told.batch_jobs.append(job)
+                    report.batch_jobs.append(job)
 
-    def _stop(self, wanted: Wanted, told: Told) -> None:
+    def _stop(self, wanted: Wanted, report: CancelReport) -> None:
         for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
-            region, most = training_jobs_in(self.deployment, name), len(told.errors) + _MOST_ERRORS
-            with told.noting(name):
+            region, most = training_jobs_in(self.deployment, name), len(report.errors) + _MOST_ERRORS
+            with report.noting(name):
                 for job in region.listed(state="InProgress", submission=wanted.submission):
-                    if len(told.errors) >= most:
+                    if len(report.errors) >= most:
                         break
-                    if wanted.covers(job.identity.index, name) and job.name not in told.training_jobs:
-                        with told.noting(job.name):
+                    if wanted.covers(job.identity.index, name) and job.name not in report.training_jobs:
+                        with report.noting(job.name):
                             if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job.name):
-                                told.training_jobs.append(job.name)
+                                report.training_jobs.append(job.name)

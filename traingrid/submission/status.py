@@ -153,7 +153,9 @@ def _as_in_batch(
     if not waiting:
         return dict(recorded)
     asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH)
-    described = {index: _as_batch_says(recorded[index], child, cancels) for index, child in asked.items() if child.id}
+    described = {
+        index: _with_batch_state(recorded[index], child, cancels) for index, child in asked.items() if child.id
+    }
     statuses = {**recorded, **described}
     if head.is_by_hand:
         statuses |= {index: _never_started(statuses[index], head, asked[index]) for index in waiting.keys() - known}
@@ -209,7 +211,7 @@ def _never_started(job: JobStatus, head: SubmissionItem, child: ChildStatus) -> 
     return replace(job, state=JobState.FAILED, phase=NEVER_STARTED, reason=f"Never started. {why}")
 
 
-def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Cancel]) -> JobStatus:
+def _with_batch_state(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Cancel]) -> JobStatus:
     """Add Batch's state of the child to a job without a training job.
 
     A job with a failed child is not failed yet, because the child's last call may have created the training job.

@@ -19,7 +19,7 @@ SSH = (
 )
 _ENDED = "training-ended"
 # The shell on another host knows its own base folder; otherwise the folder is SageMaker's.
-_TELL = 'echo {status} > "${{SAGEMAKER_BASE_DIR:-/opt/ml}}/' + _ENDED + '"'
+_SEND_STATUS = 'echo {status} > "${{SAGEMAKER_BASE_DIR:-/opt/ml}}/' + _ENDED + '"'
 
 
 class HostError(RuntimeError):
@@ -36,15 +36,17 @@ def wait_for(hosts: Iterable[str], stop_requested: Callable[[], bool], timeout_s
     for host in hosts:
         while (answer := _ssh(host, "true")).returncode != 0 and not stop_requested():
             if time.monotonic() > deadline:
-                said = answer.stderr.strip() or f"exit status {answer.returncode}"
-                raise HostError(f"Host {host} accepted no connection for {timeout_seconds:.0f} s; ssh reported: {said}")
+                reason = answer.stderr.strip() or f"exit status {answer.returncode}"
+                raise HostError(
+                    f"Host {host} accepted no connection for {timeout_seconds:.0f} s; ssh reported: {reason}"
+                )
             time.sleep(1.0)
 
 
-def tell_ended(hosts: Iterable[str], status: int) -> None:
+def send_status(hosts: Iterable[str], status: int) -> None:
     """Send the exit status to the other hosts. A host that has already ended is ignored."""
     for host in hosts:
-        _ssh(host, _TELL.format(status=status))
+        _ssh(host, _SEND_STATUS.format(status=status))
 
 
 def serve(base: Path) -> int:

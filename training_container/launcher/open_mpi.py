@@ -19,8 +19,8 @@ def major_version() -> int:
     program = shutil.which("mpirun")
     if program is None:
         return DEBIANS
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    match = _VERSION.search(said)
+    output = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    match = _VERSION.search(output)
     return int(match[1]) if match else DEBIANS
 
 

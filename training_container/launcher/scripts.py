@@ -87,9 +87,9 @@ def _install(code: Path, base: Path) -> None:
         pip = script_packages.install(code / "requirements.txt", Path(constraints.name), base)
     print(pip.stdout, end="", flush=True)
     if pip.returncode:
-        said = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
+        errors = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
         raise ContractError(
-            f"The script's requirements.txt cannot be installed: {said or pip.stderr.strip()[-500:]} "
+            f"The script's requirements.txt cannot be installed: {errors or pip.stderr.strip()[-500:]} "
             f"Requirements must be compatible with the image's {', '.join(name for name, _ in _fixed_versions())}. "
             "Without access to a package index, add the packages to a custom image."
         )

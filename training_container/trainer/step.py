@@ -79,7 +79,7 @@ class TrainStep:
         Otherwise computation and communication overlap, and cannot be measured separately. The time of averaging
         includes waiting for the slowest rank.
         """
-        count, told, learning_rate = _numbers(len(batches), stop, rate)
+        count, stop_flag, learning_rate = _numbers(len(batches), stop, rate)
         if not self._has_run_in_parts:  # exclude the time in which TensorFlow builds the graph
             times, self._has_run_in_parts = StepTimes(), True
         with times.compute():
@@ -88,7 +88,7 @@ class TrainStep:
             loss, gradients = self._gradients(*batches[-1])
             tf.test.experimental.sync_devices()
         with times.allreduce():
-            outcome, gradients = self._average(loss, gradients, count, told)
+            outcome, gradients = self._average(loss, gradients, count, stop_flag)
             tf.test.experimental.sync_devices()
         with times.compute():
             self._update(gradients, learning_rate)

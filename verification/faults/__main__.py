@@ -29,7 +29,8 @@ from verification.faults import (
     state_machine,
 )
 from verification.faults.account import DEFAULT_ACCOUNT, grant_instances
-from verification.faults.faulty_grid import FaultyGrid, faulty_grid
+from verification.faults.deployment import faulty_grid
+from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.results import RESULTS, Results
 from verification.faults.table import NOT_ENDED, Outcome, measured, table
 

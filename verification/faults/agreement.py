@@ -36,27 +36,27 @@ def disagreements(made: Manifest, lines: Sequence[Line], deployment: Deployment)
     jobs = {job.line: job for job in jobs_of_lines(lines, deployment, "0123abcd")}
     for wanted, line in zip(made.lines, lines, strict=True):
         job = jobs[line.number]
-        for name, value in _said(made, wanted).items():
+        for name, value in _certain_fields(made, wanted).items():
             read = _READERS.get(name)
             found, expected = read(line, job, value) if read else (value, value)
             if found != expected:
                 yield f"specifies {name} {expected!r} in line {line.number}, but is parsed as {found!r}"
 
 
-def _said(made: Manifest, line: Mapping[str, Any]) -> dict[str, Any]:
+def _certain_fields(made: Manifest, line: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields whose values a line specifies unambiguously, as text or JSON depending on its form.
 
     Omits fields that the form cannot express, and text with characters that are special in CSV.
     """
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name in ("region", "s3_uri", "name") if made.form == "plain" else tuple(line):
         value = line.get(name)
         if isinstance(value, dict) and (made.form == "json" or name in PREFIXES):
             entries = {key: _written(made, entry) for key, entry in value.items() if _is_certain(made, entry)}
-            said |= {name: entries} if entries else {}
+            fields |= {name: entries} if entries else {}
         elif _is_certain(made, value):
-            said[name] = _written(made, value)
-    return said
+            fields[name] = _written(made, value)
+    return fields
 
 
 def _is_certain(made: Manifest, value: Any) -> bool:

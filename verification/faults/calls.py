@@ -12,9 +12,10 @@ from localcloud.faults.plan import CallFault, Effect, Stub
 from traingrid.audit.violation import Violation
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.timestamps import epoch_seconds
-from verification.deployed_grid import patience
-from verification.faults.faulty_grid import BATCH_ENDED, FaultyGrid, Submission, settled, until
+from verification.deployed_grid import BATCH_ENDED, patience, until
+from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import otherwise_ended
+from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")

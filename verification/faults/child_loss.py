@@ -9,8 +9,10 @@ from localcloud.faults.plan import EventFault
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
 from traingrid.job.state import FINAL_STATES
-from verification.faults.faulty_grid import FaultyGrid, Submission, settled, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import otherwise_ended
+from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 EXIT_SECONDS = 5.0
@@ -25,35 +27,35 @@ def at_any_moment(grid: FaultyGrid, children: int) -> Outcome:
     chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets
     grid.plan(stub_seconds=4.0)
     submission = grid.submit(children)
-    told = _tell_to_end(grid, chance, children)
+    terminated = _terminate_children(grid, chance, children)
     settled(grid, [submission], sweeps=2)
     slow = [
         Violation(invariant="E8", kind="other", submission=submission.id, what=f"{one.label} was slow to end")
-        for one, ended in told
+        for one, ended in terminated
         if not ended.result()
     ]
     return Outcome(
-        volume=f"{len(told)} SIGTERM",
-        struck=len(told),
+        volume=f"{len(terminated)} SIGTERM",
+        struck=len(terminated),
         violations=[*slow, *grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"})],
         facts={f"slower_than_{EXIT_SECONDS:.0f}_s": len(slow), "states": _states(grid, submission)},
     )
 
 
-def _tell_to_end(grid: FaultyGrid, chance: random.Random, times: int) -> list[tuple[ProcessGroup, Future[bool]]]:
+def _terminate_children(grid: FaultyGrid, chance: random.Random, times: int) -> list[tuple[ProcessGroup, Future[bool]]]:
     """Send SIGTERM and a later SIGKILL to this many children; return each, and whether it ended in time by itself."""
-    told: dict[ProcessGroup, Future[bool]] = {}
+    terminated: dict[ProcessGroup, Future[bool]] = {}
     with ThreadPoolExecutor(times, thread_name_prefix="watch") as watchers:
-        while len(told) < times:
-            fresh = [group for group in grid.running() if group not in told]
+        while len(terminated) < times:
+            fresh = [group for group in grid.running() if group not in terminated]
             if fresh:
                 group, grace = chance.choice(fresh), chance.uniform(0.0, 30.0)
                 group.stop(grace)
-                told[group] = watchers.submit(_ends, group, grace)
+                terminated[group] = watchers.submit(_ends, group, grace)
             elif not grid.children_left():
                 break
             time.sleep(chance.uniform(0.0, 0.1))
-    return list(told.items())
+    return list(terminated.items())
 
 
 def _ends(group: ProcessGroup, killed_after: float) -> bool:

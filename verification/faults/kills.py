@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Quota, Stub
 from traingrid.audit.violation import Violation
-from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, Submission, settled, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
 from verification.faults.races import CLAIM, SHUFFLED, cancel_each, created
+from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 Kill = Literal["kill_before", "kill_after"]

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
-from verification.faults.faulty_grid import PATIENCE_SECONDS, FaultyGrid, settled, until
+from verification.deployed_grid import PATIENCE_SECONDS, until
+from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
 from verification.faults.table import Outcome
 

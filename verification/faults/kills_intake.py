@@ -12,7 +12,8 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
-from verification.faults.faulty_grid import FaultyGrid, settled, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
 from verification.faults.table import Outcome
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
-from verification.faults.faulty_grid import FaultyGrid, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.kills import KILLS, kills_of, states
 from verification.faults.lost_children import EVENTS_LOST, LostChildren
 from verification.faults.table import Outcome

@@ -10,7 +10,8 @@ from traingrid.job.job import Job
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.submitted_jobs import submitted_jobs
-from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
 
 EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)
 _NOBODYS = "eeeeeeee"
@@ -45,20 +46,20 @@ class LostChildren:
         command_killed = {"by": "test", "reason": "and the command was killed"}
         grid.plane.ledger.request_cancel(self._cancelled, CANCEL_ALL, command_killed)
         self._unopened = self._never_opened()
-        self._unsaid = self._never_said() if intake_lost else ""
+        self._unrecorded = self._never_recorded() if intake_lost else ""
         lives = 2 * _LINES + len(self._orphans)
         # Fewer are active if the reconciler's own schedule has run meanwhile.
         until(lambda: len(grid.active()) <= lives, "only training jobs to be stopped or left alone are active")
 
     def at_rest(self) -> bool:
         """Return True if all lost work has ended, in the ledger and in SageMaker."""
-        lost = filter(None, (self._cancelled, self._ended, self._unopened, self._unsaid))
+        lost = filter(None, (self._cancelled, self._ended, self._unopened, self._unrecorded))
         return all(self._in(one, *FINAL_STATES) for one in lost) and len(self._grid.active()) == _LINES
 
     def wrong(self) -> Iterator[Violation]:
         """Yield a violation for each line or training job that the sweeps did not bring to its expected state."""
         wanted = {self._living: "InProgress", self._cancelled: "Stopped", self._ended: "Completed"}
-        wanted |= {self._unopened: "Failed"} | ({self._unsaid: "Completed"} if self._unsaid else {})
+        wanted |= {self._unopened: "Failed"} | ({self._unrecorded: "Completed"} if self._unrecorded else {})
         for submission, state in wanted.items():
             if not self._in(submission, state):
                 what = f"jobs of {submission} are {self._grid.states(submission)}; all should be {state}"
@@ -75,7 +76,7 @@ class LostChildren:
         for index in range(living.lines):
             self._grid.cancel(living, index)
         settled(self._grid, [living], sweeps=2)
-        return list(filter(None, (self._living, self._cancelled, self._ended, self._unopened, self._unsaid)))
+        return list(filter(None, (self._living, self._cancelled, self._ended, self._unopened, self._unrecorded)))
 
     def _in(self, submission: str, *states: str) -> bool:
         """Return True if all lines of a submission are in one of these states."""
@@ -106,7 +107,7 @@ class LostChildren:
         self._grid.lose_children(submission)
         return submission.id
 
-    def _never_said(self) -> str:
+    def _never_recorded(self) -> str:
         """Submit a manifest whose intake dies after Batch has accepted its array, before it can record that."""
         intake = f"lambda/{self._grid.output('IntakeFunction')}"
         dies = CallFault(effect="kill_before", service="dynamodb", action="UpdateItem", caller=intake, times=_TRIES)

@@ -93,8 +93,10 @@ class Trial:
         if not error.total >= len(error.errors) > 0:
             self.blame(content, f"is rejected with {len(error.errors)} errors of {error.total}")
         for found in error.errors:
-            told = found.field and found.reason and found.next_step.endswith((".", "?")) and str(found).isprintable()
-            if not told or (found.line > 0) == (found.field == "file"):
+            complete = (
+                found.field and found.reason and found.next_step.endswith((".", "?")) and str(found).isprintable()
+            )
+            if not complete or (found.line > 0) == (found.field == "file"):
                 self.blame(content, f"is rejected with an incomplete error: {found!r}")
 
     def _judge_accepted(self, content: bytes, lines: list[Line]) -> None:

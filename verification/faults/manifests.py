@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from traingrid.audit.violation import Violation
 from verification.faults import generated_manifests
 from verification.faults.agreement import disagreements
-from verification.faults.faulty_grid import REGIONS, FaultyGrid, data_folder, settled
+from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.manifest_trial import Trial
 from verification.faults.memory_growth import MemoryGrowth
+from verification.faults.submissions import REGIONS, data_folder
 from verification.faults.table import Outcome
 
 if TYPE_CHECKING:
@@ -156,9 +157,13 @@ def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
         if not (call["action"] == "PutObject" and call["parameters"].get("Key") in ours)
     ]
     accepted = [grid.put(content) for content in trial.accepted]
-    told = [grid.report(source) for source in accepted]
-    ids = [said["submission"] for said in told if said["state"] == "submitted"]
-    wrong += [f"a manifest should be accepted, but is rejected: {said['errors']}" for said in told if "errors" in said]
+    reports = [grid.report(source) for source in accepted]
+    ids = [report["submission"] for report in reports if report["state"] == "submitted"]
+    wrong += [
+        f"a manifest should be accepted, but is rejected: {report['errors']}"
+        for report in reports
+        if "errors" in report
+    ]
     settled(grid, [grid.submitted(submission) for submission in ids])
     found = [Violation(invariant="I7", kind="other", submission="", what=what) for what in wrong]
     return [*found, *(grid.audit(*ids) if ids else ())]

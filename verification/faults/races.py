@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from localcloud.faults.plan import CallFault, Capacity, EventFault
 from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
-from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, Submission, settled, until
+from verification.deployed_grid import until
+from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
+from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 _LINES_AT_ONCE = 100

@@ -8,8 +8,9 @@ from bench.machine import peak_memory_mib
 from localcloud.processes.process_group import groups
 from traingrid.audit.violation import Violation
 from traingrid.submission.files import submission_id
-from verification.deployed_grid import patience
-from verification.faults.faulty_grid import FaultyGrid, Submission, settled, until
+from verification.deployed_grid import patience, until
+from verification.faults.faulty_grid import FaultyGrid, settled
+from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0
@@ -41,7 +42,7 @@ def cancelled(grid: FaultyGrid, lines: int, begun: int) -> Outcome:
         started = time.monotonic()
         command = grid.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
         code = command.wait()
-        said = time.monotonic()
+        exited = time.monotonic()
         settled(grid, [submission], sweeps=2)
     closed = time.monotonic()
     violations += grid.audit(submission.id)
@@ -53,8 +54,8 @@ def cancelled(grid: FaultyGrid, lines: int, begun: int) -> Outcome:
         facts={
             **intake,
             "training_jobs": _created(grid, submission),
-            "command_seconds": round(said - started, 1),
-            "seconds_until_two_sweeps_were_done": round(closed - said, 1),
+            "command_seconds": round(exited - started, 1),
+            "seconds_until_two_sweeps_were_done": round(closed - exited, 1),
             "audit_seconds": round(time.monotonic() - closed, 1),
             "states": dict(Counter(grid.states(submission.id).values())),
         },

@@ -221,9 +221,9 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
 
     @precondition(lambda self: self.running)
     @rule(which=_ANY)
-    def tell_to_end(self, which: int) -> None:
+    def send_sigterm(self, which: int) -> None:
         """Send SIGTERM to a child."""
-        self.running[which % len(self.running)].tell_to_end()
+        self.running[which % len(self.running)].send_sigterm()
 
     @invariant()
     def nothing_is_wrong(self) -> None:

@@ -37,8 +37,8 @@ class BatchChild:
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the reply of DescribeJobs."""
-        said: dict[str, Any] = {"jobId": self.id, "status": self.status}
-        return said | ({"stoppedAt": int(self.stopped_at * 1000)} if self.stopped_at else {})
+        entry: dict[str, Any] = {"jobId": self.id, "status": self.status}
+        return entry | ({"stoppedAt": int(self.stopped_at * 1000)} if self.stopped_at else {})
 
 
 @dataclass

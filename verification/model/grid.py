@@ -63,19 +63,19 @@ class Running:
         child: The Batch child.
         line: The submission and the index of its line.
         is_seen: False once Batch considers its host lost.
-        is_told: True once it has received SIGTERM; it receives only one.
+        got_sigterm: True once it has received SIGTERM; it receives only one.
     """
 
     actor: Actor
     child: BatchChild
     line: tuple[str, int]
     is_seen: bool = True
-    is_told: bool = False
+    got_sigterm: bool = False
 
-    def tell_to_end(self) -> None:
+    def send_sigterm(self) -> None:
         """Send SIGTERM."""
-        if not self.is_told:
-            self.is_told = True
+        if not self.got_sigterm:
+            self.got_sigterm = True
             self.actor.signal(LetGoError())
 
 
@@ -196,7 +196,7 @@ class ModelGrid:
     def _terminated(self, child: BatchChild) -> None:
         for one in self.running:
             if one.child is child and one.is_seen:
-                one.tell_to_end()
+                one.send_sigterm()
 
     def move(self, job: TrainingJob, reason: str = "") -> None:
         """Move a training job to its next state, and queue SageMaker's event."""

@@ -55,28 +55,28 @@ class TrainingJob:
 
     def describe(self) -> dict[str, Any]:
         """Return the reply of DescribeTrainingJob."""
-        said = {name: value for name, value in self.request.items() if name != "Tags"} | self.summary()
-        said["SecondaryStatus"] = self.phase
-        said["HyperParameters"] = {**said["HyperParameters"], **self.more}
+        reply = {name: value for name, value in self.request.items() if name != "Tags"} | self.summary()
+        reply["SecondaryStatus"] = self.phase
+        reply["HyperParameters"] = {**reply["HyperParameters"], **self.more}
         if self.reason:
-            said["FailureReason"] = self.reason
+            reply["FailureReason"] = self.reason
         if self.state == "Completed":
             output = self.request["OutputDataConfig"]["S3OutputPath"]
-            said["ModelArtifacts"] = {"S3ModelArtifacts": f"{output}{self.name}/output/model.tar.gz"}
+            reply["ModelArtifacts"] = {"S3ModelArtifacts": f"{output}{self.name}/output/model.tar.gz"}
         if self.ended_at:
             seconds = int(self.ended_at - self.created_at)
-            said |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
-        return said
+            reply |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
+        return reply
 
     def summary(self) -> dict[str, Any]:
         """Return its entry in the reply of ListTrainingJobs."""
-        said = {
+        entry = {
             "TrainingJobName": self.name,
             "TrainingJobArn": self.arn,
             "TrainingJobStatus": self.state,
             "CreationTime": datetime.fromtimestamp(self.created_at, UTC),
         }
-        return said | ({"TrainingEndTime": datetime.fromtimestamp(self.ended_at, UTC)} if self.ended_at else {})
+        return entry | ({"TrainingEndTime": datetime.fromtimestamp(self.ended_at, UTC)} if self.ended_at else {})
 
 
 @dataclass

@@ -95,13 +95,13 @@ def read_script(manifest: Path, grid_file: Path) -> Script:
     return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, lines=lines, jobs=jobs)
 
 
-def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal:
+def rehearse(script: Script, seed: int, show_step: Callable[[str], None]) -> Rehearsal:
     """Run a rehearsal; afterwards all of its processes and files are gone.
 
     Args:
         script: The manifest and its grid.
         seed: Seed of the faults.
-        say: Receives a short description of the current step, about every second.
+        show_step: Receives a short description of the current step, about every second.
 
     Raises:
         TraingridError: The grid cannot be deployed, or its intake rejects the manifest or does not answer.
@@ -116,13 +116,13 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
             training_stop_grace_seconds=2.0,
             batch_max_processes=_CHILDREN_AT_ONCE,
         )
-        say(f"deploying grid {script.grid.name} to {len(script.grid.regions)} Regions with the CDK CLI")
+        show_step(f"deploying grid {script.grid.name} to {len(script.grid.regions)} Regions with the CDK CLI")
         try:
             with deployed(script.grid_file, settings) as grid:
-                say("creating the data and images that the manifest names")
+                show_step("creating the data and images that the manifest names")
                 deployment = grid.plane.deployment
                 create_placeholders(jobs_of_lines(script.lines, deployment, NO_SUBMISSION), deployment.account_of)
-                return _Run(grid=grid, script=script, say=say).through(seed)
+                return _Run(grid=grid, script=script, show_step=show_step).through(seed)
         except TraingridError as error:
             if work in error.next_step:  # the log is deleted with the folder
                 error.next_step = "To keep the whole log, deploy to a local AWS as the README describes."
@@ -133,7 +133,7 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
 class _Run:
     grid: DeployedGrid
     script: Script
-    say: Callable[[str], None]
+    show_step: Callable[[str], None]
     sweeps: list[Mapping[str, Any]] = field(default_factory=list)
 
     def through(self, seed: int) -> Rehearsal:
@@ -141,7 +141,7 @@ class _Run:
         cloud = self.grid.cloud
         with self.grid.short_lived_intake(_INTAKE_SECONDS + len(self.script.jobs) // _LINES_PER_SECOND):
             cloud.faults.set(plan_of(self.script.jobs, seed))
-            self.say("submitting the manifest")
+            self.show_step("submitting the manifest")
             report = submitted(self.script.manifest, self.grid.plane.deployment)
         late: list[Violation] = []
         try:
@@ -149,7 +149,7 @@ class _Run:
             self._sweep()
         except TimeoutError as error:  # work that never comes to rest counts as lost
             late.append(Violation(invariant="I1", kind="lost", submission=report["submission"], what=str(error)))
-        self.say("auditing")
+        self.show_step("auditing")
         calls = cloud.record.entries()
         world = read_world(self.grid.plane.deployment, details=True, at_rest=True, calls=calls)
         violations = [*late, *_submitted_twice(world), *audit(world)]
@@ -167,7 +167,7 @@ class _Run:
         deadline = time.monotonic() + patience(lines)
         while (ended := sum(map(self._ended, batch_jobs))) < lines and time.monotonic() < deadline:
             faults = sum(self.grid.cloud.faults.struck().values())
-            self.say(f"{ended:,} of {lines:,} lines have ended, {faults:,} faults so far")
+            self.show_step(f"{ended:,} of {lines:,} lines have ended, {faults:,} faults so far")
             time.sleep(1.0)
         self.grid.at_rest(*batch_jobs)
 
@@ -184,7 +184,7 @@ class _Run:
         for _ in range(_SWEEPS_TRIED):
             if len(self.sweeps) == SWEEPS or (self.sweeps and not any(self.sweeps[-1].values())):
                 return
-            self.say(f"sweep {len(self.sweeps) + 1} of the reconciler")
+            self.show_step(f"sweep {len(self.sweeps) + 1} of the reconciler")
             reply = functions.invoke(FunctionName=name, Payload=asked)
             swept = json.loads(reply["Payload"].read())
             if "FunctionError" not in reply:  # after an error, the next scheduled sweep does all of the work

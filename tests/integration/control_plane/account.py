@@ -10,6 +10,7 @@ from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.ecr import process_images
 from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
 from tests.support.ledger_items import job_key
+from tests.support.sample_job import sample_job
 from traingrid import names
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
@@ -20,7 +21,6 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.job.job import Channel, Job
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.items import JobItem
@@ -61,7 +61,7 @@ class Account:
     def submit(self, regions: tuple[str, ...], code: str = WAITS, *, opened: bool = True, recorded: bool = True) -> str:
         """Submit a line for each Region, whose children all run `code`, and return the submission id."""
         submission = f"{next(self._numbers):08x}"
-        jobs = [self.job(index, region) for index, region in enumerate(regions)]
+        jobs = [sample_job(region, index) for index, region in enumerate(regions)]
         body, index = normalised(jobs)
         bucket = self.deployment.manifest_bucket
         for key, content in ((jobs_key(submission), body), (jobs_key(submission)[:-6] + ".index", index)):
@@ -142,23 +142,6 @@ class Account:
         more = {"arrayProperties": {"size": size}} if size > 1 else {}
         request = {"jobName": name, "jobQueue": self.deployment.job_queue, "jobDefinition": definition, **more}
         return str(self.batch.submit_job(**request)["jobId"])
-
-    def job(self, index: int, region: str) -> Job:
-        return Job(
-            index=index,
-            line=index + 1,
-            name=f"job-{index}",
-            region=region,
-            inputs={"train": Channel(uri=f"s3://{self.data(region)}/x/")},
-            image=f"{ACCOUNT}.dkr.ecr.{region}.amazonaws.com/traingrid/training:v1",
-            instance_type="ml.m5.large",
-            instance_count=1,
-            volume_gb=5,
-            max_runtime_seconds=600,
-            processes_per_host=1,
-            mpi_options="",
-            output=f"s3://{self.data(region)}/out/",
-        )
 
     def data(self, region: str) -> str:
         return names.data_bucket("traingrid", ACCOUNT, region)

@@ -30,8 +30,8 @@ def canceller(account: Account) -> Canceller:
 def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME, OTHER, HOME))
     running = account.train(submission, 0), account.train(submission, 1, region=OTHER)
-    told = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
-    assert sorted(told.training_jobs) == sorted(running)
+    report = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
+    assert sorted(report.training_jobs) == sorted(running)
     assert (account.ended(running[0]), account.ended(running[1], OTHER)) == ("Stopped", "Stopped")
     wait_until(lambda: {account.child(submission, index) for index in range(3)} == {"FAILED"})
     account.reconciler().sweep()
@@ -52,9 +52,9 @@ def test_a_repeated_cancel_changes_nothing_and_succeeds(account: Account, cancel
 def test_cancelling_one_index_leaves_the_other_jobs_running(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME, HOME))
     names = [account.train(submission, index) for index in (0, 1)]
-    told = canceller.cancel(Wanted(submission=submission, index=1, by="Ada"))
-    assert told.training_jobs == [names[1]]
-    assert [job.partition(":")[2] for job in told.batch_jobs] == ["1"]
+    report = canceller.cancel(Wanted(submission=submission, index=1, by="Ada"))
+    assert report.training_jobs == [names[1]]
+    assert [job.partition(":")[2] for job in report.batch_jobs] == ["1"]
     assert account.ended(names[1]) == "Stopped"
     assert account.described(names[0])["TrainingJobStatus"] == "InProgress"
     wait_until(lambda: account.child(submission, 1) == "FAILED")
@@ -66,8 +66,8 @@ def test_cancelling_a_region_includes_lines_without_ledger_item(
     account: Account, canceller: Canceller, *, opened: bool
 ) -> None:
     submission = account.submit((HOME, OTHER), opened=opened)
-    told = canceller.cancel(Wanted(submission=submission, region=OTHER, by="Ada"))
-    assert [job.partition(":")[2] for job in told.batch_jobs] == ["1"]
+    report = canceller.cancel(Wanted(submission=submission, region=OTHER, by="Ada"))
+    assert [job.partition(":")[2] for job in report.batch_jobs] == ["1"]
     cancels = account.ledger.cancels(submission)
     assert is_cancelled(cancels, 1, OTHER)
     assert not is_cancelled(cancels, 0, HOME)
@@ -104,9 +104,9 @@ def test_training_jobs_are_stopped_before_and_after_the_children_are_terminated(
         terminate(job, reason)
 
     monkeypatch.setattr(canceller.children, "terminate", ends)
-    told = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    report = canceller.cancel(Wanted(submission=submission, by="Ada"))
     assert states[0] in ("Stopping", "Stopped")
-    assert told.training_jobs == [first, f"traingrid-{submission}-1-1"]
+    assert report.training_jobs == [first, f"traingrid-{submission}-1-1"]
     assert account.ended(f"traingrid-{submission}-1-1", OTHER) == "Stopped"
 
 
@@ -124,9 +124,9 @@ def test_a_job_that_cannot_be_stopped_does_not_prevent_stopping_others(
 
     with monkeypatch.context() as patch:
         patch.setattr(TrainingJobs, "stop", stops)
-        told = canceller.cancel(Wanted(submission=submission, by="Ada"))
-    assert (told.training_jobs, list(told.errors)) == ([names[1]], [names[0]])
-    assert len(told.batch_jobs) == 1
+        report = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    assert (report.training_jobs, list(report.errors)) == ([names[1]], [names[0]])
+    assert len(report.batch_jobs) == 1
     assert canceller.cancel(Wanted(submission=submission, by="Ada")).errors == {}
 
 
@@ -143,9 +143,9 @@ def test_a_cancel_gives_up_after_20_errors_of_batch(
         raise EndpointConnectionError(endpoint_url="batch")
 
     monkeypatch.setattr(canceller.children, "terminate", lost)
-    told = canceller.cancel(Wanted(submission=submission, region=HOME, by="Ada"))
-    assert len(asked) == len(told.errors) == 20
-    assert told.training_jobs == [name], "training jobs are stopped nevertheless"
+    report = canceller.cancel(Wanted(submission=submission, region=HOME, by="Ada"))
+    assert len(asked) == len(report.errors) == 20
+    assert report.training_jobs == [name], "training jobs are stopped nevertheless"
     monkeypatch.undo()
     canceller.cancel(Wanted(submission=submission, by="Ada"))
 
@@ -172,8 +172,8 @@ def test_lines_in_a_removed_region_can_be_cancelled_and_audited(
     without = replace(account.deployment, grid=smaller)
     seen = read_world(without, submission=submission)
     assert (seen.regions, [job.name for job in seen.training_jobs]) == ([HOME, OTHER], [name])
-    told = replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=region, by="Ada"))
-    assert told.training_jobs == [name]
+    report = replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=region, by="Ada"))
+    assert report.training_jobs == [name]
     assert account.ended(name, OTHER) == "Stopped"
     wait_until(lambda: account.child(submission, 1) == "FAILED")
     account.reconciler().sweep()
@@ -187,16 +187,16 @@ def test_the_command_reports_the_stopped_jobs(account: Account, capsys: pytest.C
     name = account.train(submission, 0)
     assert cancel.name in cli.commands
     cli.main(["--grid", str(Path("grid.yaml")), "cancel", submission, "--reason", "test"], standalone_mode=False)
-    said = capsys.readouterr().out
-    assert f"all of submission {submission} is cancelled" in said
-    assert "asked 1 Batch job to end and 1 training job to stop;" in said
-    assert name in said
+    output = capsys.readouterr().out
+    assert f"all of submission {submission} is cancelled" in output
+    assert "asked 1 Batch job to end and 1 training job to stop;" in output
+    assert name in output
     assert account.ledger.cancels(submission)["all"].by.startswith("arn:aws:")
 
 
 @pytest.mark.usefixtures("commanded")
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "expected"),
     [
         (KeyboardInterrupt(), 130, "Error: Interrupted."),
         (EndpointConnectionError(endpoint_url="batch"), 1, "Batch job "),
@@ -209,7 +209,7 @@ def test_the_command_reports_the_recorded_cancel_even_if_a_later_step_fails(
     capsys: pytest.CaptureFixture[str],
     error: BaseException,
     code: int,
-    said: str,
+    expected: str,
 ) -> None:
     submission = account.submit((HOME,))
     monkeypatch.setattr(sys, "argv", ["traingrid", "cancel", submission])
@@ -223,6 +223,6 @@ def test_the_command_reports_the_recorded_cancel_even_if_a_later_step_fails(
     assert ended.value.code == code
     found = capsys.readouterr()
     assert found.out.startswith(f"recorded: all of submission {submission} is cancelled\n")
-    assert said in found.err
+    assert expected in found.err
     assert "The cancel is recorded: the reconciler stops the rest within two sweeps" in found.err
     assert "Check the credentials" not in found.err

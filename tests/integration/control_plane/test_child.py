@@ -17,6 +17,7 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import existing
+from tests.support.sample_job import sample_job
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job, Replica
 from traingrid.job.state import JobState
@@ -42,7 +43,7 @@ class Line:
 
     def child(self) -> subprocess.Popen[str]:
         deployment = self.account.deployment
-        told = {
+        variables = {
             "TRAINGRID_GRID": deployment.grid.to_environment(),
             "TRAINGRID_ACCOUNT": deployment.account,
             "TRAINGRID_TABLE": deployment.table,
@@ -52,7 +53,7 @@ class Line:
         }
         command = [sys.executable, "-m", "batch_job"]
         return subprocess.Popen(
-            command, env=os.environ | told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
     def item(self) -> JobItem:
@@ -70,10 +71,10 @@ class Line:
 def ended(child: subprocess.Popen[str], within: float = 60) -> tuple[int, str]:
     """Wait for a child, and return its exit code and output."""
     try:
-        said, _ = child.communicate(timeout=within)
+        output, _ = child.communicate(timeout=within)
     finally:
         child.kill()
-    return child.returncode, said
+    return child.returncode, output
 
 
 def created(cloud: LocalCloud, line: Line) -> list[tuple[str, str]]:
@@ -91,7 +92,7 @@ def line(account: Account, request: pytest.FixtureRequest) -> Line:
     for region in (HOME, OTHER):
         account.storage.write(S3Uri(account.data(region), "x/shard"), b"x", "application/x")
     number = zlib.crc32(request.node.name.encode())
-    here, there = account.job(0, HOME), account.job(0, OTHER)
+    here, there = sample_job(HOME), sample_job(OTHER)
     replica = Replica(inputs=there.inputs, output=there.output, image=there.image)
     return Line(account, f"{number:08x}", here.model_copy(update={"replicas": {OTHER: replica}}))
 
@@ -105,18 +106,18 @@ def _no_faults_afterwards(cloud: LocalCloud) -> Iterator[None]:
 def test_a_create_request_with_a_lost_reply_and_a_lagging_job_is_not_repeated(cloud: LocalCloud, line: Line) -> None:
     lost: Any = {"effect": "lose_reply", "service": "sagemaker", "action": "CreateTrainingJob", "times": 1}
     cloud.faults.set(Plan(calls=(CallFault(**lost),), lags=(Lag(seconds=3),), stubs=(Stub(),)))
-    code, said = ended(line.child())
-    assert code == 0, said
+    code, output = ended(line.child())
+    assert code == 0, output
     assert created(cloud, line) == [(HOME, f"{line.name}-1")]
     assert line.item().state == "Completed"
-    assert "this child's own cost" in said
+    assert "this child's own cost" in output
 
 
 def test_every_line_of_a_childs_log_is_json_with_its_submission_and_index(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(Plan(stubs=(Stub(),)))
-    code, said = ended(line.child())
-    assert code == 0, said
-    records = [json.loads(record) for record in said.splitlines()]
+    code, output = ended(line.child())
+    assert code == 0, output
+    records = [json.loads(record) for record in output.splitlines()]
     events = [record["event"] for record in records]
     assert events[:2] == ["begun", "launching"]
     assert events[-2:] == ["ended", "cost"]
@@ -150,8 +151,8 @@ def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, lin
 
 def test_a_throttled_child_completes_its_line(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(Plan(seed=3, calls=(CallFault(effect="throttle", share=0.5),), stubs=(Stub(),)))
-    code, said = ended(line.child(), within=120)
-    assert code == 0, said
+    code, output = ended(line.child(), within=120)
+    assert code == 0, output
     assert len(created(cloud, line)) == 1
 
 
@@ -164,11 +165,11 @@ def test_a_terminated_child_stops_its_training_only_if_the_job_is_cancelled(
     wait_until(line.training)
     if cancelled:
         line.account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "test"})
-    told = time.monotonic()
+    terminated = time.monotonic()
     child.send_signal(signal.SIGTERM)
-    code, said = ended(child)
-    assert time.monotonic() - told < 5
-    assert code == (143 if cancelled else 75), said
+    code, output = ended(child)
+    assert time.monotonic() - terminated < 5
+    assert code == (143 if cancelled else 75), output
     state = line.account.described(f"{line.name}-1")["TrainingJobStatus"]
     assert state in (("Stopping", "Stopped") if cancelled else ("InProgress",))
 

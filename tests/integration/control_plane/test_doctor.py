@@ -155,7 +155,7 @@ def run(command: str) -> None:
 
 
 def test_before_a_deployment_every_missing_resource_has_its_command(doctor: Doctor) -> None:
-    code, said = doctor()
+    code, output = doctor()
     assert code == 1
     for mend in (
         f"us-east-1 bootstrap: npx cdk bootstrap aws://{ACCOUNT}/us-east-1",
@@ -168,9 +168,9 @@ def test_before_a_deployment_every_missing_resource_has_its_command(doctor: Doct
         "us-west-2 stack doctored-us-west-2: npx cdk deploy --all",
         "--region us-west-2 --service-code sagemaker --quota-code L-",
     ):
-        assert mend in said
-    assert "2 granted, but one job needs 3: it could never start" in said
-    assert "bucket" not in said, "the resources of a missing stack are not checked"
+        assert mend in output
+    assert "2 granted, but one job needs 3: it could never start" in output
+    assert "bucket" not in output, "the resources of a missing stack are not checked"
 
 
 def test_in_a_new_account_each_quota_and_role_has_its_command(doctor: Doctor, cloud: LocalCloud) -> None:
@@ -182,7 +182,7 @@ def test_in_a_new_account_each_quota_and_role_has_its_command(doctor: Doctor, cl
         iam.delete_role(RoleName=name)
     for number in range(4):  # in addition to the default VPC
         client("ec2", "us-east-1").create_vpc(CidrBlock=f"10.{number}.0.0/16")
-    code, said = doctor(target="gpu")
+    code, output = doctor(target="gpu")
     assert code == 1
     increase = "aws service-quotas request-service-quota-increase --region us-east-1 --service-code"
     for mend in (
@@ -193,29 +193,29 @@ def test_in_a_new_account_each_quota_and_role_has_its_command(doctor: Doctor, cl
         "role AWSServiceRoleForECS: aws iam create-service-linked-role --aws-service-name ecs.amazonaws.com",
         "role AWSServiceRoleForBatch: aws iam create-service-linked-role --aws-service-name batch.amazonaws.com",
     ):
-        assert f"us-east-1 {mend}" in said or mend in said
+        assert f"us-east-1 {mend}" in output or mend in output
         run(re.search(rf"{re.escape(mend)}.*", mend)[0].partition(": ")[2])  # type: ignore[index]  # None would fail the test
-    assert "Linux/Small environment:" not in said, "a quota of one build suffices"
-    assert "doctored: aws batch" not in said, "the grid is not deployed"
-    _, said = doctor(target="gpu")
-    assert "AWSServiceRoleForECS: aws" not in said
-    assert "0 granted, 1 needed" in said, "the request has not been granted yet"
+    assert "Linux/Small environment:" not in output, "a quota of one build suffices"
+    assert "doctored: aws batch" not in output, "the grid is not deployed"
+    _, output = doctor(target="gpu")
+    assert "AWSServiceRoleForECS: aws" not in output
+    assert "0 granted, 1 needed" in output, "the request has not been granted yet"
     cloud.limits.grant()
-    _, said = doctor(target="gpu")
-    assert "request-service-quota-increase --region us-east-1" not in said
+    _, output = doctor(target="gpu")
+    assert "request-service-quota-increase --region us-east-1" not in output
 
 
 def test_a_region_that_is_not_opted_in_is_reported_and_not_checked(doctor: Doctor) -> None:
-    code, said = doctor(region="me-central-1")
+    code, output = doctor(region="me-central-1")
     assert code == 1
-    assert "me-central-1 Region: aws account enable-region --region-name me-central-1" in said
-    assert "me-central-1 bootstrap" not in said
+    assert "me-central-1 Region: aws account enable-region --region-name me-central-1" in output
+    assert "me-central-1 bootstrap" not in output
 
 
 def test_an_instance_type_that_a_region_does_not_offer_is_reported(doctor: Doctor) -> None:
-    code, said = doctor(kind="ml.p9.48xlarge")
+    code, output = doctor(kind="ml.p9.48xlarge")
     assert code == 1
-    assert "us-west-2 ml.p9.48xlarge for training job usage: choose another instance type" in said
+    assert "us-west-2 ml.p9.48xlarge for training job usage: choose another instance type" in output
 
 
 def test_quotas_are_compared_with_the_needs_of_a_manifests_jobs(doctor: Doctor) -> None:
@@ -223,18 +223,18 @@ def test_quotas_are_compared_with_the_needs_of_a_manifests_jobs(doctor: Doctor) 
     one = "region,s3_uri,instance_count\n" + line.format(2)
     assert "2 granted, 2 needed" in doctor(manifest=one)[1]
     two = one + line.format(1)
-    _, said = doctor(manifest=two)
-    assert "2 granted, but all jobs at once need 3: some wait for others" in said
-    assert "--desired-value 3" in said
+    _, output = doctor(manifest=two)
+    assert "2 granted, but all jobs at once need 3: some wait for others" in output
+    assert "--desired-value 3" in output
 
 
 def test_after_a_deployment_only_removed_resources_are_reported(doctor: Doctor) -> None:
     deploy(("us-east-1", "ca-central-1"), bucket="campaigns-yul")
-    code, said = doctor(region="ca-central-1", bucket="campaigns-yul")
-    assert (code, "0 wrong" in said) == (0, True), said
-    code, said = doctor(region="ca-central-1", bucket="campaigns-yul", target="gpu")
-    assert (code, "2 wrong, 0 could not be checked" in said) == (1, True), said
-    assert "ca-central-1 image vgg: npx cdk deploy --all" in said
+    code, output = doctor(region="ca-central-1", bucket="campaigns-yul")
+    assert (code, "0 wrong" in output) == (0, True), output
+    code, output = doctor(region="ca-central-1", bucket="campaigns-yul", target="gpu")
+    assert (code, "2 wrong, 0 could not be checked" in output) == (1, True), output
+    assert "ca-central-1 image vgg: npx cdk deploy --all" in output
     client("ecr", "ca-central-1").batch_delete_image(repositoryName="doctored/training", imageIds=[{"imageTag": "1"}])
     client("ecr", "us-east-1").batch_delete_image(
         repositoryName="doctored/orchestrator", imageIds=[{"imageTag": "built-1"}]
@@ -243,19 +243,19 @@ def test_after_a_deployment_only_removed_resources_are_reported(doctor: Doctor) 
     execution = names.execution_role("doctored", "ca-central-1")
     client("iam", "us-east-1").delete_role_policy(RoleName=execution, PolicyName="p")
     client("iam", "us-east-1").delete_role(RoleName=execution)
-    code, said = doctor(region="ca-central-1", bucket="campaigns-yul")
+    code, output = doctor(region="ca-central-1", bucket="campaigns-yul")
     assert code == 1
     uri = f"{ACCOUNT}.dkr.ecr.ca-central-1.amazonaws.com/doctored/training:1"
-    assert f"ca-central-1 image resnet (1): build and push it as {uri}" in said
+    assert f"ca-central-1 image resnet (1): build and push it as {uri}" in output
     create = "aws s3api create-bucket --region ca-central-1 --bucket campaigns-yul --create-bucket-configuration"
-    assert f"ca-central-1 bucket campaigns-yul: {create} LocationConstraint=ca-central-1" in said
+    assert f"ca-central-1 bucket campaigns-yul: {create} LocationConstraint=ca-central-1" in output
     revert = r"npx cdk deploy --all -c grid=\S+ --revert-drift"
-    assert re.search(rf"ca-central-1 role doctored-execution-ca-central-1: {revert}", said)
+    assert re.search(rf"ca-central-1 role doctored-execution-ca-central-1: {revert}", output)
     again = r"printf '\\nrebuild: 1\\n' >>\S+/grid.yaml && npx cdk deploy --all -c grid=\S+/grid.yaml\n"
-    assert re.search(rf"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): {again}", said)
-    assert re.search(rf"ca-central-1 image vgg \(sha256:[0-9a-f]+\): {again}", said)
-    assert "5 wrong" in said
-    run(re.search(r"campaigns-yul: (aws .*)", said)[1])  # type: ignore[index]  # None would fail the test
+    assert re.search(rf"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): {again}", output)
+    assert re.search(rf"ca-central-1 image vgg \(sha256:[0-9a-f]+\): {again}", output)
+    assert "5 wrong" in output
+    run(re.search(r"campaigns-yul: (aws .*)", output)[1])  # type: ignore[index]  # None would fail the test
     assert "4 wrong" in doctor(region="ca-central-1", bucket="campaigns-yul")[1]
 
 
@@ -265,10 +265,10 @@ def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_fixed(doctor
     iam.delete_role_policy(RoleName=role, PolicyName="p")
     batch.update_job_queue(jobQueue=names.job_queue("doctored"), state="DISABLED")
     batch.update_compute_environment(computeEnvironment="doctored", state="DISABLED")
-    _, said = doctor()
-    assert re.search(rf"us-east-1 role {role}: npx cdk deploy --all -c grid=\S+ --revert-drift", said)
-    enable = re.findall(r"(?:job queue|compute environment) doctored: (aws batch .* --state ENABLED)", said)
-    assert len(enable) == 2, said
+    _, output = doctor()
+    assert re.search(rf"us-east-1 role {role}: npx cdk deploy --all -c grid=\S+ --revert-drift", output)
+    enable = re.findall(r"(?:job queue|compute environment) doctored: (aws batch .* --state ENABLED)", output)
+    assert len(enable) == 2, output
     for command in enable:
         run(command)
     assert "DISABLED" not in doctor()[1]
@@ -300,11 +300,11 @@ def test_the_stacks_of_a_removed_region_have_the_command_that_deletes_them(docto
     cloudformation = client("cloudformation", "eu-north-1")
     for name in ("doctored-eu-north-1", "doctored-registry-eu-north-1", "somebodys-eu-north-1"):
         cloudformation.create_stack(StackName=name, TemplateBody=template)
-    _, said = doctor()
+    _, output = doctor()
     for name in ("doctored-eu-north-1", "doctored-registry-eu-north-1"):
         delete = f"aws cloudformation delete-stack --region eu-north-1 --stack-name {name}"
-        assert f"eu-north-1 stack {name}: {delete}" in said
-    assert "somebodys" not in said
+        assert f"eu-north-1 stack {name}: {delete}" in output
+    assert "somebodys" not in output
 
 
 def test_a_stack_whose_deletion_failed_can_be_kept_or_deleted(doctor: Doctor) -> None:
@@ -313,7 +313,9 @@ def test_a_stack_whose_deletion_failed_can_be_kept_or_deleted(doctor: Doctor) ->
     cloudformation.create_stack(StackName="doctored-us-west-2", TemplateBody=json.dumps({"Resources": {"B": bucket}}))
     client("s3", "us-west-2").put_object(Bucket="full-of-data", Key="k", Body=b"x")
     cloudformation.delete_stack(StackName="doctored-us-west-2")
-    code, said = doctor()
+    code, output = doctor()
     by_force = "delete-stack --region us-west-2 --stack-name doctored-us-west-2 --deletion-mode FORCE_DELETE_STACK"
     assert code == 1
-    assert f"us-west-2 stack doctored-us-west-2: to keep the grid: aws cloudformation {by_force}, then npx cdk" in said
+    assert (
+        f"us-west-2 stack doctored-us-west-2: to keep the grid: aws cloudformation {by_force}, then npx cdk" in output
+    )

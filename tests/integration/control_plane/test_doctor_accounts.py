@@ -55,13 +55,13 @@ def doctor(
 def test_the_home_account_checks_its_regions_and_names_the_other_accounts_profile(
     doctor: Callable[[str], str],
 ) -> None:
-    said = doctor("")
-    assert f"us-east-1 bootstrap: npx cdk bootstrap aws://{HOME}/us-east-1\n" in said
-    assert f"us-west-2 bootstrap: npx cdk bootstrap aws://{HOME}/us-west-2\n" in said
-    assert f"us-east-1 account {OTHER}: AWS_PROFILE=<a profile of account {OTHER}> traingrid doctor" in said
-    assert f"aws://{OTHER}" not in said
-    assert "us-east-1 stack doctored-us-east-1" not in said, "the other account has this stack"
-    assert "1 could not be checked" in said
+    output = doctor("")
+    assert f"us-east-1 bootstrap: npx cdk bootstrap aws://{HOME}/us-east-1\n" in output
+    assert f"us-west-2 bootstrap: npx cdk bootstrap aws://{HOME}/us-west-2\n" in output
+    assert f"us-east-1 account {OTHER}: AWS_PROFILE=<a profile of account {OTHER}> traingrid doctor" in output
+    assert f"aws://{OTHER}" not in output
+    assert "us-east-1 stack doctored-us-east-1" not in output, "the other account has this stack"
+    assert "1 could not be checked" in output
 
 
 def test_stacks_in_the_previous_account_of_a_region_are_reported(doctor: Callable[[str], str]) -> None:
@@ -69,16 +69,16 @@ def test_stacks_in_the_previous_account_of_a_region_are_reported(doctor: Callabl
     template = '{"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}}'
     for name in ("doctored-us-east-1", "doctored-us-west-2"):
         client("cloudformation", name.removeprefix("doctored-")).create_stack(StackName=name, TemplateBody=template)
-    said = doctor("")
-    assert "stack doctored-us-east-1: aws cloudformation delete-stack --region us-east-1" in said
-    assert "delete-stack --region us-west-2" not in said, "the grid still has this Region in the account"
+    output = doctor("")
+    assert "stack doctored-us-east-1: aws cloudformation delete-stack --region us-east-1" in output
+    assert "delete-stack --region us-west-2" not in output, "the grid still has this Region in the account"
 
 
 def test_the_other_account_sees_its_half_and_how_to_trust_the_home_account(doctor: Callable[[str], str]) -> None:
-    said = doctor(OTHER)
-    assert f"us-east-1 bootstrap: npx cdk bootstrap aws://{OTHER}/us-east-1 {TRUSTING}\n" in said
-    assert "us-east-1 stack doctored-us-east-1: npx cdk deploy --all" in said
-    assert "us-east-1 stack doctored-registry-us-east-1: npx cdk deploy --all" in said
-    assert f"us-west-2 account {HOME}: AWS_PROFILE=<a profile of account {HOME}> traingrid doctor" in said
-    assert "doctored-control" not in said
-    assert "2 could not be checked" in said
+    output = doctor(OTHER)
+    assert f"us-east-1 bootstrap: npx cdk bootstrap aws://{OTHER}/us-east-1 {TRUSTING}\n" in output
+    assert "us-east-1 stack doctored-us-east-1: npx cdk deploy --all" in output
+    assert "us-east-1 stack doctored-registry-us-east-1: npx cdk deploy --all" in output
+    assert f"us-west-2 account {HOME}: AWS_PROFILE=<a profile of account {HOME}> traingrid doctor" in output
+    assert "doctored-control" not in output
+    assert "2 could not be checked" in output

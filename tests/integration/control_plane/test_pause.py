@@ -11,10 +11,10 @@ def test_a_pause_is_reported_with_its_reason_and_shown_by_every_status(
     account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cli.main(["pause", "--reason", "the bill"], standalone_mode=False)
-    said = capsys.readouterr().out
-    assert "Launching has been paused since 2" in said
-    assert ": the bill. Start waiting jobs with: traingrid resume" in said
-    assert "Running training jobs continue" in said
+    output = capsys.readouterr().out
+    assert "Launching has been paused since 2" in output
+    assert ": the bill. Start waiting jobs with: traingrid resume" in output
+    assert "Running training jobs continue" in output
     pause = account.ledger.pause()
     assert pause is not None
     assert pause.by.startswith("arn:aws:")

@@ -59,9 +59,9 @@ def make_bucket(name: str, region: str) -> None:
     client("s3", region).create_bucket(Bucket=name, **where)
 
 
-def command_for(said: str, what: str) -> str:
+def command_for(output: str, what: str) -> str:
     """Return the command that removes a resource, from the output."""
-    (line,) = [line for line in said.splitlines() if f" {what}: " in line]
+    (line,) = [line for line in output.splitlines() if f" {what}: " in line]
     return line.split(f" {what}: ", 1)[1]
 
 
@@ -87,17 +87,17 @@ def test_buckets_ledger_and_keys_are_found_without_stacks(retained: Command) -> 
     for region, description in (("eu-west-1", "traingrid gone: alias/gone"), ("us-east-1", "not the grid's")):
         tags = TAGS if "traingrid" in description else []
         client("kms", region).create_key(Description=description, Tags=tags)
-    said = retained()
+    output = retained()
     for name in ("gone-manifests-123456789012-us-east-1", "gone-data-123456789012-eu-west-1", "gone-ledger"):
-        assert name in said
-    assert "ap-southeast-2 gone-output-123456789012-ap-southeast-2: " in said
-    assert "somebody" not in said
-    assert "not the grid's" not in said
-    assert re.search(r"encryption key: traingrid gone: alias/gone +1\.00", said)
-    assert said.splitlines()[-1].startswith("5 remain of gone, which is destroyed: $1.00 a month")
-    assert "and 1 of a size that CloudWatch does not have yet" in said
-    assert re.search(r"gone-manifests-123456789012-us-east-1 .* \? +\?", said)
-    assert re.search(r"gone-data-123456789012-eu-west-1 .* 0\.00 +0\.00", said)
+        assert name in output
+    assert "ap-southeast-2 gone-output-123456789012-ap-southeast-2: " in output
+    assert "somebody" not in output
+    assert "not the grid's" not in output
+    assert re.search(r"encryption key: traingrid gone: alias/gone +1\.00", output)
+    assert output.splitlines()[-1].startswith("5 remain of gone, which is destroyed: $1.00 a month")
+    assert "and 1 of a size that CloudWatch does not have yet" in output
+    assert re.search(r"gone-manifests-123456789012-us-east-1 .* \? +\?", output)
+    assert re.search(r"gone-data-123456789012-eu-west-1 .* 0\.00 +0\.00", output)
 
 
 def test_a_bucket_has_the_size_from_cloudwatch_and_its_price(retained: Command) -> None:
@@ -124,10 +124,10 @@ def test_while_stacks_exist_the_resources_that_destroy_keeps_are_listed(retained
     template = json.dumps({"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
     for name, region in (("gone-control", "us-east-1"), ("gone-sa-east-1", "sa-east-1")):
         client("cloudformation", region).create_stack(StackName=name, TemplateBody=template)
-    said = retained()
-    assert "5 are retained when gone is destroyed" in said
-    assert "deployed: gone-control, gone-sa-east-1" in said
-    assert command_for(said, "stack gone-sa-east-1").startswith("aws cloudformation delete-stack --region sa-east-1")
+    output = retained()
+    assert "5 are retained when gone is destroyed" in output
+    assert "deployed: gone-control, gone-sa-east-1" in output
+    assert command_for(output, "stack gone-sa-east-1").startswith("aws cloudformation delete-stack --region sa-east-1")
     for name, region in (("gone-control", "us-east-1"), ("gone-sa-east-1", "sa-east-1")):
         client("cloudformation", region).delete_stack(StackName=name)
 
@@ -153,8 +153,8 @@ def test_a_key_that_is_scheduled_for_deletion_is_not_listed(retained: Command) -
     assert "arn:aws:kms" not in retained()
 
 
-def _key(said: str) -> str:
-    (found,) = set(re.findall(r"arn:aws:kms:[^ ]+(?=: )", said))
+def _key(output: str) -> str:
+    (found,) = set(re.findall(r"arn:aws:kms:[^ ]+(?=: )", output))
     return str(found)
 
 

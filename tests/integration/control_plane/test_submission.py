@@ -90,19 +90,19 @@ def test_a_retry_runs_failed_jobs_and_leaves_completed_ones(
     assert (former.attempt, former.region, former.failure) == (1, OTHER, "algorithm")
     assert status(account, submission).jobs[1].tried == (f"{OTHER} (algorithm)",)
     (tmp_path / "mended.csv").write_text(manifest(account, (HOME, "1"), (OTHER, "0"), (HOME, "never")))
-    said = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "mended.csv")]).output
-    assert "job 0 is not retried: its line has changed (hyperparameters), but it has not failed" in said
-    assert "job 1, line 3, has changed: hyperparameters" in said
-    assert re.search(r"^submitted \S+: 1 job$", said, re.MULTILINE)
-    assert "1 job retried" in said
+    output = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "mended.csv")]).output
+    assert "job 0 is not retried: its line has changed (hyperparameters), but it has not failed" in output
+    assert "job 1, line 3, has changed: hyperparameters" in output
+    assert re.search(r"^submitted \S+: 1 job$", output, re.MULTILINE)
+    assert "1 job retried" in output
     assert ended(account, submission, 3) == ["Completed", "Completed", "Failed"]
     assert [account.line(submission, index).attempt for index in range(3)] == [1, 3, 2]
     world = read_world(
         account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
     )
     assert audit(world) == []
-    said = CliRunner().invoke(cli, ["audit", submission]).output
-    assert said.endswith("3 jobs of 1 submission, 6 training jobs, 2 Regions\nduplicates 0, orphans 0, lost 0\n")
+    output = CliRunner().invoke(cli, ["audit", submission]).output
+    assert output.endswith("3 jobs of 1 submission, 6 training jobs, 2 Regions\nduplicates 0, orphans 0, lost 0\n")
     assert plane.ledger is account.ledger
 
 
@@ -124,9 +124,9 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
         account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
     )
     assert audit(world) == []
-    said = CliRunner().invoke(cli, ["retry", submission]).output
-    assert "job 0 is not retried: it was cancelled, which is permanent" in said
-    assert f"Submission {submission} has nothing to retry." in said
+    output = CliRunner().invoke(cli, ["retry", submission]).output
+    assert "job 0 is not retried: it was cancelled, which is permanent" in output
+    assert f"Submission {submission} has nothing to retry." in output
     assert retry_command.retry.name == "retry"
     assert plane.deployment is account.deployment
 
@@ -134,8 +134,8 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
 def test_logs_prints_the_log_of_a_lines_child(account: Account, plane: ControlPlane) -> None:
     submission = account.accept(manifest(account, (HOME, "0"), (OTHER, "never")))
     ended(account, submission, 2)
-    said = CliRunner().invoke(cli, ["logs", "--child", submission, "1"]).output
-    begun, *rest = said.splitlines()
+    output = CliRunner().invoke(cli, ["logs", "--child", submission, "1"]).output
+    begun, *rest = output.splitlines()
     assert re.fullmatch(rf"\d{{4}}-\d\d-\d\dT\S+Z submission {submission}, index 1, line 3, attempt 1 .*", begun)
     assert any(f"traingrid-{submission}-1-1: Failed" in line for line in rest)
     assert not any(line.startswith("{") for line in rest)
@@ -154,8 +154,8 @@ def test_logs_of_a_rejected_training_job_refers_to_the_childs_log(account: Accou
     account.ledger.record_job(job_key(submission=submission), refused)
     result = CliRunner().invoke(cli, ["logs", submission, "0"])
     assert result.exit_code == 1
-    said = "The training job of job 0 has printed nothing: Failed. SageMaker refuses it."
-    assert str(result.exception) == f"{said} For the log of its child: traingrid logs --child {submission} 0."
+    message = "The training job of job 0 has printed nothing: Failed. SageMaker refuses it."
+    assert str(result.exception) == f"{message} For the log of its child: traingrid logs --child {submission} 0."
     assert plane.ledger is account.ledger
 
 

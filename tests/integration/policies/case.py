@@ -28,7 +28,7 @@ class Case:
 
     Attributes:
         role: Role whose policies decide; a key of `grid.ROLES`.
-        says: The call, as a phrase that continues "the role may", or "may not".
+        phrase: The call, as a phrase that continues "the role may", or "may not".
         expected: The expected verdict.
         breaks: The only rule that a denied call breaks: the action, the resource, or a condition as "operator key";
             empty for an allowed call.
@@ -36,7 +36,7 @@ class Case:
     """
 
     role: str
-    says: str
+    phrase: str
     action: str
     resource: str
     context: Mapping[str, str | list[str]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Case:
     by: str = ""
 
     def __str__(self) -> str:
-        return f"{self.role}: {self.action}: {self.says}"
+        return f"{self.role}: {self.action}: {self.phrase}"
 
     def request(self, policies: str) -> dict[str, object]:
         """Return the simulator's input; `policies` is the key of the role's policies in it."""
@@ -66,12 +66,12 @@ class Caller:
     def __init__(self, role: str) -> None:
         self._role = role
 
-    def may(self, says: str, action: str, resource: str, context: Context | None = None) -> Case:
-        return Case(role=self._role, says=says, action=action, resource=resource, context=context or {})
+    def may(self, phrase: str, action: str, resource: str, context: Context | None = None) -> Case:
+        return Case(role=self._role, phrase=phrase, action=action, resource=resource, context=context or {})
 
     def may_not(
         self,
-        says: str,
+        phrase: str,
         action: str,
         resource: str,
         context: Context | None = None,
@@ -81,7 +81,7 @@ class Caller:
     ) -> Case:
         return Case(
             role=self._role,
-            says=says,
+            phrase=phrase,
             action=action,
             resource=resource,
             context=context or {},

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from localcloud.iam.request_keys import Context, training_job_keys
-from tests.integration.policies.case import EXPLICITLY, RESOURCE, Caller, Case
+from tests.integration.policies.case import EXPLICITLY, IMPLICITLY, RESOURCE, Caller, Case
 from tests.integration.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, SUBNETS, the_grid
 from traingrid import names
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
@@ -18,6 +18,10 @@ LEDGER = f"arn:aws:dynamodb:{HOME}:{ACCOUNT}:table/{names.ledger('traingrid')}"
 MANIFESTS = f"arn:aws:s3:::traingrid-manifests-{ACCOUNT}-{HOME}"
 
 child = Caller("child")
+
+Value = str | list[str]
+"""The value of a condition key."""
+_ONE_OF = "ForAllValues:StringEquals"
 
 
 def training_job(region: str, name: str = "traingrid-0123abcd-0-1") -> str:
@@ -54,10 +58,6 @@ def changed(region: str, **changes: Any) -> Context:
     return {key: value for key, value in {**asked(region), **keys}.items() if value is not None}
 
 
-def without_tag(tag: str) -> Context:
-    return {key: value for key, value in asked(INSIDE).items() if key != f"aws:RequestTag/{tag}"}
-
-
 def cases() -> Iterator[Case]:
     yield from _creating()
     yield from _creating_otherwise()
@@ -88,88 +88,68 @@ def _creating() -> Iterator[Case]:
 
 
 def _creating_otherwise() -> Iterator[Case]:
-    """Yield requests in which exactly one value violates grid.yaml, for each such value."""
-    one_of, null, both = "ForAllValues:StringEquals", "Null", "Bool"
-    wrong: tuple[tuple[str, str, Context], ...] = (
-        (
-            "with a type that is not allowed",
-            f"{one_of} sagemaker:InstanceTypes",
-            {"sagemaker:InstanceTypes": ["ml.p5.48xlarge"]},
-        ),
-        (
-            "with an allowed type and one that is not",
-            f"{one_of} sagemaker:InstanceTypes",
-            {"sagemaker:InstanceTypes": ["ml.g5.48xlarge", "ml.p5.48xlarge"]},
-        ),
-        ("in an unknown subnet", f"{one_of} sagemaker:VpcSubnets", {"sagemaker:VpcSubnets": ["subnet-00000000"]}),
-        (
-            "in an additional unknown subnet",
-            f"{one_of} sagemaker:VpcSubnets",
-            {"sagemaker:VpcSubnets": [*SUBNETS, "subnet-00000000"]},
-        ),
-        (
-            "in an unknown security group",
-            f"{one_of} sagemaker:VpcSecurityGroupIds",
-            {"sagemaker:VpcSecurityGroupIds": ["sg-00000000"]},
-        ),
-        (
-            "without encrypted traffic",
-            f"{both} sagemaker:InterContainerTrafficEncryption",
-            {"sagemaker:InterContainerTrafficEncryption": "false"},
-        ),
-        ("without isolation", f"{both} sagemaker:NetworkIsolation", {"sagemaker:NetworkIsolation": "false"}),
-        (
-            "with a runtime of two days and a second",
-            "NumericLessThanEquals sagemaker:MaxRuntimeInSeconds",
-            {"sagemaker:MaxRuntimeInSeconds": "172801"},
-        ),
-        (
-            "with another grid's tag",
-            "StringEquals aws:RequestTag/traingrid:grid",
-            {"aws:RequestTag/traingrid:grid": "other"},
-        ),
+    """Yield requests of which exactly one key violates grid.yaml, for each such key."""
+    yield from _with_a_wrong_value()
+    yield from _without_a_value()
+    yield from _with_a_network_that_the_region_does_not_have()
+    yield from _with_a_feature_that_is_always_denied()
+
+
+def _with_a_wrong_value() -> Iterator[Case]:
+    wrong: tuple[tuple[str, str, str, Value], ...] = (
+        ("with a type that is not allowed", _ONE_OF, "InstanceTypes", ["ml.p5.48xlarge"]),
+        ("with an allowed type and one that is not", _ONE_OF, "InstanceTypes", ["ml.g5.48xlarge", "ml.p5.48xlarge"]),
+        ("in an unknown subnet", _ONE_OF, "VpcSubnets", ["subnet-00000000"]),
+        ("in an additional unknown subnet", _ONE_OF, "VpcSubnets", [*SUBNETS, "subnet-00000000"]),
+        ("in an unknown security group", _ONE_OF, "VpcSecurityGroupIds", ["sg-00000000"]),
+        ("without encrypted traffic", "Bool", "InterContainerTrafficEncryption", "false"),
+        ("without isolation", "Bool", "NetworkIsolation", "false"),
+        ("with a runtime of two days and a second", "NumericLessThanEquals", "MaxRuntimeInSeconds", "172801"),
     )
-    for says, breaks, change in wrong:
-        context = {**asked(INSIDE), **change}
-        yield child.may_not(f"create one {says}", CREATE, training_job(INSIDE), context, breaks=breaks)
-    for key in ("InstanceTypes", "VpcSubnets", "VpcSecurityGroupIds"):
-        context = changed(INSIDE, **{f"sagemaker_{key}": None})
-        says = f"create one without {key}"
-        yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{null} sagemaker:{key}")
-    for key, operator in (
-        ("InterContainerTrafficEncryption", both),
-        ("NetworkIsolation", both),
-        ("MaxRuntimeInSeconds", "NumericLessThanEquals"),
-    ):
-        context = changed(INSIDE, **{f"sagemaker_{key}": None})
-        says = f"create one without {key}"
-        yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{operator} sagemaker:{key}")
-    says = "create one without the grid's tag"
-    context = without_tag(names.TAG_GRID)
-    yield child.may_not(
-        says, CREATE, training_job(INSIDE), context, breaks=f"StringEquals aws:RequestTag/{names.TAG_GRID}"
-    )
+    for phrase, operator, key, value in wrong:
+        yield _not_created(phrase, operator, f"sagemaker:{key}", value)
+    yield _not_created("with another grid's tag", "StringEquals", f"aws:RequestTag/{names.TAG_GRID}", "other")
+
+
+def _without_a_value() -> Iterator[Case]:
+    required = {
+        **dict.fromkeys(("InstanceTypes", "VpcSubnets", "VpcSecurityGroupIds"), "Null"),
+        **dict.fromkeys(("InterContainerTrafficEncryption", "NetworkIsolation"), "Bool"),
+        "MaxRuntimeInSeconds": "NumericLessThanEquals",
+    }
+    for key, operator in required.items():
+        yield _not_created(f"without {key}", operator, f"sagemaker:{key}", None)
+    yield _not_created("without the grid's tag", "StringEquals", f"aws:RequestTag/{names.TAG_GRID}", None)
     for tag in (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT):
-        says = f"create one without {tag}"
-        yield child.may_not(says, CREATE, training_job(INSIDE), without_tag(tag), breaks=f"{null} aws:RequestTag/{tag}")
+        yield _not_created(f"without {tag}", "Null", f"aws:RequestTag/{tag}", None)
+
+
+def _with_a_network_that_the_region_does_not_have() -> Iterator[Case]:
     for key, value in (("VpcSubnets", SUBNETS), ("VpcSecurityGroupIds", GROUPS)):
-        context = changed(FREE, **{f"sagemaker_{key}": value})
-        says = f"create one with {key} in a Region without a VPC"
-        yield child.may_not(says, CREATE, training_job(FREE), context, breaks=f"{null} sagemaker:{key}")
-    never: tuple[tuple[str, str, Context], ...] = (
-        ("a shell", "Bool sagemaker:EnableRemoteDebug", {"sagemaker:EnableRemoteDebug": "true"}),
-        ("a warm pool of a second", "NumericGreaterThan sagemaker:KeepAlivePeriod", {"sagemaker:KeepAlivePeriod": "1"}),
-        (
-            "a warm pool of an hour",
-            "NumericGreaterThan sagemaker:KeepAlivePeriod",
-            {"sagemaker:KeepAlivePeriod": "3600"},
-        ),
+        yield _not_created(f"with {key} in a Region without a VPC", "Null", f"sagemaker:{key}", value, FREE)
+
+
+def _with_a_feature_that_is_always_denied() -> Iterator[Case]:
+    never = (
+        ("a shell", "Bool", "EnableRemoteDebug", "true"),
+        ("a warm pool of a second", "NumericGreaterThan", "KeepAlivePeriod", "1"),
+        ("a warm pool of an hour", "NumericGreaterThan", "KeepAlivePeriod", "3600"),
     )
-    for says, breaks, change in never:
+    for feature, operator, key, value in never:
         for region in (INSIDE, FREE):
-            context = {**asked(region), **change}
-            what = f"create one with {says} in {region}"
-            yield child.may_not(what, CREATE, training_job(region), context, breaks=breaks, expected=EXPLICITLY)
+            phrase = f"with {feature} in {region}"
+            yield _not_created(phrase, operator, f"sagemaker:{key}", value, region, expected=EXPLICITLY)
+
+
+def _not_created(
+    phrase: str, operator: str, key: str, value: Value | None, region: str = INSIDE, *, expected: str = IMPLICITLY
+) -> Case:
+    """Return the case of a child's request in which one key has another value, or no value if None."""
+    context = {name: one for name, one in {**asked(region), key: value}.items() if one is not None}
+    breaks = f"{operator} {key}"
+    return child.may_not(
+        f"create one {phrase}", CREATE, training_job(region), context, breaks=breaks, expected=expected
+    )
 
 
 def _training_jobs() -> Iterator[Case]:

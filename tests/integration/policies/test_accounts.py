@@ -54,13 +54,13 @@ DENIED = [case for case in CASES if case.expected != ALLOWED]
 
 
 @pytest.fixture(scope="module")
-def said(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
+def decisions(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
     return dict(zip(CASES, of_pairs([(case, deciding[case.role]) for case in CASES]), strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_iam_returns_the_expected_verdict(case: Case, said: Mapping[Case, str]) -> None:
-    assert said[case] == case.expected
+def test_iam_returns_the_expected_verdict(case: Case, decisions: Mapping[Case, str]) -> None:
+    assert decisions[case] == case.expected
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,13 @@ def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(case: Case, mend
     assert mended[case] == ALLOWED
 
 
-def test_localcloud_returns_the_same_verdicts(deciding: Mapping[str, list[Document]], said: Mapping[Case, str]) -> None:
+def test_localcloud_returns_the_same_verdicts(
+    deciding: Mapping[str, list[Document]], decisions: Mapping[Case, str]
+) -> None:
     found = {
         case: localcloud_verdict(deciding[case.role], case.action, case.resource, dict(case.context)) for case in CASES
     }
-    assert {str(case): one for case, one in found.items() if one != said[case]} == {}
+    assert {str(case): one for case, one in found.items() if one != decisions[case]} == {}
 
 
 def test_the_cases_cover_exactly_the_granted_actions(granted: Mapping[str, list[Document]]) -> None:

@@ -120,7 +120,7 @@ def test_the_cases_are_distinct_and_numerous() -> None:
 def test_a_request_unknown_to_the_simulator_has_no_verdict(
     policies: Policies, action: str, resource: str, context: dict[str, str]
 ) -> None:
-    case = Case(role="child", says="", action=action, resource=resource, context=context)
+    case = Case(role="child", phrase="", action=action, resource=resource, context=context)
     with pytest.raises(NoVerdictError, match=action):
         evaluated([case], policies)
 
@@ -128,7 +128,7 @@ def test_a_request_unknown_to_the_simulator_has_no_verdict(
 def test_a_policy_without_a_null_condition_allows_the_violation(policies: Policies) -> None:
     """ForAllValues matches a missing key: without the Null condition, a job could have no visible instance type."""
     without_type = {key: value for key, value in asked(INSIDE).items() if key != "sagemaker:InstanceTypes"}
-    case = Case(role="child", says="", action=CREATE, resource=training_job(INSIDE), context=without_type)
+    case = Case(role="child", phrase="", action=CREATE, resource=training_job(INSIDE), context=without_type)
     weak = copy.deepcopy(policies["child"])
     for statement in _statements(weak):
         statement.get("Condition", {}).get("Null", {}).pop("sagemaker:InstanceTypes", None)
@@ -142,7 +142,7 @@ def test_localcloud_returns_the_same_verdicts(policies: Policies, verdict: Mappi
         for case in CASES
         if not case.by
     }
-    assert {str(case): said for case, said in found.items() if said != verdict[case]} == {}
+    assert {str(case): decision for case, decision in found.items() if decision != verdict[case]} == {}
 
 
 def _statements(documents: list[Document]) -> Iterator[Document]:

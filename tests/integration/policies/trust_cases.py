@@ -8,7 +8,7 @@ from tests.integration.policies.grid import ACCOUNT, HOME, INSIDE
 
 ACTION, PRINCIPAL = "sts:AssumeRole", "the principal"
 
-SAID = {
+WITH_SOURCE = {
     "child": ("ecs-tasks", f"arn:aws:ecs:{HOME}:{ACCOUNT}:task/x"),
     "flow logs": ("vpc-flow-logs", f"arn:aws:ec2:{HOME}:{ACCOUNT}:vpc-flow-log/fl-0123"),
     "orchestrator build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
@@ -19,7 +19,7 @@ SAID = {
 }
 """Services that state the account and resource for which they assume a role, with an example."""
 
-SILENT = {
+WITHOUT_SOURCE = {
     "start of a child": "ecs-tasks",
     **dict.fromkeys(("intake", "recorder", "reconciler", "image builder"), "lambda"),
 }
@@ -27,10 +27,10 @@ SILENT = {
 
 
 def cases() -> Iterator[Case]:
-    for role, service in SILENT.items():
+    for role, service in WITHOUT_SOURCE.items():
         yield _case(role, "be assumed by its service", service, {})
         yield _case(role, "be assumed by another service", "ec2", {}, breaks=PRINCIPAL)
-    for role, (service, source) in SAID.items():
+    for role, (service, source) in WITH_SOURCE.items():
         here: Context = {"aws:SourceAccount": ACCOUNT, "aws:SourceArn": source}
         yield _case(role, "be assumed by its service", service, here)
         yield _case(role, "be assumed by another service", "ec2", here, breaks=PRINCIPAL)
@@ -42,10 +42,10 @@ def cases() -> Iterator[Case]:
         yield _case(role, "serve an unnamed account", service, missing, breaks="StringEquals aws:SourceAccount")
 
 
-def _case(role: str, says: str, service: str, context: Context, *, breaks: str = "") -> Case:
+def _case(role: str, phrase: str, service: str, context: Context, *, breaks: str = "") -> Case:
     return Case(
         role=role,
-        says=says,
+        phrase=phrase,
         action=ACTION,
         resource=f"arn:aws:iam::{ACCOUNT}:role/{role.replace(' ', '-')}",
         context=context,

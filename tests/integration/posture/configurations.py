@@ -42,7 +42,7 @@ CONFINED: dict[str, Any] = {
 HOME, OTHER = "123456789012", "210987654321"
 ELSEWHERE: dict[str, Any] = {"us-east-1": {"account": OTHER}, "us-west-2": None}
 """The home Region trains in another account."""
-TOLD = {"emails": ["ml-on-call@example.com"], "monthly_budget_usd": 20_000}
+SUBSCRIBED = {"emails": ["ml-on-call@example.com"], "monthly_budget_usd": 20_000}
 
 QUEUE: dict[str, Any] = {"service_queue": {"instances": 16}}
 QUOTA: dict[str, Any] = {
@@ -74,8 +74,8 @@ CONFIGURATIONS: dict[str, Grid] = {
     "keys": a_grid(2, encryption="kms"),
     "existing keys": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
-    "emails and a budget": a_grid(2, alarms=TOLD),
-    "more emails": a_grid(2, alarms={**TOLD, "emails": ["ml-on-call@example.com", "head@example.com"]}),
+    "emails and a budget": a_grid(2, alarms=SUBSCRIBED),
+    "more emails": a_grid(2, alarms={**SUBSCRIBED, "emails": ["ml-on-call@example.com", "head@example.com"]}),
     "keys and private network": a_grid(2, encryption="kms", network="private"),
     "training images built, manual replication rules": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
     "training images built, with keys": a_grid(6, images=BUILT, job=ON_GPUS, encryption="kms"),

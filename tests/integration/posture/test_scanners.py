@@ -24,14 +24,14 @@ def test_there_are_at_least_twelve_configurations() -> None:
 
 @pytest.mark.parametrize("scanner", SCANNERS)
 def test_every_finding_has_a_reason(scans: Scans, scanner: str) -> None:
-    said = {name: sorted(map(str, scan.unexplained)) for name, scan in scans[scanner].items() if scan.unexplained}
-    assert said == {}
+    findings = {name: sorted(map(str, scan.unexplained)) for name, scan in scans[scanner].items() if scan.unexplained}
+    assert findings == {}
 
 
 @pytest.mark.parametrize("scanner", SCANNERS)
 def test_every_reason_has_a_finding(scans: Scans, scanner: str) -> None:
-    said = {name: sorted(map(str, scan.unused)) for name, scan in scans[scanner].items() if scan.unused}
-    assert said == {}
+    reasons = {name: sorted(map(str, scan.unused)) for name, scan in scans[scanner].items() if scan.unused}
+    assert reasons == {}
 
 
 @pytest.mark.parametrize("scanner", SCANNERS)

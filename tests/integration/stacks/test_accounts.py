@@ -210,8 +210,8 @@ def test_one_role_may_check_for_images_in_another_account(layer: Path, tmp_path:
         f"arn:aws:ecr:us-east-1:{OTHER}:repository/traingrid/training",
         "arn:aws:ecr:us-west-2:<AWS::AccountId>:repository/traingrid/training",
     }
-    told = json.dumps(resources(template, "AWS::CodeBuild::Project"))
-    assert f"eu-west-1/{OTHER} us-east-1/{OTHER} us-west-2" in told
+    projects = json.dumps(resources(template, "AWS::CodeBuild::Project"))
+    assert f"eu-west-1/{OTHER} us-east-1/{OTHER} us-west-2" in projects
 
 
 def test_private_endpoints_allow_sts_and_the_account_that_trains_at_home(

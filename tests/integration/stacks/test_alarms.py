@@ -173,9 +173,9 @@ def test_every_alarm_notifies_the_subscribers_of_its_region(alarmed: dict[str, T
     for template, alarm in alarms(alarmed):
         (topic,) = resources(template, "AWS::SNS::Topic")
         assert [flat(action) for action in alarm["AlarmActions"]] == [f"<{topic}>"]
-        told = [found["Properties"] for found in resources(template, "AWS::SNS::Subscription").values()]
-        assert sorted(found["Endpoint"] for found in told) == sorted(EMAILS)
-        assert {flat(found["TopicArn"]) for found in told} == {f"<{topic}>"}
+        subscribed = [found["Properties"] for found in resources(template, "AWS::SNS::Subscription").values()]
+        assert sorted(found["Endpoint"] for found in subscribed) == sorted(EMAILS)
+        assert {flat(found["TopicArn"]) for found in subscribed} == {f"<{topic}>"}
 
 
 def test_only_alarms_of_this_account_may_publish_and_only_over_tls(alarmed: dict[str, Template]) -> None:

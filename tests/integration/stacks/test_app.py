@@ -147,9 +147,9 @@ def refused(grid: Path, folder: Path) -> str:
 def test_an_invalid_grid_exits_with_2_and_writes_no_template(tmp_path: Path) -> None:
     bad = tmp_path / "grid.yaml"
     bad.write_text((ROOT / "grid.yaml").read_text().replace("  us-west-2:", "  us-wets-2:").replace("home:", "hom:"))
-    said = refused(bad, tmp_path)
-    assert "Did you mean us-west-2?" in said
-    assert "Did you mean home?" in said
+    output = refused(bad, tmp_path)
+    assert "Did you mean us-west-2?" in output
+    assert "Did you mean home?" in output
 
 
 def test_an_unknown_aws_image_is_reported_with_the_file(tmp_path: Path) -> None:

@@ -165,8 +165,8 @@ def tried_again(control: Template, attempt: int = 1, **ended: Any) -> bool:
     ]
     strategy = {"attempts": definition["Attempts"], "evaluateOnExit": entries}
     assert problem_with(strategy) is None
-    said = {"exit_code": None, "reason": None, "status_reason": "Essential container in task exited"}
-    return should_retry(strategy, attempt, Outcome(**{**said, **ended}))
+    defaults = {"exit_code": None, "reason": None, "status_reason": "Essential container in task exited"}
+    return should_retry(strategy, attempt, Outcome(**{**defaults, **ended}))
 
 
 @pytest.mark.parametrize("code", [1, 2, 143])

@@ -51,7 +51,7 @@ def run(programs: Path, script: Path = SCRIPT, **variables: str) -> tuple[int, l
     """Run a script. Return its exit code and the calls, without those to clocks and without temporary paths."""
     environment = {**VARIABLES, **variables, "PATH": f"{programs}:/usr/bin:/bin", "TMPDIR": str(programs.parent)}
     ended = subprocess.run(["bash", str(script)], env=environment, capture_output=True, check=False, timeout=120)
-    (programs.parent / "said").write_bytes(ended.stdout)
+    (programs.parent / "output").write_bytes(ended.stdout)
     calls = (programs.parent / "calls").read_text().splitlines()
     calls = [call for call in calls if not call.startswith("date")]
     return ended.returncode, [call.replace("s3://assets", "BUCKET").replace(_temporary(calls), "F") for call in calls]
@@ -121,9 +121,9 @@ def test_the_wait_fails_before_codebuilds_timeout(programs: Path, pushed: int, l
     code, calls = wait(programs, "eu-west-1", pushed=pushed)
     assert (code, calls.count("sleep 5"), calls[-1]) == (1, looks, LOOK.format("eu-west-1"))
     assert looks * 5 < 50 * 60
-    said = (programs.parent / "said").read_text().splitlines()[-1]
-    assert "was not replicated to eu-west-1" in said
-    assert said.endswith(
+    message = (programs.parent / "output").read_text().splitlines()[-1]
+    assert "was not replicated to eu-west-1" in message
+    assert message.endswith(
         "aws ecr batch-delete-image --region us-east-1 --repository-name grid/training --image-ids imageTag=built-1"
     )
 

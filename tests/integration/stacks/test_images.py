@@ -335,12 +335,12 @@ def test_a_grid_of_one_region_replicates_nothing(layer: Path, tmp_path: Path) ->
 def test_every_process_gets_the_digests_of_built_images(trained: dict[str, Template]) -> None:
     control = trained["traingrid-control"]
     tags = {target: each["TAG"] for target, each in by_target(trained["traingrid-builds"]).items() if "TAG" in each}
-    told = [
+    processes = [
         *resources(control, "AWS::Lambda::Function").values(),
         *resources(control, "AWS::Batch::JobDefinition").values(),
     ]
-    assert len(told) == 5
-    for each in told:
+    assert len(processes) == 5
+    for each in processes:
         written = json.dumps(each).replace("\\", "")
         for target in ("cpu", "gpu"):
             assert f'"{target}": "{tags[target]}@' in written

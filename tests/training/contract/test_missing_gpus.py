@@ -44,11 +44,11 @@ def test_a_gpu_host_without_visible_gpus_is_refused_with_a_solution(
 ) -> None:
     with pytest.raises(ContractError) as caught:
         refuse_missing_gpus(on("ml.p4d.24xlarge"), {}, devices)
-    said = str(caught.value)
-    assert said.startswith("algo-1 is ml.p4d.24xlarge, which has GPUs, but the container sees none.")
-    assert "NVIDIA_VISIBLE_DEVICES=all" in said
-    assert "set the hyperparameter sagemaker_allow_cpu to true" in said
-    assert len(said) < 1024, "SageMaker shows no more"
+    message = str(caught.value)
+    assert message.startswith("algo-1 is ml.p4d.24xlarge, which has GPUs, but the container sees none.")
+    assert "NVIDIA_VISIBLE_DEVICES=all" in message
+    assert "set the hyperparameter sagemaker_allow_cpu to true" in message
+    assert len(message) < 1024, "SageMaker shows no more"
 
 
 def test_a_visible_gpu_is_accepted(on: Callable[..., TrainingJob], devices: Path) -> None:

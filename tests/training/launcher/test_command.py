@@ -101,12 +101,12 @@ def test_open_mpi_5_gets_prrtes_parameter_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"), [("mpirun (Open MPI) 5.0.11\n", 5), ("mpirun (Open MPI) 4.1.4\n", 4), ("HYDRA 4.2", 4)]
+    ("output", "version"), [("mpirun (Open MPI) 5.0.11\n", 5), ("mpirun (Open MPI) 4.1.4\n", 4), ("HYDRA 4.2", 4)]
 )
 def test_the_version_is_read_from_mpirun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, version: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, version: int
 ) -> None:
-    (tmp_path / "mpirun").write_text(f"#!/bin/sh\necho '{said}'\n")
+    (tmp_path / "mpirun").write_text(f"#!/bin/sh\necho '{output}'\n")
     (tmp_path / "mpirun").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert major_version() == version

@@ -122,9 +122,9 @@ def test_without_a_report_the_last_lines_are_shown() -> None:
 def test_a_full_disk_does_not_hide_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "output").touch()  # prevents creation of the folder, like a full disk
     assert fail(Folders(base=tmp_path), "No space left on device.\n") == 1
-    said = capsys.readouterr().err
-    assert said.startswith("No space left on device.\n")
-    assert f"{tmp_path / 'output' / 'failure'} could not be written" in said
+    output = capsys.readouterr().err
+    assert output.startswith("No space left on device.\n")
+    assert f"{tmp_path / 'output' / 'failure'} could not be written" in output
 
 
 def test_a_report_that_another_rank_wrote_into_is_forwarded() -> None:

@@ -22,13 +22,13 @@ from training_container.launcher import scripts
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 
-SAYS = """
+RECORDS_ITSELF = """
 import json, os, sys
 import near
 rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"]
-with open(os.path.join(os.environ["SM_MODEL_DIR"], f"rank-{rank}.json"), "w") as said:
+with open(os.path.join(os.environ["SM_MODEL_DIR"], f"rank-{rank}.json"), "w") as file:
     json.dump({"argv": sys.argv[1:], "name": __name__, "cwd": os.getcwd(), "near": near.__file__,
-               "data": os.environ["SM_CHANNEL_TRAIN"], "epochs": os.environ["SM_HP_EPOCHS"]}, said)
+               "data": os.environ["SM_CHANNEL_TRAIN"], "epochs": os.environ["SM_HP_EPOCHS"]}, file)
 """
 
 
@@ -61,14 +61,14 @@ def ran(host_folder: Write, start: Start, tmp_path: Path) -> Callable[..., tuple
 def test_every_rank_runs_the_script_with_the_hyperparameters(
     ran: Callable[..., tuple[int, str, Path]], controller: str
 ) -> None:
-    status, output, base = ran({"mine.py": SAYS, "near.py": ""}, HOROVOD_CONTROLLER=controller)
+    status, output, base = ran({"mine.py": RECORDS_ITSELF, "near.py": ""}, HOROVOD_CONTROLLER=controller)
     assert status == 0, output
     for rank in (0, 1):
-        said = json.loads((base / "model" / f"rank-{rank}.json").read_text())
-        assert said["argv"] == ["-b", "8", "--epochs", "3", "--nobody_knows", "x y"]
-        assert (said["name"], said["cwd"], said["epochs"]) == ("__main__", str(base / "code"), "3")
-        assert said["near"] == str(base / "code" / "near.py")
-        assert said["data"] == str(base / "input" / "data" / "train")
+        record = json.loads((base / "model" / f"rank-{rank}.json").read_text())
+        assert record["argv"] == ["-b", "8", "--epochs", "3", "--nobody_knows", "x y"]
+        assert (record["name"], record["cwd"], record["epochs"]) == ("__main__", str(base / "code"), "3")
+        assert record["near"] == str(base / "code" / "near.py")
+        assert record["data"] == str(base / "input" / "data" / "train")
     assert not (base / "output" / "failure").exists()
 
 
@@ -88,7 +88,7 @@ def test_a_script_that_raises_fails_the_job_with_its_own_traceback(
 
 
 @pytest.mark.parametrize(
-    ("program", "text", "said"),
+    ("program", "text", "reason"),
     [
         ("mine.py", "import sys; sys.exit(3)", "mine.py ended with exit status 3"),
         ("mine.py", "import sys; sys.exit('no data')", "mine.py ended with sys.exit('no data')"),
@@ -96,13 +96,13 @@ def test_a_script_that_raises_fails_the_job_with_its_own_traceback(
     ],
 )
 def test_an_exit_status_other_than_0_fails_the_job(
-    ran: Callable[..., tuple[int, str, Path]], program: str, text: str, said: str
+    ran: Callable[..., tuple[int, str, Path]], program: str, text: str, reason: str
 ) -> None:
     status, output, base = ran({program: text}, program)
     assert status == 1, output
     failure = (base / "output" / "failure").read_text()
     assert failure.startswith("Rank ")
-    assert said in failure.splitlines()[0]
+    assert reason in failure.splitlines()[0]
 
 
 def test_a_script_may_end_by_sys_exit(ran: Callable[..., tuple[int, str, Path]]) -> None:

@@ -35,13 +35,13 @@ def reason(output: str) -> str:
 
 def test_a_stall_names_its_ranks_their_collectives_and_the_time() -> None:
     consequence = RuntimeError("Horovod has been shut down. This was caused by an exception on one of the ranks")
-    said = reason(WARNING + ENDED + report_line(0, "algo-1", consequence, None) + "\n")
-    assert said.startswith(
+    message = reason(WARNING + ENDED + report_line(0, "algo-1", consequence, None) + "\n")
+    assert message.startswith(
         "Ranks 1, 3 did not join the collective gradients, train_loss, for which the other ranks have waited more than "
         "300 s. "
     )
-    assert "stall_seconds" in said
-    assert "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS" in said
+    assert "stall_seconds" in message
+    assert "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS" in message
 
 
 def test_many_ranks_and_collectives_are_counted() -> None:

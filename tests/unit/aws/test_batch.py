@@ -60,8 +60,8 @@ def test_every_array_has_a_unique_name_and_a_pinned_file(batch: Batch, queue: Qu
     assert (first["jobName"], first["arrayProperties"]) == ("traingrid-0123abcd", {"size": 10_000})
     assert third["jobName"] == "traingrid-0123abcd-2"
     assert "arrayProperties" not in third, "Batch takes no array of one"
-    told = {"name": "S3_ARRAY_FILE", "value": "s3://bucket/submissions/0123abcd/jobs-2.jsonl?versionId=v1"}
-    assert third["containerOverrides"]["environment"] == [told]
+    variable = {"name": "S3_ARRAY_FILE", "value": "s3://bucket/submissions/0123abcd/jobs-2.jsonl?versionId=v1"}
+    assert third["containerOverrides"]["environment"] == [variable]
 
 
 def test_an_array_with_a_lost_reply_is_found_by_name_on_any_page(batch: Batch, queue: Queue) -> None:
@@ -106,5 +106,5 @@ def test_only_a_shared_queue_receives_a_share(batch: Batch, queue: Queue) -> Non
     batch._deployment = replace(batch._deployment, grid=batch._deployment.grid.model_copy(update={"shares": shares}))
     batch.submit("0123abcd", JOBS, 3, share="production", priority=7)
     batch.submit("0123abcd", JOBS, 3)
-    told = [(job.get("shareIdentifier"), job.get("schedulingPriorityOverride")) for job in queue.jobs]
-    assert told == [(None, None), ("production", 7), ("research", 0)]
+    share_settings = [(job.get("shareIdentifier"), job.get("schedulingPriorityOverride")) for job in queue.jobs]
+    assert share_settings == [(None, None), ("production", 7), ("research", 0)]

@@ -32,11 +32,11 @@ LOST = ReadTimeoutError(endpoint_url="https://batch.us-east-1.amazonaws.com")
 
 @pytest.fixture
 def queues(deployment: Deployment) -> Deployment:
-    said = deployment.grid.model_dump(exclude_defaults=True)
-    said["regions"]["us-east-1"]["service_queue"] = {"instances": 4}
-    said["shares"] = {"research": 1}
-    said["job"] |= {"share": "research"}
-    return replace(deployment, grid=Grid.model_validate(said))
+    settings = deployment.grid.model_dump(exclude_defaults=True)
+    settings["regions"]["us-east-1"]["service_queue"] = {"instances": 4}
+    settings["shares"] = {"research": 1}
+    settings["job"] |= {"share": "research"}
+    return replace(deployment, grid=Grid.model_validate(settings))
 
 
 @pytest.fixture
@@ -99,13 +99,13 @@ def test_a_lost_reply_causes_no_second_service_job(
         rejects,
         1 + unseen,
     )  # one list call before the submission, one after it
-    told = []
+    errors = []
     for _ in range(3):
         try:
             backend.start(NAME, job, {})
         except LaunchError as error:
-            told.append((error.failure, error.unresolved))
-    assert set(told) <= {(SERVICE_ERROR, True)}
+            errors.append((error.failure, error.unresolved))
+    assert set(errors) <= {(SERVICE_ERROR, True)}
     seen = backend.describe(NAME)
     assert seen is not None
     assert seen.phase == "Queued"
@@ -197,7 +197,7 @@ def test_a_failed_training_job_is_final_only_with_its_service_job(
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("detail", "expected"),
     [
         (
             {"statusReason": "Received status from SageMaker: ValidationException: no"},
@@ -207,10 +207,10 @@ def test_a_failed_training_job_is_final_only_with_its_service_job(
     ],
 )
 def test_a_service_job_that_never_trained_is_final(
-    backend: Queued, queue: FakeQueue, job: Job, said: dict[str, Any], expected: tuple[str, str]
+    backend: Queued, queue: FakeQueue, job: Job, detail: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     backend.start(NAME, job, {})
-    queue.becomes("", "FAILED", **said)
+    queue.becomes("", "FAILED", **detail)
     seen = backend.describe(NAME)
     assert seen is not None
     assert (seen.state, seen.reason) == expected

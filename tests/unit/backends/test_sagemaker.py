@@ -153,8 +153,8 @@ def test_a_refusal_is_distinguished_from_a_delay(
 
 
 def test_a_refusal_ends_with_one_full_stop(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
-    for said in ("no such image", "no such image."):
-        service.error = ClientError({"Error": {"Code": "ValidationException", "Message": said}}, "CreateTrainingJob")
+    for message in ("no such image", "no such image."):
+        service.error = ClientError({"Error": {"Code": "ValidationException", "Message": message}}, "CreateTrainingJob")
         with pytest.raises(LaunchError, match=r"ValidationException: no such image\.(?!\.)"):
             backend.start(NAME, job, {})
 

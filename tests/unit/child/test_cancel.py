@@ -19,7 +19,7 @@ def assert_that(holds: bool) -> None:
 
 def test_sigterm_after_a_cancel_stops_the_training_job_once(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
-    told = supervisor(job, backend, ledger, time=time)
+    child_supervisor = supervisor(job, backend, ledger, time=time)
 
     def cancel_and_terminate() -> None:
         ledger.request_cancel("0123abcd", CANCEL_ALL, {})
@@ -27,8 +27,8 @@ def test_sigterm_after_a_cancel_stops_the_training_job_once(job: Job, ledger: Le
 
     time.on_sleep = cancel_and_terminate
     with pytest.raises(LetGoError):
-        told.run()
-    assert told.let_go()
+        child_supervisor.run()
+    assert child_supervisor.let_go()
     assert backend.stopped == [NAME]
     assert known(ledger).state == "Stopping"
 

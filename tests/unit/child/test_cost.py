@@ -16,7 +16,7 @@ def test_less_than_a_minute_is_billed_as_a_minute() -> None:
 
 
 def test_the_cost_sentence_has_size_time_price_and_date() -> None:
-    said = sentence(Orchestrator(), 3600)
-    assert "0.25 vCPU, 512 MiB and an address for 3600 s: $0.017343" in said
-    assert "$0.04048 per vCPU-hour" in said
-    assert "March 2026" in said
+    text = sentence(Orchestrator(), 3600)
+    assert "0.25 vCPU, 512 MiB and an address for 3600 s: $0.017343" in text
+    assert "$0.04048 per vCPU-hour" in text
+    assert "March 2026" in text

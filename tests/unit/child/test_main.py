@@ -71,9 +71,9 @@ def test_an_unexpected_error_does_not_count_as_a_failed_training(environment: di
     )
     assert ended.returncode == 75
     (line,) = ended.stderr.splitlines()  # each line of a multi-line trace would become a separate log event
-    said = json.loads(line)
-    assert (said["level"], said["failure"], said["exit_code"]) == ("ERROR", "TypeError", 75)
-    assert any("run_child" in where for where in said["stack_trace"])
+    record = json.loads(line)
+    assert (record["level"], record["failure"], record["exit_code"]) == ("ERROR", "TypeError", 75)
+    assert any("run_child" in where for where in record["stack_trace"])
 
 
 @pytest.mark.parametrize("name", ["S3_ARRAY_FILE", "AWS_BATCH_JOB_ID", "TRAINGRID_TABLE"])
@@ -131,13 +131,13 @@ def test_a_raw_manifest_is_refused_unless_the_array_has_a_child_for_each_line(
     content, size, sentence = case
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), content.encode(), "text/csv")
     for index in range(int(size or 1)):
-        told = {"AWS_BATCH_JOB_ARRAY_INDEX": str(index), "AWS_BATCH_JOB_ARRAY_SIZE": size} if size else {}
+        array = {"AWS_BATCH_JOB_ARRAY_INDEX": str(index), "AWS_BATCH_JOB_ARRAY_SIZE": size} if size else {}
         own = {name: value for name, value in environment.items() if "_ARRAY_" not in name or name == "S3_ARRAY_FILE"}
-        assert run_child(own | told) == 2
-        said = json.loads(capsys.readouterr().err)["message"]
-        assert f"{sentence}. No job was started." in said
+        assert run_child(own | array) == 2
+        message = json.loads(capsys.readouterr().err)["message"]
+        assert f"{sentence}. No job was started." in message
         fix = "with an array size of 4" if content == SAMPLE else "as a single job, without an array size"
-        assert f"Submit the job definition again {fix}." in said
+        assert f"Submit the job definition again {fix}." in message
     assert list(ledger.submissions()) == []
 
 
@@ -157,8 +157,8 @@ def test_retries_of_a_batch_job_share_a_submission(
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
 
     def submission(batch_job: str, attempt: str) -> str:
-        told = environment | {"AWS_BATCH_JOB_ID": batch_job, "AWS_BATCH_JOB_ATTEMPT": attempt}
-        return find_job(Child.from_environment(told), deployment, storage, ledger)[0]
+        variables = environment | {"AWS_BATCH_JOB_ID": batch_job, "AWS_BATCH_JOB_ATTEMPT": attempt}
+        return find_job(Child.from_environment(variables), deployment, storage, ledger)[0]
 
     assert submission("1111:0", "1") == submission("1111:3", "2") != submission("2222:0", "1")
 
@@ -168,8 +168,8 @@ def test_a_manifest_given_to_batch_is_a_normal_submission(
 ) -> None:
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
     for index in ("3", "1"):
-        told = environment | {"AWS_BATCH_JOB_ID": f"1111:{index}", "AWS_BATCH_JOB_ARRAY_INDEX": index}
-        submission, job = find_job(Child.from_environment(told), deployment, storage, ledger)
+        variables = environment | {"AWS_BATCH_JOB_ID": f"1111:{index}", "AWS_BATCH_JOB_ARRAY_INDEX": index}
+        submission, job = find_job(Child.from_environment(variables), deployment, storage, ledger)
         ledger.open_job(submission, job)
 
     class RunningArray:
@@ -225,11 +225,11 @@ def test_a_manifest_submitted_by_the_intake_is_not_trained_twice(
 ) -> None:
     uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
     version = storage.write(uri, SAMPLE.encode(), "text/csv")
-    for told in (str(uri), f"{uri}?versionId={version}"):
-        assert run_child(environment | {"S3_ARRAY_FILE": told}) == 2
-        said = capsys.readouterr().err
-        assert "manifests/x.csv" in said
-        assert f"upload it below s3://{deployment.manifest_bucket}/by-hand/ instead" in said
+    for address in (str(uri), f"{uri}?versionId={version}"):
+        assert run_child(environment | {"S3_ARRAY_FILE": address}) == 2
+        output = capsys.readouterr().err
+        assert "manifests/x.csv" in output
+        assert f"upload it below s3://{deployment.manifest_bucket}/by-hand/ instead" in output
     assert list(ledger.submissions()) == []
 
 
@@ -238,12 +238,12 @@ def test_a_raw_manifest_that_has_changed_since_the_first_child_read_it_is_refuse
 ) -> None:
     uri = S3Uri.parse(environment["S3_ARRAY_FILE"])
     version = storage.write(uri, SAMPLE.encode(), "text/csv")
-    told = environment | {"S3_ARRAY_FILE": f"{uri}?versionId={version}"}
+    variables = environment | {"S3_ARRAY_FILE": f"{uri}?versionId={version}"}
     find_job(Child.from_environment(environment), deployment, storage, ledger)
     storage.write(uri, SAMPLE.replace("resized", "other").encode(), "text/csv")
     with pytest.raises(UsageError, match="has changed since"):
         find_job(Child.from_environment(environment), deployment, storage, ledger)
-    find_job(Child.from_environment(told), deployment, storage, ledger)
+    find_job(Child.from_environment(variables), deployment, storage, ledger)
 
 
 @pytest.mark.parametrize(
@@ -320,14 +320,14 @@ def test_a_child_ends_on_sigterm_while_it_waits_for_aws(environment: dict[str, s
     time.sleep(1.5)  # long enough for botocore to wait before a retry
     child.send_signal(signal.SIGTERM)
     try:
-        said, _ = child.communicate(timeout=5)
+        output, _ = child.communicate(timeout=5)
     finally:
         child.kill()
         server.shutdown()
         server.server_close()
     assert child.returncode == 75
-    assert "received SIGTERM" in said
-    assert "this child's own cost: 0.25 vCPU, 512 MiB" in said
+    assert "received SIGTERM" in output
+    assert "this child's own cost: 0.25 vCPU, 512 MiB" in output
 
 
 def test_a_child_ends_on_sigterm_during_imports_and_is_retried() -> None:

@@ -41,10 +41,10 @@ def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Le
 def test_a_pause_does_not_stop_the_watch_of_running_jobs(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
 
-    def told() -> None:
+    def let_go() -> None:
         raise LetGoError
 
-    time.on_sleep = told
+    time.on_sleep = let_go
     with pytest.raises(LetGoError):
         supervisor(job, backend, ledger, time=time).run()
     ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)

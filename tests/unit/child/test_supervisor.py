@@ -87,11 +87,11 @@ def test_after_sigterm_the_next_supervisor_attaches(job: Job, ledger: Ledger) ->
     backend, time = FakeBackend(TRAINING), FakeTime()
     ends = iter([None, None, LetGoError()])
 
-    def told() -> None:
+    def terminate() -> None:
         if error := next(ends):
             raise error
 
-    time.on_sleep = told
+    time.on_sleep = terminate
     first = supervisor(job, backend, ledger, time=time)
     with pytest.raises(LetGoError):
         first.run()
@@ -307,10 +307,10 @@ def let_go_of(job: Job, backend: FakeBackend, ledger: Ledger) -> None:
     """Run a child until it sleeps."""
     time = FakeTime()
 
-    def told() -> None:
+    def terminate() -> None:
         raise LetGoError
 
-    time.on_sleep = told
+    time.on_sleep = terminate
     with pytest.raises(LetGoError):
         supervisor(job, backend, ledger, time=time).run()
 

@@ -178,7 +178,7 @@ def archive(name: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (archive("report.json"), ""),
         (None, "There is no model in s3://"),
@@ -196,7 +196,7 @@ def test_a_model_is_downloaded_or_the_reason_is_reported(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     content: bytes | None,
-    said: str,
+    reason: str,
 ) -> None:
     if content is not None:
         boto3.client("s3").put_object(Bucket=bucket, Key="model.tar.gz", Body=content)
@@ -216,9 +216,9 @@ def test_a_model_is_downloaded_or_the_reason_is_reported(
             return job
 
     monkeypatch.setattr(data, "ControlPlane", Plane)
-    assert run(monkeypatch, "download", "0123abcd", "0", "--to", str(tmp_path / "model")) == bool(said)
-    assert said in capsys.readouterr().err
-    assert (tmp_path / "model" / "report.json").exists() != bool(said)
+    assert run(monkeypatch, "download", "0123abcd", "0", "--to", str(tmp_path / "model")) == bool(reason)
+    assert reason in capsys.readouterr().err
+    assert (tmp_path / "model" / "report.json").exists() != bool(reason)
     assert not (tmp_path / "out.txt").exists()
 
 

@@ -83,13 +83,13 @@ def test_a_missing_report_warns_against_submitting_again(
     assert clock[0] >= ANSWERED_WITHIN
     (version,) = versions(deployment, storage)
     submission = submission_id(f"s3://{deployment.manifest_bucket}/manifests/x.csv", version)
-    said = capsys.readouterr()
-    assert f"(version {version}) as submission {submission}\n" in said.out
-    assert "Track it with" not in said.out, "nothing has accepted it"
-    assert f"Submission {submission} may continue: do not submit the manifest again." in said.err
-    assert f"traingrid status {submission}" in said.err
-    assert f"traingrid cancel {submission}" in said.err
-    assert "dead-letter queue" in said.err
+    output = capsys.readouterr()
+    assert f"(version {version}) as submission {submission}\n" in output.out
+    assert "Track it with" not in output.out, "nothing has accepted it"
+    assert f"Submission {submission} may continue: do not submit the manifest again." in output.err
+    assert f"traingrid status {submission}" in output.err
+    assert f"traingrid cancel {submission}" in output.err
+    assert "dead-letter queue" in output.err
 
 
 @pytest.mark.parametrize(("error", "code"), [(DENIED, 1), (KeyboardInterrupt, 130)])
@@ -102,10 +102,10 @@ def test_an_error_after_the_upload_warns_of_a_possible_submission(
 ) -> None:
     polls(monkeypatch, error)
     assert run(monkeypatch, manifest) == code
-    said = capsys.readouterr().err
-    assert "do not submit the manifest again" in said
-    assert "traingrid cancel " in said
-    assert "Check the credentials" not in said
+    output = capsys.readouterr().err
+    assert "do not submit the manifest again" in output
+    assert "traingrid cancel " in output
+    assert "Check the credentials" not in output
 
 
 def test_a_failed_read_of_the_report_is_retried(
@@ -129,9 +129,9 @@ def test_a_failed_read_of_the_report_is_retried(
     assert "submission 0123abcd: 4 jobs, Batch job array" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("error", "said"), [(KeyboardInterrupt, "Interrupted."), (LOST, "AWS request failed:")])
+@pytest.mark.parametrize(("error", "reason"), [(KeyboardInterrupt, "Interrupted."), (LOST, "AWS request failed:")])
 def test_an_unanswered_upload_may_have_reached_s3(
-    manifest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Any, said: str
+    manifest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Any, reason: str
 ) -> None:
     def lost(*_: object) -> str:
         raise error
@@ -139,7 +139,7 @@ def test_an_unanswered_upload_may_have_reached_s3(
     monkeypatch.setattr(Storage, "write_new", lost)
     assert run(monkeypatch, manifest) in (1, 130)
     found = capsys.readouterr().err
-    assert said in found
+    assert reason in found
     assert "S3 may have accepted the manifest: check `traingrid status` before you submit it again." in found
 
 

@@ -108,10 +108,10 @@ def test_a_mistake_is_reported_with_line_rule_and_fix(tmp_path: Path, old: str, 
 def test_all_mistakes_are_reported_at_once_in_file_order(tmp_path: Path) -> None:
     text = changed("home: us-east-1", "home: us-east-9").replace("us-west-2", "us-wets-2").replace("resnet\n", "nets\n")
     text = text.replace("ml.", "").replace("images:", "imagess: 1\nimages:")
-    told = problems(tmp_path, text)
-    assert [sentence.split(": ")[0] for sentence in told] == [f"grid.yaml:{line}" for line in (2, 5, 6, 11)]
-    told = problems(tmp_path, text.replace("g5.48xlarge", "ml.g5.48xlarge"))
-    assert [sentence.split(": ")[0] for sentence in told] == [f"grid.yaml:{line}" for line in (2, 5, 6, 10)]
+    sentences = problems(tmp_path, text)
+    assert [sentence.split(": ")[0] for sentence in sentences] == [f"grid.yaml:{line}" for line in (2, 5, 6, 11)]
+    sentences = problems(tmp_path, text.replace("g5.48xlarge", "ml.g5.48xlarge"))
+    assert [sentence.split(": ")[0] for sentence in sentences] == [f"grid.yaml:{line}" for line in (2, 5, 6, 10)]
 
 
 @pytest.mark.parametrize(

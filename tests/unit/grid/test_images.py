@@ -70,8 +70,8 @@ def test_a_framework_is_pulled_from_the_registry_of_the_jobs_region() -> None:
         "111111111111.dkr.ecr.us-west-2.amazonaws.com/tensorflow-training:2.19-gpu",
         "222222222222.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-training:2.19-gpu",
     }
-    told = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
-    assert Deployment.from_environment(told).frameworks == deployment.frameworks
+    environment = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
+    assert Deployment.from_environment(environment).frameworks == deployment.frameworks
     with pytest.raises(UsageError, match="no image for tf"):
         Deployment.from_environment(variables(deployment, BUILT))
 
@@ -98,8 +98,8 @@ def test_a_built_in_algorithm_is_pulled_from_the_registry_of_the_jobs_region() -
         "111111111111.dkr.ecr.us-west-2.amazonaws.com/image-classification:1",
         "222222222222.dkr.ecr.eu-west-1.amazonaws.com/image-classification:1",
     }
-    told = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
-    assert Deployment.from_environment(told).image_uri("classes", "eu-west-1").startswith("222222222222.")
+    environment = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
+    assert Deployment.from_environment(environment).image_uri("classes", "eu-west-1").startswith("222222222222.")
     with pytest.raises(UsageError, match="no image for classes"):
         Deployment.from_environment(variables(deployment, BUILT))
 
@@ -218,13 +218,13 @@ def test_a_line_may_not_name_other_images(uri: str, why: str) -> None:
 
 
 def variables(deployment: Deployment, built: dict[str, str] | None) -> dict[str, str]:
-    told = {
+    environment = {
         "TRAINGRID_GRID": deployment.grid.to_environment(),
         "TRAINGRID_ACCOUNT": ACCOUNT,
         "TRAINGRID_TABLE": "ledger",
         "TRAINGRID_MANIFEST_BUCKET": "manifests",
     }
-    return told if built is None else {**told, "TRAINGRID_IMAGES": json.dumps(built)}
+    return environment if built is None else {**environment, "TRAINGRID_IMAGES": json.dumps(built)}
 
 
 def test_the_environment_lists_the_built_images() -> None:

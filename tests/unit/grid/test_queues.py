@@ -68,8 +68,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG.keys())
-def test_invalid_queues_are_refused_with_key_and_rule(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG.keys())
+def test_invalid_queues_are_refused_with_key_and_rule(tmp_path: Path, text: str, expected: str) -> None:
     sentences = problems(tmp_path, text)
-    assert any(said in sentence for sentence in sentences), sentences
+    assert any(expected in sentence for sentence in sentences), sentences
     assert all(sentence.startswith("grid.yaml:") for sentence in sentences)

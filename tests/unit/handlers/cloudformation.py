@@ -12,14 +12,14 @@ class CloudFormation:
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = []
         self.status = 200
-        told = self
+        endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_PUT(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
-                if told.status == 200:
-                    told.answers.append(json.loads(body) | {"content-type": self.headers["content-type"]})
-                self.send_response(told.status)
+                if endpoint.status == 200:
+                    endpoint.answers.append(json.loads(body) | {"content-type": self.headers["content-type"]})
+                self.send_response(endpoint.status)
                 self.end_headers()
 
             def log_message(self, *arguments: Any) -> None:

@@ -55,10 +55,10 @@ def test_an_invalid_manifest_gets_a_report_and_a_log_line(
     report = fresh("lambda.accept_manifest").handler(event, CONTEXT)
     assert report["state"] == "rejected"
     written = json.loads(storage.read(S3Uri(uri.bucket, "manifests/my file+1.csv.report.json")))
-    said = json.loads(capsys.readouterr().out)
-    assert (said["event"], said["message"]) == ("manifest", f"{uri}: rejected")
+    record = json.loads(capsys.readouterr().out)
+    assert (record["event"], record["message"]) == ("manifest", f"{uri}: rejected")
     assert written == report
-    assert said.items() >= report.items()
+    assert record.items() >= report.items()
     assert list(ledger.submissions()) == []
 
 
@@ -90,9 +90,9 @@ def test_an_event_for_an_unknown_training_job_changes_nothing(
     event = {"region": "us-west-2", "detail": {"TrainingJobName": "traingrid-0123abcd-0-1"}}
     answer = fresh("lambda.record_job_event").handler(event, CONTEXT)
     assert answer == {"training_job": "traingrid-0123abcd-0-1", "region": "us-west-2", "changed": False}
-    said = json.loads(capsys.readouterr().out)
-    assert (said["event"], said["submission"], said["index"], said["attempt"]) == ("recorded", "0123abcd", 0, 1)
-    assert said.items() >= answer.items()
+    record = json.loads(capsys.readouterr().out)
+    assert (record["event"], record["submission"], record["index"], record["attempt"]) == ("recorded", "0123abcd", 0, 1)
+    assert record.items() >= answer.items()
     item = ledger.job("0123abcd", 0)
     assert item is not None
     assert item.state == "Pending"
@@ -118,9 +118,9 @@ def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
         "lines": {},
         "running": 0,
     }
-    said = json.loads(capsys.readouterr().out)
-    assert said.items() >= done.items()
-    assert (said["event"], said["message"].startswith("swept: 0 recorded, 0 closed, 0 stopped")) == ("sweep", True)
+    record = json.loads(capsys.readouterr().out)
+    assert record.items() >= done.items()
+    assert (record["event"], record["message"].startswith("swept: 0 recorded, 0 closed, 0 stopped")) == ("sweep", True)
 
 
 def test_a_sweep_reports_waiting_and_training_lines_as_metrics(
@@ -132,11 +132,11 @@ def test_a_sweep_reports_waiting_and_training_lines_as_metrics(
         ledger.open_job("0123abcd", job)
     ledger.record_job(job_key(), {"state": JobState.WAITING})
     fresh("lambda.reconcile").handler(None, CONTEXT)  # without a payload, as in docs/operations.md
-    said = json.loads(capsys.readouterr().out)
-    (described,) = said["_aws"]["CloudWatchMetrics"]
+    record = json.loads(capsys.readouterr().out)
+    (described,) = record["_aws"]["CloudWatchMetrics"]
     assert (described["Namespace"], described["Dimensions"]) == ("traingrid", [["grid"]])
-    values = {metric["Name"]: said[metric["Name"]] for metric in described["Metrics"]}
-    assert said["grid"] == deployment.grid.name
+    values = {metric["Name"]: record[metric["Name"]] for metric in described["Metrics"]}
+    assert record["grid"] == deployment.grid.name
     assert (values["Swept"], values["LinesWaiting"], values["LinesPending"]) == (1, 1, len(jobs) - 1)
 
 

@@ -52,10 +52,10 @@ def a_job(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["File", "FastFile"])
 def test_file_channels_change_only_their_mode(mode: str) -> None:
-    told = sources_of(job_of(input_mode=mode, instance_count=2))
-    assert {name: source["mode"] for name, source in told.items()} == {"train": mode, "validation": mode}
-    assert {source["S3DataDistributionType"] for source in told.values()} == {"FullyReplicated"}
-    assert {source["seed"] for source in told.values()} == {None}
+    sources = sources_of(job_of(input_mode=mode, instance_count=2))
+    assert {name: source["mode"] for name, source in sources.items()} == {"train": mode, "validation": mode}
+    assert {source["S3DataDistributionType"] for source in sources.values()} == {"FullyReplicated"}
+    assert {source["seed"] for source in sources.values()} == {None}
 
 
 def test_a_channel_overrides_the_line_and_the_line_the_grid() -> None:
@@ -66,13 +66,13 @@ def test_a_channel_overrides_the_line_and_the_line_the_grid() -> None:
     }
     line = {"region": "us-east-1", "inputs": inputs, "input_mode": "Pipe", "instance_count": 2, "shuffle_seed": 5}
     (job,) = jobs_of(json.dumps(line), job=a_job(input_mode="FastFile", shuffle_seed=9))
-    told = sources_of(job)
-    assert {name: (source["mode"], source["seed"]) for name, source in told.items()} == {
+    sources = sources_of(job)
+    assert {name: (source["mode"], source["seed"]) for name, source in sources.items()} == {
         "train": ("Pipe", 1),
         "validation": ("File", None),
         "extra": ("Pipe", 5),
     }
-    assert {name: source["S3DataDistributionType"] for name, source in told.items()} == {
+    assert {name: source["S3DataDistributionType"] for name, source in sources.items()} == {
         "train": "FullyReplicated",
         "validation": "FullyReplicated",
         "extra": "ShardedByS3Key",
@@ -81,17 +81,19 @@ def test_a_channel_overrides_the_line_and_the_line_the_grid() -> None:
 
 @pytest.mark.parametrize(("hosts", "distribution"), [(1, "FullyReplicated"), (3, "ShardedByS3Key")])
 def test_several_hosts_share_the_objects_of_their_streams(hosts: int, distribution: str) -> None:
-    told = sources_of(job_of(input_mode="Pipe", instance_count=hosts))
-    assert {source["S3DataDistributionType"] for source in told.values()} == {distribution}
-    assert list(told) == ["train", "validation"]
+    sources = sources_of(job_of(input_mode="Pipe", instance_count=hosts))
+    assert {source["S3DataDistributionType"] for source in sources.values()} == {distribution}
+    assert list(sources) == ["train", "validation"]
 
 
 def test_one_stream_per_rank_has_a_separate_channel_and_manifest_file() -> None:
-    told = sources_of(job_of(input_mode="Pipe", streams="rank", instance_count=2, processes_per_host=2, shuffle_seed=3))
+    sources = sources_of(
+        job_of(input_mode="Pipe", streams="rank", instance_count=2, processes_per_host=2, shuffle_seed=3)
+    )
     names = [f"{channel}_{rank}" for channel in ("train", "validation") for rank in range(4)]
-    assert list(told) == names
+    assert list(sources) == names
     for name in names:
-        assert told[name] == {
+        assert sources[name] == {
             "mode": "Pipe",
             "seed": 3,
             "S3DataType": "ManifestFile",
@@ -111,8 +113,8 @@ def test_in_another_region_the_manifest_files_are_in_that_regions_bucket() -> No
     job = job_of(input_mode="Pipe", streams="rank", processes_per_host=2, replicas=replicas)
     moved = in_region(job, "eu-west-1")
     assert moved.inputs["train"] == Channel(uri="s3://ragab-ml-dub/x/train/", input_mode="Pipe")
-    told = sources_of(moved)
-    assert told["train_1"]["S3Uri"].startswith("s3://traingrid-output-123456789012-eu-west-1/")
+    sources = sources_of(moved)
+    assert sources["train_1"]["S3Uri"].startswith("s3://traingrid-output-123456789012-eu-west-1/")
 
 
 def test_a_replica_inherits_the_mode_of_its_channel() -> None:
@@ -137,7 +139,7 @@ def test_too_many_channels_by_the_grids_defaults_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "field", "says"),
+    ("settings", "field", "reason"),
     [
         ({"input_mode": "pipe"}, "input_mode", "not a valid value"),
         ({"input_mode": "Pipe", "streams": "both"}, "streams", "not a valid value"),
@@ -146,22 +148,22 @@ def test_too_many_channels_by_the_grids_defaults_are_refused() -> None:
         ({"input_mode": "File", "shuffle_seed": 3}, "shuffle_seed", "no channel of the line uses it"),
     ],
 )
-def test_invalid_stream_settings_are_refused(said: dict[str, Any], field: str, says: str) -> None:
-    error = error_of(**said)
+def test_invalid_stream_settings_are_refused(settings: dict[str, Any], field: str, reason: str) -> None:
+    error = error_of(**settings)
     assert error.field == field
-    assert says in error.reason
+    assert reason in error.reason
 
 
 @pytest.mark.parametrize(
-    ("channel", "says"),
+    ("channel", "reason"),
     [
         ({"uri": "s3://ragab-ml/list.json", "manifest": True}, "is a ManifestFile"),
         ({"uri": "s3://ragab-ml/a/", "distribution": "ShardedByS3Key"}, "is sharded by host"),
     ],
 )
-def test_a_channel_that_cannot_be_sharded_by_rank_is_refused(channel: dict[str, Any], says: str) -> None:
+def test_a_channel_that_cannot_be_sharded_by_rank_is_refused(channel: dict[str, Any], reason: str) -> None:
     error = error_of(inputs={"train": channel}, input_mode="Pipe", streams="rank")
-    assert says in error.reason
+    assert reason in error.reason
     assert "streams host" in error.next_step
 
 

@@ -76,7 +76,7 @@ def test_a_bad_manifest_gives_its_error_and_changes_nothing(case: Case) -> None:
     assert report["state"] == "rejected"
     first = report["errors"][0]
     assert first["field"] == case.field
-    assert case.says in first["reason"]
+    assert case.reason in first["reason"]
     assert_clear(ManifestError([LineError(**error) for error in report["errors"]], report["errors_in_total"]))
     assert len(json.dumps(report)) < 1_000_000
 

@@ -270,16 +270,16 @@ TWO = "region,s3_uri,instance_count\nus-east-1,s3://ragab-ml/x,3\nus-east-1,s3:/
 
 
 @pytest.mark.parametrize(
-    ("limits", "says"),
+    ("limits", "reason"),
     [
         ({"jobs": 1}, "at most 1 jobs"),
         ({"instances": 6}, "7 instances in total, and a submission may use at most 6"),
         ({"accelerators": 55}, "56 accelerators in total, and a submission may use at most 55"),
     ],
 )
-def test_a_submission_beyond_a_limit_of_the_grid_is_refused_whole(limits: dict[str, int], says: str) -> None:
+def test_a_submission_beyond_a_limit_of_the_grid_is_refused_whole(limits: dict[str, int], reason: str) -> None:
     (error,) = errors_of(TWO, limits=limits)
-    assert says in error.reason
+    assert reason in error.reason
     assert len(jobs_of(TWO, limits={name: most + 1 for name, most in limits.items()})) == 2
 
 

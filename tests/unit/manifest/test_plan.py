@@ -117,12 +117,12 @@ def test_the_command_prints_a_row_for_each_line_and_writes_nothing(
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
     (tmp_path / "x.csv").write_text(SAMPLE)
     assert run(monkeypatch, tmp_path / "x.csv") == 1
-    said, failed = capsys.readouterr()
+    output, failed = capsys.readouterr()
     assert failed.startswith("Error: 3 of 4 jobs would fail now.\nNothing was written.")
-    row = next(line for line in said.splitlines() if line.startswith("1 "))
+    row = next(line for line in output.splitlines() if line.startswith("1 "))
     for cell in ("us-east-1", "resized", "1 x ml.p3.16xlarge", " 8 ", "s3://ragab-ml/imagenet2012/tf-imagenet/resized"):
         assert cell in row
-    assert "4 jobs, 32 ranks; 3 would fail now" in said
+    assert "4 jobs, 32 ranks; 3 would fail now" in output
     objects = boto3.client("s3").list_objects_v2(Bucket=deployment.manifest_bucket)
     assert objects["KeyCount"] == 0
     assert list(ledger.everything()) == []
@@ -134,6 +134,6 @@ def test_an_invalid_manifest_is_reported_without_a_plan(
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
     (tmp_path / "x.csv").write_text("mars,s3://ragab-ml/x\nus-east-1,s3://nobody/x\n")
     assert run(monkeypatch, tmp_path / "x.csv") == 2
-    said = capsys.readouterr().err
-    assert "x.csv:1: region" in said
-    assert "x.csv:2: s3_uri" in said
+    output = capsys.readouterr().err
+    assert "x.csv:1: region" in output
+    assert "x.csv:2: s3_uri" in output

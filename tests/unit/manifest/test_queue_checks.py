@@ -21,12 +21,12 @@ QUEUES: dict[str, Any] = {
 
 def with_queues(deployment: Deployment, **job: Any) -> Deployment:
     """A grid with two shares, and one Region with each kind of queue; other Regions have none."""
-    said = deployment.grid.model_dump(exclude_defaults=True)
-    said["shares"] = {"research": 1, "production": 4}
+    settings = deployment.grid.model_dump(exclude_defaults=True)
+    settings["shares"] = {"research": 1, "production": 4}
     for region, queue in QUEUES.items():
-        said["regions"][region]["service_queue"] = queue
-    said["job"] |= job
-    return replace(deployment, grid=Grid.model_validate(said))
+        settings["regions"][region]["service_queue"] = queue
+    settings["job"] |= job
+    return replace(deployment, grid=Grid.model_validate(settings))
 
 
 def refused(deployment: Deployment, text: str) -> list[tuple[str, str]]:
@@ -64,27 +64,27 @@ def test_a_replica_needs_a_queue_too(deployment: Deployment) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("cell", "reason"),
     [
         ("reserch", "not a share of this grid. The shares are research, production."),
         ("", "a value is required. Write research, production, or set `share` in grid.yaml."),
     ],
 )
-def test_every_job_of_a_shared_grid_requires_a_valid_share(deployment: Deployment, cell: str, said: str) -> None:
-    assert refused(with_queues(deployment), f"region,s3_uri,share\nus-east-1,{EAST},{cell}\n") == [("share", said)]
+def test_every_job_of_a_shared_grid_requires_a_valid_share(deployment: Deployment, cell: str, reason: str) -> None:
+    assert refused(with_queues(deployment), f"region,s3_uri,share\nus-east-1,{EAST},{cell}\n") == [("share", reason)]
 
 
 def test_a_share_is_refused_without_shares_in_the_grid(deployment: Deployment) -> None:
-    ((field, said),) = refused(deployment, f"region,s3_uri,share\nus-east-1,{EAST},research\n")
+    ((field, reason),) = refused(deployment, f"region,s3_uri,share\nus-east-1,{EAST},research\n")
     assert field == "share"
-    assert "defined by `shares` in grid.yaml" in said
+    assert "defined by `shares` in grid.yaml" in reason
 
 
 def test_all_lines_of_a_file_must_have_the_same_share(deployment: Deployment) -> None:
     text = f"region,s3_uri,share\nus-east-1,{EAST},research\nus-east-1,{EAST},production\n"
-    ((_, said),) = refused(with_queues(deployment), text)
+    ((_, reason),) = refused(with_queues(deployment), text)
     assert (
-        said == "its lines have the shares research, production, and a submission may have only one share. "
+        reason == "its lines have the shares research, production, and a submission may have only one share. "
         "Write one file for each share."
     )
 
@@ -99,16 +99,16 @@ def test_a_job_larger_than_the_queues_limit_is_refused(
     grid, head = with_queues(deployment, share=share, launch="direct"), "region,s3_uri,launch,instance_count\n"
     assert parse(f"{head}{region},{uri},queued,{most}\n".encode(), grid)
     assert parse(f"{head}{region},{uri},direct,{most + 1}\n".encode(), grid)
-    ((field, said),) = refused(grid, f"{head}{region},{uri},queued,{most + 1}\n")
+    ((field, reason),) = refused(grid, f"{head}{region},{uri},queued,{most + 1}\n")
     assert field == "instance_count"
-    assert f"runs at most {most} of ml.p3.16xlarge at once" in said
+    assert f"runs at most {most} of ml.p3.16xlarge at once" in reason
 
 
 def test_the_plan_shows_the_queue_of_a_line(deployment: Deployment) -> None:
     grid = with_queues(deployment, share="research", launch="direct")
     lines = parse(f"region,s3_uri,launch,priority\nus-east-1,{EAST},queued,7\nus-east-1,{EAST},,\n".encode(), grid)
-    said = [one.outcome for one in planned(lines, grid, lambda _job: Found())]
-    assert said == ["would wait in the queue of us-east-1 of research, with priority 7", "would train"]
+    outcomes = [one.outcome for one in planned(lines, grid, lambda _job: Found())]
+    assert outcomes == ["would wait in the queue of us-east-1 of research, with priority 7", "would train"]
 
 
 def test_a_request_too_large_for_a_service_job_is_refused(deployment: Deployment) -> None:
@@ -116,6 +116,6 @@ def test_a_request_too_large_for_a_service_job_is_refused(deployment: Deployment
     head = "region,s3_uri,launch," + ",".join(f"hp.x{number}" for number in range(5))
     row = f"us-east-1,{EAST},{{}}," + ",".join(["y" * 2000] * 5)
     assert parse(f"{head}\n{row.format('direct')}\n".encode(), grid)
-    ((field, said),) = refused(grid, f"{head}\n{row.format('queued')}\n")
+    ((field, reason),) = refused(grid, f"{head}\n{row.format('queued')}\n")
     assert field == "launch"
-    assert "bytes, and a service queue accepts at most 10,240" in said
+    assert "bytes, and a service queue accepts at most 10,240" in reason

@@ -83,7 +83,7 @@ EXCEPTIONS = {  # the commands that start them
     ("traingrid/cli/local.py", "localcloud"),
     ("traingrid/cli/rehearse.py", "verification"),
 }
-NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "manager", "constants", "misc"}
+MEANINGLESS_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "constants", "misc"}
 
 
 def files() -> list[Path]:
@@ -199,7 +199,7 @@ def test_the_program_of_a_host_loads_no_tensorflow(part: str) -> None:
 
 
 def test_no_file_has_a_meaningless_name() -> None:
-    assert [path for path in files() if path.stem in NAMES_THAT_SAY_NOTHING] == []
+    assert [path for path in files() if path.stem in MEANINGLESS_NAMES] == []
 
 
 def test_product_code_does_not_mention_localcloud() -> None:

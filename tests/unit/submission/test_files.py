@@ -69,14 +69,14 @@ def test_an_index_beyond_the_submission_is_refused() -> None:
 
 @pytest.mark.parametrize("uri", ["s3://bucket/a/jobs.jsonl", "s3://bucket/a?versionIds=1", "s3://bucket/a b+c%41#?x"])
 def test_a_uri_without_a_version_names_the_current_object(uri: str) -> None:
-    told = ObjectVersion.parse(uri)
-    assert (str(told), told.version) == (uri, "")
+    version = ObjectVersion.parse(uri)
+    assert (str(version), version.version) == (uri, "")
 
 
 def test_a_version_is_distinguished_from_the_key() -> None:
-    told = ObjectVersion.parse("s3://bucket/my file?versionId=Abc_1.2-3")
-    assert (told.bucket, told.key, told.version) == ("bucket", "my file", "Abc_1.2-3")
-    assert str(told) == "s3://bucket/my file?versionId=Abc_1.2-3"
+    version = ObjectVersion.parse("s3://bucket/my file?versionId=Abc_1.2-3")
+    assert (version.bucket, version.key, version.version) == ("bucket", "my file", "Abc_1.2-3")
+    assert str(version) == "s3://bucket/my file?versionId=Abc_1.2-3"
 
 
 @pytest.mark.parametrize("position", [0, 50, -2])

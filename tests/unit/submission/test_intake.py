@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE
 from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.s3 import Storage
@@ -23,33 +24,9 @@ from traingrid.submission.files import read_job, submission_id
 from traingrid.submission.intake import BusyError, Intake, ManifestVersion
 
 
-class FakeBatch:
-    """A job queue that stores requests, and can lose a reply or refuse a request."""
-
-    def __init__(self) -> None:
-        self.submitted: list[tuple[str, S3Uri, int]] = []
-        self.names: dict[tuple[str, int], str] = {}
-        self.refuses, self.refused = False, True
-        self.refuses_chunks: set[int] = set()
-        self.shares: list[tuple[str, int]] = []
-
-    def submit(
-        self, submission: str, jobs: S3Uri, count: int, chunk: int = 0, *, share: str = "", priority: int = 0
-    ) -> str:
-        self.shares.append((share, priority))
-        if self.refuses or chunk in self.refuses_chunks:
-            raise SubmitFailedError("the queue is disabled", refused=self.refused)
-        self.submitted.append((submission, jobs, count))
-        self.names[submission, chunk] = f"batch-{submission}{f'-{chunk}' * bool(chunk)}"
-        return self.names[submission, chunk]
-
-    def find(self, submission: str, chunk: int = 0) -> str | None:
-        return self.names.get((submission, chunk))
-
-
 @pytest.fixture
-def batch() -> FakeBatch:
-    return FakeBatch()
+def batch() -> RecordingQueue:
+    return RecordingQueue()
 
 
 @pytest.fixture
@@ -67,28 +44,28 @@ def report_of(intake: Intake, source: ManifestVersion) -> dict[str, Any]:
     return report
 
 
-def test_a_manifest_becomes_one_array_and_a_report(intake: Intake, batch: FakeBatch) -> None:
+def test_a_manifest_becomes_one_array_and_a_report(intake: Intake, batch: RecordingQueue) -> None:
     source = upload(intake, SAMPLE)
     report = intake.accept(source, owner="request-1")
     assert report == report_of(intake, source)
     assert report["state"] == "submitted"
-    ((submission, jobs, count),) = batch.submitted
-    assert (count, report["jobs"], report["submission"]) == (4, 4, submission)
-    lines = [Job.model_validate_json(line) for line in intake.storage.read(jobs).splitlines()]
+    (array,) = batch.submitted
+    assert (array.count, report["jobs"], report["submission"]) == (4, 4, array.submission)
+    lines = [Job.model_validate_json(line) for line in intake.storage.read(array.jobs).splitlines()]
     assert [job.index for job in lines] == [0, 1, 2, 3]
-    item = intake.ledger.submission(submission)
+    item = intake.ledger.submission(array.submission)
     assert item is not None
-    assert (item.state, item.jobs, item.batch_job) == ("Submitted", 4, f"batch-{submission}")
+    assert (item.state, item.jobs, item.batch_job) == ("Submitted", 4, f"batch-{array.submission}")
 
 
 def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
-    intake: Intake, batch: FakeBatch
+    intake: Intake, batch: RecordingQueue
 ) -> None:
     source = upload(intake, "us-east-1,s3://ragab-ml/x\n" * 20_001)
     report = intake.accept(source, owner="request-1")
-    assert [count for *_, count in batch.submitted] == [10_000, 10_000, 1]
+    assert [array.count for array in batch.submitted] == [10_000, 10_000, 1]
     assert [array["file"] for array in report["arrays"]] == ["jobs.jsonl", "jobs-1.jsonl", "jobs-2.jsonl"]
-    last = read_job(intake.storage, batch.submitted[2][1], 0)
+    last = read_job(intake.storage, batch.submitted[2].jobs, 0)
     assert (last.index, last.line) == (20_000, 20_001)
     item = intake.ledger.submission(report["submission"])
     assert item is not None
@@ -98,39 +75,39 @@ def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
     assert len(batch.submitted) == 3
 
 
-def half_submitted(intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> ManifestVersion:
+def half_submitted(intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch) -> ManifestVersion:
     """Upload the sample as two arrays, let Batch refuse the second, and return the manifest."""
     monkeypatch.setattr("traingrid.submission.files.MAX_ARRAY", 2)
     source = upload(intake, SAMPLE)
-    batch.refuses_chunks = {1}
+    batch.refuses = {1}
     with pytest.raises(SubmitFailedError):
         intake.accept(source, owner="request-1")
     return source
 
 
 def test_a_retry_submits_only_the_arrays_that_were_refused(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = half_submitted(intake, batch, monkeypatch)
-    batch.refuses_chunks = set()
+    batch.refuses = set()
     intake.accept(source, owner="request-1")
-    assert [count for *_, count in batch.submitted] == [2, 2]
+    assert [array.count for array in batch.submitted] == [2, 2]
 
 
-def test_children_read_the_version_that_was_submitted(intake: Intake, batch: FakeBatch) -> None:
+def test_children_read_the_version_that_was_submitted(intake: Intake, batch: RecordingQueue) -> None:
     intake.accept(upload(intake, SAMPLE), owner="request-1")
-    ((_, pinned, _),) = batch.submitted
+    (pinned,) = (array.jobs for array in batch.submitted)
     intake.storage.write(S3Uri(pinned.bucket, pinned.key), b"something else\n" * 1_000, "application/jsonl")
-    told = ObjectVersion.parse(str(pinned))
-    assert told == pinned
-    assert read_job(intake.storage, told, 3).region == "eu-central-1"
+    parsed = ObjectVersion.parse(str(pinned))
+    assert parsed == pinned
+    assert read_job(intake.storage, parsed, 3).region == "eu-central-1"
     with pytest.raises(UsageError, match="differs from the submitted line"):
         read_job(intake.storage, S3Uri(pinned.bucket, pinned.key), 3)
 
 
 @pytest.mark.parametrize("size", [MAX_BYTES + 1, 0])
 def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, size: int
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     def pieces(*_: object) -> tuple[int, Iterator[bytes]]:
         assert not size, "its size was known before"
@@ -150,7 +127,7 @@ def test_the_hash_of_a_manifest_is_that_of_its_bytes(intake: Intake) -> None:
     assert item.sha256 == hashlib.sha256(SAMPLE.encode()).hexdigest()
 
 
-def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch: FakeBatch) -> None:
+def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch: RecordingQueue) -> None:
     source = upload(intake, SAMPLE + "mars,s3://ragab-ml/x\n")
     intake.accept(source, owner="request-1")
     (error,) = report_of(intake, source)["errors"]
@@ -161,32 +138,33 @@ def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch
     assert list(intake.ledger.submissions()) == []
 
 
-def test_repeated_events_submit_a_version_once(intake: Intake, batch: FakeBatch) -> None:
+def test_repeated_events_submit_a_version_once(intake: Intake, batch: RecordingQueue) -> None:
     source = upload(intake, SAMPLE)
     reports = [intake.accept(source, owner=f"request-{n}") for n in range(5)]
     assert len(batch.submitted) == 1
     assert len({report["batch_job"] for report in reports}) == 1
 
 
-def test_another_version_of_the_same_file_is_another_submission(intake: Intake, batch: FakeBatch) -> None:
+def test_another_version_of_the_same_file_is_another_submission(intake: Intake, batch: RecordingQueue) -> None:
     for _ in range(2):
         intake.accept(upload(intake, SAMPLE), owner="request-1")
-    assert len({submission for submission, *_ in batch.submitted}) == 2
+    assert len({array.submission for array in batch.submitted}) == 2
 
 
-def test_a_retry_after_a_refusal_submits(intake: Intake, batch: FakeBatch) -> None:
+@pytest.mark.parametrize("retried_by", ["request-1/a", "request-1/b"], ids=["the same request", "another request"])
+def test_a_retry_after_a_refusal_submits_without_a_wait(intake: Intake, batch: RecordingQueue, retried_by: str) -> None:
     source = upload(intake, SAMPLE)
-    batch.refuses = True
+    batch.refuses = {0}
     with pytest.raises(SubmitFailedError):
-        intake.accept(source, owner="request-1")
-    batch.refuses = False
-    intake.accept(source, owner="request-1")
+        intake.accept(source, owner="request-1/a")
+    batch.refuses = set()
+    intake.accept(source, owner=retried_by)
     assert len(batch.submitted) == 1
 
 
-def test_refusals_are_reported_and_the_last_one_has_the_next_step(intake: Intake, batch: FakeBatch) -> None:
+def test_refusals_are_reported_and_the_last_one_has_the_next_step(intake: Intake, batch: RecordingQueue) -> None:
     source = upload(intake, SAMPLE)
-    batch.refuses = True
+    batch.refuses = {0}
     states = []
     for number in range(1, 4):  # all attempts of an event have the same request id in Lambda
         with pytest.raises(SubmitFailedError):
@@ -204,20 +182,20 @@ def test_refusals_are_reported_and_the_last_one_has_the_next_step(intake: Intake
     with pytest.raises(SubmitFailedError):
         intake.accept(source, owner="request-2/1")
     assert report_of(intake, source)["state"] == "retrying", "a redelivered dead letter also gets three attempts"
-    batch.refuses = False
+    batch.refuses = set()
     assert intake.accept(source, owner="request-2/2") == report_of(intake, source)
     assert report_of(intake, source)["state"] == "submitted"
 
 
 def test_a_report_counts_the_jobs_of_accepted_arrays(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = report_of(intake, half_submitted(intake, batch, monkeypatch))
     assert (report["jobs"], report["submitted_jobs"]) == (4, 2)
 
 
 def test_a_retry_after_a_death_between_submit_and_record_finds_the_job(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = upload(intake, SAMPLE)
 
@@ -228,7 +206,7 @@ def test_a_retry_after_a_death_between_submit_and_record_finds_the_job(
         patch.setattr(Ledger, "record_submitted", dies)
         with pytest.raises(KeyboardInterrupt):
             intake.accept(source, owner="request-1")
-    ((_, pinned, _),) = batch.submitted
+    (pinned,) = (array.jobs for array in batch.submitted)
     report = intake.accept(source, owner="request-1")
     assert len(batch.submitted) == 1
     assert report["state"] == "submitted"
@@ -242,7 +220,7 @@ class KilledError(BaseException):
 
 
 def test_a_request_takes_over_when_a_concurrent_one_must_have_ended(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, start = upload(intake, SAMPLE), time.time()
     with monkeypatch.context() as patch:
@@ -260,7 +238,7 @@ def test_a_request_takes_over_when_a_concurrent_one_must_have_ended(
 
 
 def test_a_request_that_took_over_holds_the_claim(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, start = upload(intake, SAMPLE), time.time()
     monkeypatch.setattr(batch, "submit", _killed)
@@ -273,35 +251,25 @@ def test_a_request_that_took_over_holds_the_claim(
         intake.accept(source, owner="request-2/a")
 
 
-def test_after_an_orderly_failure_the_next_request_need_not_wait(intake: Intake, batch: FakeBatch) -> None:
-    source = upload(intake, SAMPLE)
-    batch.refuses = True
-    with pytest.raises(SubmitFailedError):
-        intake.accept(source, owner="request-1/a")
-    batch.refuses = False
-    intake.accept(source, owner="request-1/b")
-    assert len(batch.submitted) == 1
-
-
 def test_no_request_submits_an_array_that_batch_may_have_accepted(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, start = upload(intake, SAMPLE), time.time()
-    batch.refuses, batch.refused = True, False  # the reply was lost, and the array is not listed yet
+    batch.refuses, batch.loses_replies = {0}, True  # the reply was lost, and the array is not listed yet
     with pytest.raises(SubmitFailedError):
         intake.accept(source, owner="request-1/a")
-    batch.refuses = False
+    batch.refuses = set()
     with pytest.raises(BusyError):
         intake.accept(source, owner="request-1/b")
     _it_is(start + 62, monkeypatch)
-    batch.names[submission_id(str(source.uri), source.version), 0] = "batch-job"
+    batch.listed[submission_id(str(source.uri), source.version), 0] = "batch-job"
     assert intake.accept(source, owner="request-1/c")["batch_job"] == "batch-job"
     assert batch.submitted == []
 
 
 @pytest.mark.parametrize("chunks_taken", [0, 1])
 def test_batch_has_a_minute_to_list_an_array_after_a_lost_reply(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, chunks_taken: int
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch, chunks_taken: int
 ) -> None:
     monkeypatch.setattr("traingrid.submission.files.MAX_ARRAY", 2)
     source, start = upload(intake, SAMPLE), time.time()
@@ -311,22 +279,22 @@ def test_batch_has_a_minute_to_list_an_array_after_a_lost_reply(
         _it_is(start + 58, monkeypatch)
         return submit(*arguments, **more)
 
-    batch.refuses_chunks, batch.refused = {chunks_taken}, False
+    batch.refuses, batch.loses_replies = {chunks_taken}, True
     with monkeypatch.context() as patch:
         patch.setattr(batch, "submit", late)
         with pytest.raises(SubmitFailedError):
             intake.accept(source, owner="request-1/a")
-    batch.refuses_chunks = set()
+    batch.refuses = set()
     for seconds in (62, 116):
         _it_is(start + seconds, monkeypatch)
         with pytest.raises(BusyError):
             intake.accept(source, owner="request-1/b")
     _it_is(start + 58 + 60, monkeypatch)  # which is when Lambda tries it again
     intake.accept(source, owner="request-1/c")
-    assert [count for *_, count in batch.submitted] == [2, 2]
+    assert [array.count for array in batch.submitted] == [2, 2]
 
 
-def test_an_unanswered_claim_is_not_waited_for(intake: Intake, batch: FakeBatch) -> None:
+def test_an_unanswered_claim_is_not_waited_for(intake: Intake, batch: RecordingQueue) -> None:
     claim, source = intake.ledger.claim_submission, upload(intake, SAMPLE)
 
     def unanswered(*arguments: Any) -> Any:
@@ -350,14 +318,14 @@ def _killed(*_: Any, **__: Any) -> str:
 
 
 def test_two_manifests_whose_ids_collide_are_two_submissions(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "traingrid.submission.intake.submission_id", lambda *identity: "00000000" if len(identity) == 2 else "00000001"
     )
     intake.accept(upload(intake, SAMPLE, "manifests/a.csv"), owner="request-1")
     intake.accept(upload(intake, SAMPLE, "manifests/b.csv"), owner="request-2")
-    assert [submission for submission, *_ in batch.submitted] == ["00000000", "00000001"]
+    assert [array.submission for array in batch.submitted] == ["00000000", "00000001"]
 
 
 def event(key: str, version: str | None = "v1") -> dict[str, Any]:
@@ -397,9 +365,9 @@ def test_a_key_with_control_characters_reaches_no_report_raw(intake: Intake) -> 
 
 
 def test_a_too_large_size_in_an_event_is_refused_without_reading() -> None:
-    told = event("manifests/x.csv")
-    told["detail"]["object"]["size"] = 10**9
-    source = ManifestVersion.from_event(told)
+    received = event("manifests/x.csv")
+    received["detail"]["object"]["size"] = 10**9
+    source = ManifestVersion.from_event(received)
     assert source is not None
     assert source.size == 10**9
 

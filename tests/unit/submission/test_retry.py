@@ -10,8 +10,8 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.support.ledger_items import existing, job_key
+from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE_BUCKETS
-from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.clients import once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
@@ -35,20 +35,6 @@ SUBMISSION = "0123abcd"
 HEADER = "region,s3_uri,name,hp.lr,priority\n"
 
 
-class FakeBatch:
-    """A job queue that stores requests, and can refuse all arrays from a given one on."""
-
-    def __init__(self) -> None:
-        self.submitted: list[tuple[S3Uri, int, str]] = []
-        self.takes = 1_000
-
-    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: str, *, share: str, priority: int) -> str:
-        if len(self.submitted) == self.takes:
-            raise SubmitFailedError("the queue is disabled", refused=True)
-        self.submitted.append((jobs, count, chunk))
-        return f"batch-{chunk}"
-
-
 class FakeChildren:
     """The children of a submission; all have succeeded except those in `failed`."""
 
@@ -66,8 +52,8 @@ def children() -> FakeChildren:
 
 
 @pytest.fixture
-def batch() -> FakeBatch:
-    return FakeBatch()
+def batch() -> RecordingQueue:
+    return RecordingQueue()
 
 
 @pytest.fixture
@@ -101,7 +87,9 @@ def attempts(retrier: Retrier) -> list[int]:
     return [item.attempt for item in retrier.ledger.jobs(SUBMISSION)]
 
 
-def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(retrier: Retrier, batch: FakeBatch) -> None:
+def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(
+    retrier: Retrier, batch: RecordingQueue
+) -> None:
     (first, second) = jobs_of_lines(lines(retrier, row("a"), row("b")), retrier.deployment, SUBMISSION)
     facts: SubmissionFacts = {"manifest": "s3://bucket/by-hand/my lines.csv?versionId=v1", "version": "v1", "jobs": 2}
     facts |= {"children": 2, "state": "Submitted", "batch_job": "array"}
@@ -119,14 +107,14 @@ def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(retr
     assert batch.submitted == []
 
 
-def test_a_corrected_line_with_another_priority_keeps_its_job(retrier: Retrier, batch: FakeBatch) -> None:
+def test_a_corrected_line_with_another_priority_keeps_its_job(retrier: Retrier, batch: RecordingQueue) -> None:
     submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
     todo = retrier.planned(SUBMISSION, lines(retrier, row("a"), row("b", lr=0.2, priority="9")))
     assert (todo.left, todo.changed) == ({}, {1: ("hyperparameters", "priority")})
     assert retrier.run(todo, "Ada").indices == [1]
     assert attempts(retrier) == [1, 2]
-    ((file, _, _),) = batch.submitted
-    job = read_job(retrier.storage, file, 0)
+    (array,) = batch.submitted
+    job = read_job(retrier.storage, array.jobs, 0)
     assert (job.index, job.name, job.hyperparameters["lr"]) == (1, "b", "0.2")
     assert job.output.endswith(f"/{SUBMISSION}/1/")
 
@@ -152,7 +140,7 @@ def test_lines_are_paired_by_their_place_in_the_file_and_not_by_priority(retrier
         [row("a"), row("b"), row("c"), row("d")],
     ],
 )
-def test_moved_added_or_removed_rows_are_refused(retrier: Retrier, batch: FakeBatch, rows: list[str]) -> None:
+def test_moved_added_or_removed_rows_are_refused(retrier: Retrier, batch: RecordingQueue, rows: list[str]) -> None:
     submitted(retrier, [row("a"), row("b"), row("c")], ["Completed", "Failed", "Failed"])
     with pytest.raises(UsageError, match="Nothing was changed") as refused:
         retrier.retry(SUBMISSION, "Ada", lines(retrier, *rows))
@@ -185,7 +173,7 @@ def test_a_slice_is_submitted_before_the_reconciler_closes_its_lines() -> None:
 
 
 def test_slowly_reopened_lines_are_submitted_in_several_arrays(
-    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(retrier, [row(f"line-{number}") for number in range(10)], ["Failed"] * 10)
     seconds, reopen = [0.0], Ledger.next_attempt
@@ -196,18 +184,21 @@ def test_slowly_reopened_lines_are_submitted_in_several_arrays(
 
     monkeypatch.setattr(Ledger, "next_attempt", slow)
     monkeypatch.setattr("traingrid.submission.retry.time.monotonic", lambda: seconds[0])
-    told: list[tuple[str, int]] = []
+    arrays: list[tuple[str, int]] = []
     one_by_one = Retrier(**{**vars(retrier), "at_once": 1})
-    done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: told.append(array))
-    assert [(count, chunk) for _, count, chunk in batch.submitted] == [(5, "retry-1"), (5, "retry-2")]
-    assert told == [("batch-retry-1", 5), ("batch-retry-2", 5)]
-    assert (done.indices, done.batch_jobs) == (list(range(10)), ["batch-retry-1", "batch-retry-2"])
+    done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: arrays.append(array))
+    first, second = f"batch-{SUBMISSION}-retry-1", f"batch-{SUBMISSION}-retry-2"
+    assert [(array.count, array.chunk) for array in batch.submitted] == [(5, "retry-1"), (5, "retry-2")]
+    assert arrays == [(first, 5), (second, 5)]
+    assert (done.indices, done.batch_jobs) == (list(range(10)), [first, second])
     head = existing(retrier.ledger.submission(SUBMISSION))
     assert [array.count for array in head.arrays] == [10, 5, 5]
     assert read_job(retrier.storage, ObjectVersion.parse(head.arrays[2].file), 0).index == 5
 
 
-def test_lines_are_reopened_concurrently(retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_reopened_concurrently(
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     submitted(retrier, [row(f"line-{number}") for number in range(8)], ["Failed"] * 8)
     all_there, reopen = threading.Barrier(8), Ledger.next_attempt
 
@@ -239,7 +230,7 @@ def test_a_running_job_is_not_retried_even_in_a_removed_region(
 
 
 def test_jobs_of_a_concurrent_retry_are_not_retried(
-    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(retrier, [row("a"), row("b")], ["Failed"] * 2)
     todo = retrier.planned(SUBMISSION)
@@ -273,17 +264,18 @@ def test_the_command_fails_while_a_line_is_not_closed_yet(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert (
-        said.out == "job 0 is not retried: its Batch child has failed, but the reconciler has not recorded the result "
+        output.out
+        == "job 0 is not retried: its Batch child has failed, but the reconciler has not recorded the result "
         "of the job yet\n"
     )
-    assert "1 job cannot be retried yet" in said.err
-    assert "within two sweeps" in said.err
+    assert "1 job cannot be retried yet" in output.err
+    assert "within two sweeps" in output.err
 
 
 def test_a_line_closed_before_its_array_existed_is_not_retried(
-    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(retrier, [row("a"), row("b"), row("c")], ["Failed"] * 3)
     submit = batch.submit
@@ -306,12 +298,12 @@ def test_a_line_closed_before_its_array_existed_is_not_retried(
 
 @pytest.mark.parametrize("error", ["refused", "unreachable"])
 def test_an_interrupted_retry_reports_its_progress_and_the_next_step(
-    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, error: str
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
     monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
     if error == "refused":
-        batch.takes = 1
+        batch.refuses = {"retry-2"}
     else:
         lost = EndpointConnectionError(endpoint_url="dynamodb")
         claims = iter([lambda: 1, _raiser(lost)])
@@ -330,7 +322,7 @@ def _raiser(error: Exception) -> Callable[[], int]:
 
 
 def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
-    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: SimpleNamespace(**vars(retrier)))
     monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
@@ -347,6 +339,6 @@ def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
-    said = capsys.readouterr()
-    assert said.out == "submitted batch-retry-1: 2 jobs\n"
-    assert "after two sweeps of the reconciler" in said.err
+    output = capsys.readouterr()
+    assert output.out == f"submitted batch-{SUBMISSION}-retry-1: 2 jobs\n"
+    assert "after two sweeps of the reconciler" in output.err

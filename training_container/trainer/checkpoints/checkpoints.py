@@ -55,12 +55,12 @@ class Checkpoints:
         self._keep = keep
         self._identity = dict(identity or {})
 
-    def restore(self, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
+    def restore(self, *, best: bool = False, warn: Callable[[str], None] = print) -> Progress | None:
         """Load the newest complete checkpoint into the tracked objects. Return its progress, or None without one.
 
         Args:
             best: If true, load the newest checkpoint that was saved as the best.
-            say: A function that prints a message for each incomplete checkpoint that is skipped.
+            warn: A function that prints a message for each incomplete checkpoint that is skipped.
 
         Raises:
             CheckpointError: The checkpoint belongs to a different model.
@@ -70,7 +70,7 @@ class Checkpoints:
                 state = files.read(path)
                 progress = Progress.from_json(state["progress"])
             except (BrokenCheckpointError, OSError, KeyError, TypeError, ValueError) as error:
-                say(f"Checkpoint {path} is skipped, because it is incomplete: {error}.")
+                warn(f"Checkpoint {path} is skipped, because it is incomplete: {error}.")
                 continue
             if not best or state["best"]:
                 self._check_identity(path, state["identity"])
@@ -173,13 +173,13 @@ def broadcast(progress: Progress | None) -> Progress | None:
     return result
 
 
-def resume(saved: Checkpoints, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
+def resume(saved: Checkpoints, *, best: bool = False, warn: Callable[[str], None] = print) -> Progress | None:
     """Restore on rank 0, then send the variables and progress to all ranks. All ranks must call this together.
 
     Args:
         saved: The checkpoints.
         best: If true, restore the newest checkpoint that was saved as the best.
-        say: A function that prints a message for each incomplete checkpoint that is skipped.
+        warn: A function that prints a message for each incomplete checkpoint that is skipped.
 
     Returns:
         The progress of the newest complete checkpoint; None, on every rank, if there is none.
@@ -188,7 +188,7 @@ def resume(saved: Checkpoints, *, best: bool = False, say: Callable[[str], None]
         CheckpointError: On rank 0; see Checkpoints.restore.
     """
     _build_optimizers(saved.tracked)
-    progress = broadcast(saved.restore(best=best, say=say) if hvd.rank() == 0 else None)
+    progress = broadcast(saved.restore(best=best, warn=warn) if hvd.rank() == 0 else None)
     # Each variable once: the moving average may contain a model's weights, too.
     variables = {id(variable): variable for entry in saved.tracked.values() for variable in _variables(entry)}
     if variables:

@@ -61,17 +61,17 @@ def _message(error: Exception) -> str:
 
 
 def _explained(message: str, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
-    told = _told(message, channel, epoch, records)
+    description = _description(message, channel, epoch, records)
     if not isinstance(channel, FileChannel) or config.tolerate_corrupt_records:
-        return told
+        return description
     # All other ranks wait in a collective, and may end this one. So print the reason before the search.
-    print(f"Rank {hvd.rank()}: {told} Searching for the record.", flush=True)
+    print(f"Rank {hvd.rank()}: {description} Searching for the record.", flush=True)
     seconds = config.stall_seconds / SEARCH_PART or None
     try:
         found = _within(seconds, lambda: _found(message, channel, config, epoch, records))
     except TimeoutError:
-        return f"{told} The record was not found within {seconds:g} s, a part of stall_seconds."
-    return f"Channel {channel.name}: {found}" if found else told
+        return f"{description} The record was not found within {seconds:g} s, a part of stall_seconds."
+    return f"Channel {channel.name}: {found}" if found else description
 
 
 def _within(seconds: float | None, search: Callable[[], str | None]) -> str | None:
@@ -99,7 +99,7 @@ def _found(message: str, channel: FileChannel, config: Config, epoch: int, recor
     return _problem_in(channel, config, epoch, records)
 
 
-def _told(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
+def _description(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
     """Return a description of the error from its own text."""
     if own := _OWN.search(message):
         hint = " Raw images cannot be streamed: set their channel's input mode to File or FastFile."

@@ -121,12 +121,12 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         wanted: True if the user has set the number of steps.
     """
     left = sum(max(count - steps * batch_size, 0) for count in counts)
-    told = (
+    message = (
         f"Channel {channel}: {sum(counts):,} records make {steps} batches of {batch_size} on each of {len(counts)} "
         f"rank(s); {left:,} records are left out of an epoch."
     )
     if wanted or left <= MUCH * sum(counts):
-        return told
+        return message
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (
         f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to record (in File and FastFile "
@@ -134,7 +134,7 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         if 2 * uneven > left
         else "Reduce batch_size, or start fewer ranks."
     )
-    return f"{told} WARNING: that is {left / sum(counts):.0%} of the data, which is not trained on. {way_out}"
+    return f"{message} WARNING: that is {left / sum(counts):.0%} of the data, which is not trained on. {way_out}"
 
 
 def check_total(channel: str, read: int, expected: int) -> None:

@@ -36,7 +36,7 @@ class TensorBoard:
         self._client = client
         self._events: Any = None
         self._copied: dict[Path, int] = {}
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Write scalars with the number of a step or epoch. A failure is printed once, and the training continues."""
@@ -49,7 +49,7 @@ class TensorBoard:
             self._events.flush()
         except tf.errors.OpError as error:
             what = f"TensorBoard's events cannot be written to {self._folder}"
-            self._say(what, error, "Training continues without them.")
+            self._warn_once(what, error, "Training continues without them.")
 
     def sync(self) -> None:
         """Copy new data to S3. A failure is printed once, and the training continues."""
@@ -60,7 +60,7 @@ class TensorBoard:
         except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
             what = f"TensorBoard's events cannot be copied to {self._uri}"
             then = f"Training continues, the events stay in {self._folder}, and copying is retried after each epoch."
-            self._say(what, error, then)
+            self._warn_once(what, error, then)
 
     def _copy(self) -> None:
         address = urlsplit(self._uri)
@@ -76,7 +76,7 @@ class TensorBoard:
             self._client.upload_file(str(path), address.netloc, key)
             self._copied[path] = size
 
-    def _say(self, what: str, error: Exception, then: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
+    def _warn_once(self, what: str, error: Exception, then: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
             print(f"{what}: {' '.join(str(error).split())[:500]}. {then}")

@@ -143,7 +143,7 @@ def test_route_targets_and_tags_change_in_place(stacks: Any, client: Make) -> No
 
 
 def test_a_new_subscriber_of_a_named_budget_is_refused(stacks: Any) -> None:
-    def told(*emails: str) -> str:
+    def template(*emails: str) -> str:
         entry = {
             "Notification": {"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": 80},
             "Subscribers": [{"SubscriptionType": "EMAIL", "Address": email} for email in emails],
@@ -153,6 +153,6 @@ def test_a_new_subscriber_of_a_named_budget_is_refused(stacks: Any) -> None:
         properties = {"Budget": {**budget, **limit}, "NotificationsWithSubscribers": [entry]}
         return body({"B": {"Type": "AWS::Budgets::Budget", "Properties": properties}})
 
-    stacks.create_stack(StackName="budget", TemplateBody=told("a@example.com"))
-    stacks.update_stack(StackName="budget", TemplateBody=told("a@example.com", "b@example.com"))
+    stacks.create_stack(StackName="budget", TemplateBody=template("a@example.com"))
+    stacks.update_stack(StackName="budget", TemplateBody=template("a@example.com", "b@example.com"))
     assert "Rename g and update the stack again" in reason(stacks, "budget")

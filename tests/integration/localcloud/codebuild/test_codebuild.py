@@ -158,8 +158,8 @@ def template(token: str, name: str, status: str = "SUCCESS") -> str:
         "Yes": True,
     }
     made = {"Type": "Custom::Thing", "Properties": properties}
-    told = {"Value": {"Fn::GetAtt": ["C", "Told"]}}
-    return json.dumps({"Resources": {"C": made}, "Outputs": {"Told": told, "Id": {"Value": {"Ref": "C"}}}})
+    attribute = {"Value": {"Fn::GetAtt": ["C", "Told"]}}
+    return json.dumps({"Resources": {"C": made}, "Outputs": {"Told": attribute, "Id": {"Value": {"Ref": "C"}}}})
 
 
 def outputs(client: Callable[..., Any], name: str) -> dict[str, str]:

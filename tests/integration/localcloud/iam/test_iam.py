@@ -20,7 +20,9 @@ Statement = Mapping[str, Any]
 ALLOW: Statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
 
-def said(*statements: Statement, action: str = "s3:GetObject", resource: str = "arn:aws:s3:::b/k", **keys: Any) -> str:
+def verdict_on(
+    *statements: Statement, action: str = "s3:GetObject", resource: str = "arn:aws:s3:::b/k", **keys: Any
+) -> str:
     context: Context = {key.replace("_", ":", 1): value for key, value in keys.items()}
     return verdict([json.loads(document(*statements))], action, resource, context)
 
@@ -41,13 +43,13 @@ def said(*statements: Statement, action: str = "s3:GetObject", resource: str = "
     ],
 )
 def test_a_statement_applies_to_its_actions_and_resources(statement: Statement, expected: str) -> None:
-    assert said(statement) == expected
+    assert verdict_on(statement) == expected
 
 
 def test_an_explicit_deny_overrides_every_allow() -> None:
     deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
-    assert said(ALLOW, deny) == said(deny, ALLOW) == "ExplicitlyDenied"
-    assert said(deny, action="sqs:SendMessage") == "ImplicitlyDenied"
+    assert verdict_on(ALLOW, deny) == verdict_on(deny, ALLOW) == "ExplicitlyDenied"
+    assert verdict_on(deny, action="sqs:SendMessage") == "ImplicitlyDenied"
 
 
 @pytest.mark.parametrize(
@@ -87,12 +89,14 @@ def test_an_explicit_deny_overrides_every_allow() -> None:
 def test_a_condition_compares_as_iam_does(operator: str, wanted: Any, found: Any, *, expected: bool) -> None:
     statement = {**ALLOW, "Condition": {operator: {"sagemaker:Key": wanted}}}
     keys = {} if found is None else {"sagemaker_Key": found}
-    assert said(statement, **keys) == ("Allowed" if expected else "ImplicitlyDenied")
+    assert verdict_on(statement, **keys) == ("Allowed" if expected else "ImplicitlyDenied")
 
 
 def test_an_unknown_condition_operator_is_an_error() -> None:
     with pytest.raises(UnknownOperatorError, match="DateLessThan"):
-        said({**ALLOW, "Condition": {"DateLessThan": {"aws:CurrentTime": "2026-01-01"}}}, aws_CurrentTime="2025-01-01")
+        verdict_on(
+            {**ALLOW, "Condition": {"DateLessThan": {"aws:CurrentTime": "2026-01-01"}}}, aws_CurrentTime="2025-01-01"
+        )
 
 
 def of(service: str, operation: str, **parameters: Any) -> list[tuple[str, str]]:

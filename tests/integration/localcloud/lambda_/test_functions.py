@@ -64,17 +64,21 @@ def functions(client: Callable[..., Any]) -> Any:
     layer = service.publish_layer_version(
         LayerName="extra", Content={"ZipFile": archive({"python/in_the_layer.py": "VALUE = 1"})}
     )
-    service.create_function(
-        FunctionName="probe",
-        Role=ROLE,
-        Runtime="python3.11",
-        Handler="lambda.probe.handler",
-        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
-        Layers=[layer["LayerVersionArn"]],
-        Timeout=2,
-        Environment={"Variables": {"COLOUR": "green"}},
-    )
+    settings = {"Timeout": 2, "Environment": {"Variables": {"COLOUR": "green"}}}
+    create(service, "probe", Layers=[layer["LayerVersionArn"]], **settings)
     return service
+
+
+def create(functions: Any, name: str, **settings: Any) -> None:
+    """Create a function that runs CODE, with additional or other parameters of CreateFunction."""
+    request = {
+        "FunctionName": name,
+        "Role": ROLE,
+        "Runtime": "python3.11",
+        "Handler": "lambda.probe.handler",
+        "Code": {"ZipFile": archive({"lambda/probe.py": CODE})},
+    }
+    functions.create_function(**request | settings)
 
 
 def call(functions: Any, event: Any, name: str = "probe") -> tuple[Any, str | None, str]:
@@ -136,14 +140,7 @@ def json_lines(log: str) -> list[dict[str, Any]]:
 
 
 def test_a_logger_writes_json_with_its_extra_fields_if_the_format_is_json(functions: Any) -> None:
-    functions.create_function(
-        FunctionName="json",
-        Role=ROLE,
-        Runtime="python3.11",
-        Handler="lambda.probe.handler",
-        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
-        LoggingConfig={"LogFormat": "JSON"},
-    )
+    create(functions, "json", LoggingConfig={"LogFormat": "JSON"})
     _, error, log = call(functions, {"do": "log"}, name="json")
     info, slow, failed = json_lines(log)
     own = ("level", "message", "logger", "event", "index")
@@ -184,13 +181,7 @@ def test_a_function_that_exits_its_process_is_an_exit_error(functions: Any) -> N
 
 
 def test_a_missing_handler_is_reported(functions: Any) -> None:
-    functions.create_function(
-        FunctionName="wrong",
-        Role=ROLE,
-        Runtime="python3.11",
-        Handler="nowhere.handler",
-        Code={"ZipFile": archive({"a.py": ""})},
-    )
+    create(functions, "wrong", Handler="nowhere.handler")
     answer, _, _ = call(functions, {}, "wrong")
     assert answer["errorType"] == "Runtime.ImportModuleError"
     assert "Unable to import module 'nowhere'" in answer["errorMessage"]
@@ -198,10 +189,7 @@ def test_a_missing_handler_is_reported(functions: Any) -> None:
 
 def test_new_code_replaces_the_warm_process(functions: Any) -> None:
     new = archive({"lambda/probe.py": "def handler(event, context): return 'new'"})
-    functions.create_function(
-        FunctionName="changing", Role=ROLE, Runtime="python3.11", Handler="lambda.probe.handler",
-        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
-    )  # fmt: skip
+    create(functions, "changing")
     assert "event" in call(functions, {}, "changing")[0]
     functions.update_function_code(FunctionName="changing", ZipFile=new)
     assert call(functions, {}, "changing")[0] == "new"
@@ -235,12 +223,9 @@ def test_a_failed_asynchronous_event_goes_to_both_queues_after_three_attempts(
 ) -> None:
     queues = client("sqs")
     urls = [queues.create_queue(QueueName=name)["QueueUrl"] for name in ("failures", "dead-letters")]
-    functions.create_function(
-        FunctionName="failing",
-        Role=ROLE,
-        Runtime="python3.11",
-        Handler="lambda.probe.handler",
-        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
+    create(
+        functions,
+        "failing",
         DeadLetterConfig={"TargetArn": "arn:aws:sqs:us-east-1:123456789012:dead-letters"},
     )
     destination = {"OnFailure": {"Destination": "arn:aws:sqs:us-east-1:123456789012:failures"}}

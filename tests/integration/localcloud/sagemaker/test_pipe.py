@@ -49,7 +49,7 @@ def piped(sagemaker: SageMaker, name: str = "train", key: str = "many/", **more:
     return {**channel, "InputMode": "Pipe", **more}
 
 
-def said(sagemaker: SageMaker, code: str, *channels: dict[str, Any], hosts: int = 1) -> list[list[str]]:
+def output_of(sagemaker: SageMaker, code: str, *channels: dict[str, Any], hosts: int = 1) -> list[list[str]]:
     """Run a program that reads FIFOs, and return its output on each host."""
     job = sagemaker.run(READ + code, hosts, InputDataConfig=list(channels))
     assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
@@ -59,7 +59,7 @@ def said(sagemaker: SageMaker, code: str, *channels: dict[str, Any], hosts: int 
 def test_each_epoch_streams_all_objects_in_key_order(
     sagemaker: SageMaker,
 ) -> None:
-    ((first, second),) = said(sagemaker, "print(read('train_0')); print(read('train_1'))", piped(sagemaker))
+    ((first, second),) = output_of(sagemaker, "print(read('train_0')); print(read('train_1'))", piped(sagemaker))
     assert first.split() == second.split() == [key[-2:] for key in KEYS]
 
 
@@ -69,7 +69,7 @@ print(sorted(path.name for path in (base / 'input/data').iterdir()))
 print((base / 'input/config/inputdataconfig.json').read_text())
 """
     files = sagemaker.channel("extra")
-    ((found, configured),) = said(sagemaker, code, piped(sagemaker), files)
+    ((found, configured),) = output_of(sagemaker, code, piped(sagemaker), files)
     assert found == "['extra', 'train_0']"
     assert {name: entry["TrainingInputMode"] for name, entry in json.loads(configured).items()} == {
         "train": "Pipe",
@@ -86,12 +86,12 @@ def test_a_channel_without_a_mode_has_the_jobs_mode(sagemaker: SageMaker) -> Non
 
 def test_a_manifest_file_defines_the_objects_and_their_order(sagemaker: SageMaker) -> None:
     channel = piped(sagemaker, key="parts.json", S3DataType="ManifestFile")
-    assert said(sagemaker, "print(read('train_0'))", channel) == [["05 00 03 "]]
+    assert output_of(sagemaker, "print(read('train_0'))", channel) == [["05 00 03 "]]
 
 
 def test_hosts_share_sharded_channels_and_get_other_channels_completely(sagemaker: SageMaker) -> None:
     sharded = piped(sagemaker, S3DataDistributionType="ShardedByS3Key")
-    (one, two) = said(
+    (one, two) = output_of(
         sagemaker, "print(read('train_0')); print(read('all_0'))", sharded, piped(sagemaker, "all"), hosts=2
     )
     assert [one[0].split(), two[0].split()] == [["00", "02", "04", "06"], ["01", "03", "05", "07"]]
@@ -100,11 +100,11 @@ def test_hosts_share_sharded_channels_and_get_other_channels_completely(sagemake
 
 def test_each_epoch_has_a_different_order_determined_by_the_seed(sagemaker: SageMaker) -> None:
     code = "print(read('train_0')); print(read('train_1'))"
-    ((first, second),) = said(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 7}))
+    ((first, second),) = output_of(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 7}))
     assert first != second
     assert sorted(first.split()) == sorted(second.split()) == [key[-2:] for key in KEYS]
-    assert said(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 7})) == [[first, second]]
-    assert said(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 8})) != [[first, second]]
+    assert output_of(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 7})) == [[first, second]]
+    assert output_of(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 8})) != [[first, second]]
 
 
 def test_shuffled_shards_change_hosts_and_no_object_is_read_twice() -> None:
@@ -130,7 +130,7 @@ with waited('train_0').open('rb') as fifo:
     print(len(fifo.read(10)))
 print(len(read('train_1')))
 """
-    assert said(sagemaker, code, piped(sagemaker, key="large/")) == [["10", "3000000"]]
+    assert output_of(sagemaker, code, piped(sagemaker, key="large/")) == [["10", "3000000"]]
 
 
 def test_the_next_fifo_appears_after_the_previous_one_was_read(sagemaker: SageMaker) -> None:
@@ -142,16 +142,16 @@ while fifo.read(100):
     pass
 waited('train_1')
 """
-    assert said(sagemaker, code, piped(sagemaker)) == [["b'00 '", "False"]]
+    assert output_of(sagemaker, code, piped(sagemaker)) == [["b'00 '", "False"]]
 
 
 def test_a_host_without_objects_reads_an_empty_stream(sagemaker: SageMaker) -> None:
     channel = piped(sagemaker, key="many/00", S3DataDistributionType="ShardedByS3Key")
-    assert said(sagemaker, "print(repr(read('train_0')))", channel, hosts=2) == [["'00 '"], ["''"]]
+    assert output_of(sagemaker, "print(repr(read('train_0')))", channel, hosts=2) == [["'00 '"], ["''"]]
 
 
 def test_a_job_with_an_unread_channel_ends_and_can_be_stopped(sagemaker: SageMaker) -> None:
-    assert said(sagemaker, "print('done')", piped(sagemaker)) == [["done"]]
+    assert output_of(sagemaker, "print('done')", piped(sagemaker)) == [["done"]]
     waiting = READ + "print('up', flush=True); open(waited('train_0'), 'rb'); time.sleep(600)"
     name = sagemaker.waiting(waiting, InputDataConfig=[piped(sagemaker, key="large/")])
     sagemaker.api.stop_training_job(TrainingJobName=name)
@@ -166,7 +166,7 @@ def test_a_missing_object_fails_the_job_and_is_named(sagemaker: SageMaker) -> No
 
 
 def test_no_writer_outlives_its_job(sagemaker: SageMaker) -> None:
-    said(sagemaker, "read('train_0')", piped(sagemaker), piped(sagemaker, "unread"))
+    output_of(sagemaker, "read('train_0')", piped(sagemaker), piped(sagemaker, "unread"))
     wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("pipe-")])
 
 

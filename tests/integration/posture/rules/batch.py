@@ -82,20 +82,20 @@ def tags_reach_the_task(made: Synthesised) -> Iterator[str]:
 
 def children_run_on_fargate_in_the_grids_network_only(made: Synthesised) -> Iterator[str]:
     """A network that the grid creates, or one that grid.yaml names."""
-    said = made.grid.model_dump_json()
+    grid_json = made.grid.model_dump_json()
     for where, compute in made.properties(COMPUTE):
         asked = compute["ComputeResources"]
         if asked["Type"] != "FARGATE":
             yield f"{where} is {asked['Type']}"
         resources = made.templates[where.partition("/")[0]]["Resources"]
         for place in (*asked["Subnets"], *asked["SecurityGroupIds"]):
-            if referred(place) not in resources and not (isinstance(place, str) and f'"{place}"' in said):
+            if referred(place) not in resources and not (isinstance(place, str) and f'"{place}"' in grid_json):
                 yield f"{where} runs in {place}, which does not belong to the grid"
         if not asked["Subnets"] or not asked["SecurityGroupIds"]:
             yield f"{where} has no subnet or no security group"
 
 
-def no_vcpus_beyond_what_grid_yaml_says(made: Synthesised) -> Iterator[str]:
+def no_vcpus_beyond_the_grids_limit(made: Synthesised) -> Iterator[str]:
     for where, compute in made.properties(COMPUTE):
         if compute["ComputeResources"]["MaxvCpus"] > made.grid.orchestrator.max_vcpus:
             yield f"{where} may use {compute['ComputeResources']['MaxvCpus']} vCPUs"
@@ -168,5 +168,5 @@ RULES = (
             put(COMPUTE, "ComputeResources.SecurityGroupIds", []),
         ),
     ),
-    Rule(no_vcpus_beyond_what_grid_yaml_says, (put(COMPUTE, "ComputeResources.MaxvCpus", 10_000),)),
+    Rule(no_vcpus_beyond_the_grids_limit, (put(COMPUTE, "ComputeResources.MaxvCpus", 10_000),)),
 )

@@ -39,7 +39,7 @@ def a_bucket_is_the_accounts_alone(made: Synthesised) -> Iterator[str]:
             yield f"{where} does not specify its encryption"
 
 
-def a_bucket_keeps_versions_or_says_why_not(made: Synthesised) -> Iterator[str]:
+def a_bucket_keeps_versions_or_has_a_reason(made: Synthesised) -> Iterator[str]:
     for stack, name, bucket in made.each(BUCKET):
         skips = bucket.get("Metadata", {}).get("checkov", {}).get("skip", ())
         reasons = [skip["comment"] for skip in skips if skip["id"] == "CKV_AWS_21"]
@@ -103,7 +103,7 @@ def a_repository_goes_with_its_images(made: Synthesised) -> Iterator[str]:
             yield f"{where} prevents the deletion of its stack"
 
 
-def logs_are_kept_as_long_as_grid_yaml_says(made: Synthesised) -> Iterator[str]:
+def logs_are_retained_for_the_configured_days(made: Synthesised) -> Iterator[str]:
     for where, group in made.properties(LOG):
         if group.get("RetentionInDays") != made.grid.log_retention_days:
             yield f"{where} keeps logs for {group.get('RetentionInDays', 'unlimited')} days"
@@ -140,7 +140,7 @@ RULES = (
             without(BUCKET, "BucketEncryption"),
         ),
     ),
-    Rule(a_bucket_keeps_versions_or_says_why_not, (without(BUCKET, "VersioningConfiguration"),)),
+    Rule(a_bucket_keeps_versions_or_has_a_reason, (without(BUCKET, "VersioningConfiguration"),)),
     Rule(parts_of_broken_uploads_are_removed, (without(BUCKET, "LifecycleConfiguration"),)),
     Rule(
         a_tag_never_changes_its_image_and_every_image_is_scanned,
@@ -165,5 +165,5 @@ RULES = (
         ),
     ),
     Rule(a_repository_goes_with_its_images, (without(REPOSITORY, "EmptyOnDelete"),)),
-    Rule(logs_are_kept_as_long_as_grid_yaml_says, (without(LOG, "RetentionInDays"),)),
+    Rule(logs_are_retained_for_the_configured_days, (without(LOG, "RetentionInDays"),)),
 )

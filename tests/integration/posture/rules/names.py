@@ -60,14 +60,14 @@ def every_name_begins_with_the_grids_and_is_not_too_long(made: Synthesised) -> I
             yield f"{stack}: {kind} {name}"
 
 
-def everything_says_which_grid_it_belongs_to(made: Synthesised) -> Iterator[str]:
+def every_resource_has_the_tag_of_its_grid(made: Synthesised) -> Iterator[str]:
     """Every resource that supports tags has the grid's tag, so that all costs are allocated."""
     for stack, template in made.templates.items():
         for name, resource in template["Resources"].items():
             key = _tag_property(resource["Type"])
             tags = resource.get("Properties", {}).get(key, {})
-            said = tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
-            if key and said.get(TAG_GRID) != made.grid.name:
+            found = tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+            if key and found.get(TAG_GRID) != made.grid.name:
                 yield f"{stack}/{name} ({resource['Type']})"
 
 
@@ -140,7 +140,7 @@ RULES = (
         (put("AWS::Batch::JobQueue", "JobQueueName", "queue"), put("AWS::SQS::Queue", "QueueName", "traingrid" * 9)),
     ),
     Rule(
-        everything_says_which_grid_it_belongs_to,
+        every_resource_has_the_tag_of_its_grid,
         (without("AWS::Logs::LogGroup", "Tags"), put("AWS::Batch::JobQueue", "Tags", {"traingrid:grid": "other"})),
     ),
     Rule(repositories_come_first_then_builds_the_control_plane_regions_and_the_guard, (_independent,)),

@@ -70,11 +70,11 @@ def training_jobs_are_created_under_the_grids_name_in_its_regions_only(made: Syn
 
 
 def a_role_is_taken_by_services_and_accounts_of_the_grid_only(made: Synthesised) -> Iterator[str]:
-    said = made.grid.model_dump_json()
+    grid_json = made.grid.model_dump_json()
     for where, role in made.properties(ROLE):
         for statement in role["AssumeRolePolicyDocument"]["Statement"]:
             principal = str(statement["Principal"])
-            strangers = [account for account in re.findall(r"\d{12}", principal) if account not in said]
+            strangers = [account for account in re.findall(r"\d{12}", principal) if account not in grid_json]
             if "*" in principal or strangers:
                 yield f"{where} trusts {principal}"
             keys = {key for compared in statement.get("Condition", {}).values() for key in compared}

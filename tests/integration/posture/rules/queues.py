@@ -9,7 +9,7 @@ from traingrid.grid.queues import ServiceQueue
 ENVIRONMENT, SHARE = "AWS::Batch::ServiceEnvironment", "AWS::Batch::QuotaShare"
 
 
-def no_more_runs_from_a_service_queue_than_grid_yaml_says(made: Synthesised) -> Iterator[str]:
+def a_service_queue_has_the_configured_limits(made: Synthesised) -> Iterator[str]:
     for where, environment in made.properties(ENVIRONMENT):
         settings = _settings(made, where)
         limits = {limit["CapacityUnit"]: limit["MaxCapacity"] for limit in environment["CapacityLimits"]}
@@ -38,6 +38,6 @@ LENT = {
     "PreemptionConfiguration": {"InSharePreemption": "DISABLED"},
 }
 RULES = (
-    Rule(no_more_runs_from_a_service_queue_than_grid_yaml_says, (added(ENVIRONMENT, MORE),)),
+    Rule(a_service_queue_has_the_configured_limits, (added(ENVIRONMENT, MORE),)),
     Rule(only_a_share_that_borrows_can_lose_what_it_runs, (added(SHARE, LENT),)),
 )

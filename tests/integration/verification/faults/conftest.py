@@ -2,7 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from verification.faults.faulty_grid import FaultyGrid, faulty_grid
+from verification.faults.deployment import faulty_grid
+from verification.faults.faulty_grid import FaultyGrid
 
 
 @pytest.fixture(scope="module")

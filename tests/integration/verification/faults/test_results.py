@@ -28,8 +28,8 @@ def test_committed_results_have_full_volume_and_no_violations() -> None:
 def test_the_tables_list_experiments_without_results() -> None:
     kept = json.loads(RESULTS.read_text())
     left, gone = kept["rows"][1:], kept["rows"][0]["experiment"]
-    said = markdown({**kept, "rows": left}).partition("Not run at full volume yet: ")[2].partition(".\n")[0]
-    assert gone in said.split("; ")
+    listed = markdown({**kept, "rows": left}).partition("Not run at full volume yet: ")[2].partition(".\n")[0]
+    assert gone in listed.split("; ")
     assert f"| {gone} |" not in markdown({**kept, "rows": left})
 
 

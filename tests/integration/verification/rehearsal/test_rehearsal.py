@@ -112,10 +112,10 @@ def test_an_invalid_manifest_is_rejected_as_by_submit(tmp_path: Path) -> None:
     result = rehearse(tmp_path, MANIFEST + "mars,s3://nobody/x,,,,,,,,,,\n" + "eu-west-1,s3://nobody/x,,,,many,,,,,,\n")
     assert isinstance(result.exception, TraingridError)
     assert result.exception.exit_code == 2
-    said = result.exception.what.splitlines()
+    lines = result.exception.what.splitlines()
     path = tmp_path / "manifest.csv"
-    assert said[0] == f"{path} is rejected and nothing was submitted."
-    assert [line.removeprefix(f"{path}:").split(" ")[:2] for line in said[1:]] == [
+    assert lines[0] == f"{path} is rejected and nothing was submitted."
+    assert [line.removeprefix(f"{path}:").split(" ")[:2] for line in lines[1:]] == [
         ["8:", "region"],
         ["9:", "s3_uri"],
         ["9:", "instance_count"],
@@ -182,12 +182,12 @@ def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(tmp_path: Path, 
     time.sleep(0.5)
     running.send_signal(number)
     try:
-        said = running.communicate(timeout=120)[1]
+        errors = running.communicate(timeout=120)[1]
     finally:
         running.kill()
         running.wait()
     assert running.returncode == 130
-    assert said.startswith("Error: Interrupted. The rehearsal's processes have ended")
+    assert errors.startswith("Error: Interrupted. The rehearsal's processes have ended")
     assert list(files.iterdir()) == []
     assert not [process for process in Path("/proc").glob("[0-9]*") if str(files) in _environment(process)]
 

@@ -59,8 +59,8 @@ def test_lines_are_counted_by_end_and_attempt_and_failures_have_reasons() -> Non
         {"state": JobState.COMPLETED}, failed, *[{"state": JobState.STOPPED, "region": "us-east-1", "name": "x"}] * 25
     )
     assert [row[0] for row in shown(ends_table(seen))[1:]] == ["Completed", "Failed", "Stopped"]
-    said = list(unfinished(seen))
-    assert said[0].startswith("1 Failed: The Region has no capacity for this instance type. Set higher `retries`")
-    assert said[1] == "  line 2 (a\\x1b[2J): us-east-1, eu-west-1"
-    assert said[2:4] == ["25 Stopped: no reason", "  line 3 (x): us-east-1"]
-    assert said[-1] == "  ... and 5 more"
+    lines = list(unfinished(seen))
+    assert lines[0].startswith("1 Failed: The Region has no capacity for this instance type. Set higher `retries`")
+    assert lines[1] == "  line 2 (a\\x1b[2J): us-east-1, eu-west-1"
+    assert lines[2:4] == ["25 Stopped: no reason", "  line 3 (x): us-east-1"]
+    assert lines[-1] == "  ... and 5 more"

@@ -89,13 +89,13 @@ def test_a_checkpoint_with_one_damaged_file_is_skipped(
     saved: Checkpoints, weight: tf.Variable, file: str, spoil: Callable[[Path], None]
 ) -> None:
     spoil(saved.folder / "checkpoint-000003-step-000000003" / file)
-    said: list[str] = []
-    restored = saved.restore(say=said.append)
+    warnings: list[str] = []
+    restored = saved.restore(warn=warnings.append)
     assert restored is not None
     assert (restored.step, weight.numpy()) == (2, 2)
-    assert len(said) == 1
-    assert "step-000000003 is skipped" in said[0]
-    assert file in said[0]
+    assert len(warnings) == 1
+    assert "step-000000003 is skipped" in warnings[0]
+    assert file in warnings[0]
 
 
 def test_checkpoints_restored_only_in_part_are_skipped(saved: Checkpoints, weight: tf.Variable, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_checkpoints_restored_only_in_part_are_skipped(saved: Checkpoints, weigh
         (half.folder / ".writing-checkpoint-000004-step-000000004").mkdir()
         for name in copied:
             shutil.copy(whole / name, half.folder / "checkpoint-000003-step-000000003")
-        restored = half.restore(say=lambda _: None)
+        restored = half.restore(warn=lambda _: None)
         assert restored is not None
         assert restored.step == 2
         assert half.latest() == half.folder / "checkpoint-000002-step-000000002"
@@ -122,9 +122,9 @@ def test_checkpoints_restored_only_in_part_are_skipped(saved: Checkpoints, weigh
 def test_without_a_complete_checkpoint_training_starts_over(saved: Checkpoints, weight: tf.Variable) -> None:
     for path in saved.folder.glob("*/state.json"):
         path.unlink()
-    said: list[str] = []
-    assert saved.restore(say=said.append) is None
-    assert len(said) == 3
+    warnings: list[str] = []
+    assert saved.restore(warn=warnings.append) is None
+    assert len(warnings) == 3
     assert weight.numpy() == 3
 
 

@@ -41,9 +41,9 @@ def test_a_process_killed_while_saving_keeps_the_last_complete_checkpoint(tmp_pa
             saving.kill()
             announced += saving.stdout.read().splitlines()
         assert saving.returncode == -signal.SIGKILL
-        said: list[str] = []
-        restored = checkpoints.restore(say=said.append)
+        warnings: list[str] = []
+        restored = checkpoints.restore(warn=warnings.append)
         assert restored is not None
         assert restored.step in (int(announced[-1]), int(announced[-1]) + 1)
         assert (weight.numpy() == restored.step).all()
-        assert not said
+        assert not warnings

@@ -71,10 +71,10 @@ def test_the_reason_is_printed_before_a_search_that_has_a_time_limit(
     job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All other ranks wait meanwhile, and end the job after stall_seconds."""
-    said = []
+    outputs = []
 
     def searches_long(*_: object) -> None:
-        said.append(capsys.readouterr().out)
+        outputs.append(capsys.readouterr().out)
         time.sleep(60)
 
     monkeypatch.setattr(diagnosis, "first_problem", searches_long)
@@ -82,7 +82,7 @@ def test_the_reason_is_printed_before_a_search_that_has_a_time_limit(
     with pytest.raises(RecordError, match=words):
         batches(training_data(with_(batch_size=2, stall_seconds=0.6), job(train=[1, 77])), 0)
     assert re.search(
-        r"^Rank 0: Channel train: .*label must be from 0 to 9.*; got 77\. Searching", said[0], re.MULTILINE
+        r"^Rank 0: Channel train: .*label must be from 0 to 9.*; got 77\. Searching", outputs[0], re.MULTILINE
     )
 
 

@@ -66,8 +66,8 @@ def test_records_that_an_epoch_leaves_out_are_reported(job: Job, capsys: pytest.
     )
     training_data(with_(batch_size=4, steps_per_epoch=1), folders)  # the user has requested this number of steps
     training_data(with_(batch_size=7), folders)
-    assert "WARNING" not in (said := capsys.readouterr().out)
-    assert said.endswith("on each of 1 rank(s); 0 records are left out of an epoch.\n")
+    assert "WARNING" not in (output := capsys.readouterr().out)
+    assert output.endswith("on each of 1 rank(s); 0 records are left out of an epoch.\n")
 
 
 def test_a_share_smaller_than_a_batch_is_repeated(job: Job) -> None:

@@ -84,10 +84,10 @@ def test_uneven_streams_make_equal_epochs_and_truncation_is_detected(tmp_path: P
 
 
 def opened(base: str) -> dict[str, Any]:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         data = training_data(CONFIG, Folders(base=Path(base)))
-    return {"images": data.images, "per_epoch": data.images_per_epoch, "said": said.getvalue()}
+    return {"images": data.images, "per_epoch": data.images_per_epoch, "output": output.getvalue()}
 
 
 def test_uneven_shares_are_reported_with_a_solution(tmp_path: Path) -> None:
@@ -95,12 +95,12 @@ def test_uneven_shares_are_reported_with_a_solution(tmp_path: Path) -> None:
     laid_out(folders, "train", 13, 30)
     first, second = on_two_ranks(opened, tmp_path, str(folders.base))
     assert (first["images"], first["per_epoch"]) == (43, 24)
-    assert first["said"] == (
+    assert first["output"] == (
         "Channel train: 43 records make 3 batches of 4 on each of 2 rank(s); 19 records are left out of an epoch. "
         "WARNING: that is 44% of the data, which is not trained on. Ranks have from 13 to 30 records: set shard_by to "
         "record (in File and FastFile mode), or use several files of equal size for each rank.\n"
     )
-    assert second["said"] == ""
+    assert second["output"] == ""
 
 
 def other_records_each_epoch(_: str) -> list[int]:

@@ -16,10 +16,10 @@ class Case:
         name: The defect.
         content: The file.
         field: The field that the first error must name.
-        says: A part of this error's reason.
+        reason: A part of this error's reason.
     """
 
     name: str
     content: bytes
     field: str
-    says: str
+    reason: str

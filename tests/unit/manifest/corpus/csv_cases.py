@@ -13,8 +13,8 @@ URI = "s3://ragab-ml/x"
 
 
 def cases() -> Iterator[Case]:
-    for name, text, field, says in (*PLAIN, *HEADERS, *ROWS):
-        yield Case(f"CSV: {name}", text.encode(), field, says)
+    for name, text, field, reason in (*PLAIN, *HEADERS, *ROWS):
+        yield Case(f"CSV: {name}", text.encode(), field, reason)
 
 
 PLAIN = [

@@ -15,11 +15,11 @@ WHOLE = BEGINNING + "}"
 
 
 def cases() -> Iterator[Case]:
-    for name, text, field, says in TEXTS:
-        yield Case(f"JSON: {name}", text.encode(), field, says)
-    for name, values, field, says in KINDS:
+    for name, text, field, reason in TEXTS:
+        yield Case(f"JSON: {name}", text.encode(), field, reason)
+    for name, values, field, reason in KINDS:
         line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/x"} | values
-        yield Case(f"JSON: {name}", json.dumps(line).encode(), field, says)
+        yield Case(f"JSON: {name}", json.dumps(line).encode(), field, reason)
 
 
 TEXTS = [

@@ -20,15 +20,15 @@ HOME, PDX = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
 
 def cases() -> Iterator[Case]:
     for field, values in NUMBERS.items():
-        for value, says in values:
-            yield _case(f"{field} {value!r}", {field: value}, field, says)
-    for name, values_of_line, field, says in (*LIMITS, *CHANNELS, *LISTS, *CONTRADICTIONS):
-        yield _case(name, values_of_line, field, says)
+        for value, reason in values:
+            yield _case(f"{field} {value!r}", {field: value}, field, reason)
+    for name, values_of_line, field, reason in (*LIMITS, *CHANNELS, *LISTS, *CONTRADICTIONS):
+        yield _case(name, values_of_line, field, reason)
 
 
-def _case(name: str, values: dict[str, Any], field: str, says: str) -> Case:
+def _case(name: str, values: dict[str, Any], field: str, reason: str) -> Case:
     line = {"region": "us-east-1"} | ({} if "inputs" in values else {"s3_uri": HOME}) | values
-    return Case(f"value: {name}", json.dumps(line).encode(), field, says)
+    return Case(f"value: {name}", json.dumps(line).encode(), field, reason)
 
 
 NO_NUMBER, OUT = "must be a whole number", "out of range"
