@@ -53,28 +53,33 @@ def _scan(verdicts: Mapping[str, Verdict]) -> Scan:
 
 
 def _verdicts(templates: Iterable[Template]) -> dict[str, Verdict]:
-    """Return checkov's verdicts on templates by their digests: each template unchanged, and without its skips."""
+    """Return checkov's verdicts on templates by their digests.
+
+    Checkov checks each template without its skips, because it does not evaluate a rule that a resource skips.
+    """
     distinct = {_digest(template): template for template in templates}
     with tempfile.TemporaryDirectory(prefix="traingrid-checkov-") as folder:
         for digest, template in distinct.items():
-            (Path(folder) / f"{digest}.json").write_text(json.dumps(template))
-            (Path(folder) / f"{digest}-bare.json").write_text(json.dumps(_without_skips(template)))
-        results = _run(Path(folder))
+            (Path(folder) / f"{digest}.json").write_text(json.dumps(_without_skips(template)))
+        results = run(Path(folder))
     asked, failed = _by_file(results, "passed_checks", "failed_checks"), _by_file(results, "failed_checks")
     return {
-        digest: Verdict(
-            rules=frozenset(
-                finding.rule for finding in asked.get(f"{digest}-bare", ())
-            ),  # an empty list, if there is only a custom resource
-            found=frozenset(failed.get(f"{digest}-bare", ())),
-            unexplained=frozenset(failed.get(digest, ())),
-            unused=frozenset(_skips(template)) - failed.get(f"{digest}-bare", set()),
-        )
+        digest: _verdict(asked.get(digest, set()), failed.get(digest, set()), frozenset(_skips(template)))
         for digest, template in distinct.items()
     }
 
 
-def _run(folder: Path) -> dict[str, Any]:
+def _verdict(asked: set[Finding], failed: set[Finding], skips: frozenset[Finding]) -> Verdict:
+    """Return the verdict on a template; no rule applies to one that has only a custom resource."""
+    return Verdict(
+        rules=frozenset(finding.rule for finding in asked),
+        found=frozenset(failed),
+        unexplained=frozenset(failed) - skips,
+        unused=skips - failed,
+    )
+
+
+def run(folder: Path) -> dict[str, Any]:
     """Return checkov's report on a folder. Raises FileNotFoundError if its environment was not created."""
     if not PROGRAM.exists():
         raise FileNotFoundError(f"{PROGRAM}: checkov is not installed. Run `make setup-scanners` once.")

@@ -1,6 +1,7 @@
 """The scanners cdk-nag, cfn-lint and checkov: every finding has a reason, and every reason has a finding."""
 
 import copy
+import json
 from pathlib import Path
 from typing import cast
 
@@ -84,6 +85,19 @@ def test_checkov_detects_a_defect_and_an_unused_reason(tmp_path: Path) -> None:
     assert Finding("CKV_AWS_53", name) in scan.unexplained
     assert Finding("CKV_AWS_18", name) in scan.found - scan.unexplained
     assert scan.unused == {Finding("CKV_AWS_21", name)}
+
+
+def test_checkov_itself_reads_the_skips(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path / "out"))
+    bucket = s3.Bucket(Stack(app, "Stack"), "Bucket")
+    skip_in_checkov(bucket, "CKV_AWS_18", "a reason")
+    (tmp_path / "scanned").mkdir()
+    (tmp_path / "scanned" / "template.json").write_text(json.dumps(app.synth().stacks[0].template))
+    results = checkov.run(tmp_path / "scanned")
+    assert [check["check_id"] for check in results["skipped_checks"]] == ["CKV_AWS_18"]
+    failed = {check["check_id"] for check in results["failed_checks"]}
+    assert "CKV_AWS_53" in failed
+    assert "CKV_AWS_18" not in failed
 
 
 def test_a_rule_counts_once_per_configuration() -> None:
