@@ -49,7 +49,8 @@ test-training:
 	.venv-training/bin/python -m pytest tests/training
 
 check-fast: setup-control  ## Check format, lint and types, and run the unit tests
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint test-unit
+	@start=$$(date +%s) && $(MAKE) --no-print-directory --jobs=2 --output-sync=target lint test-unit && \
+		echo "make check-fast took $$(($$(date +%s) - start)) s."
 
 test-unit:
 	.venv/bin/python -m pytest $(PARALLEL) tests/unit
