@@ -38,6 +38,8 @@ daemon = subprocess.Popen(["sh", "-c", "sleep 600 & echo $! >&2; exit"], env={"P
 daemon.wait()
 (model / f"daemon-{rank}.new").rename(model / f"daemon-{rank}")
 """
+# The end of a rank ends the other one, perhaps before its daemon starts.
+BOTH_DAEMONS_RUN = "\nwhile len(list(model.glob('daemon-?'))) < 2:\n    time.sleep(0.05)\n"
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_background_processes_of_a_shell_script_end_with_its_rank(train: Train, 
 
 @both_launchers
 def test_a_killed_rank_fails_the_job_and_its_daemon_ends(train: Train, controller: str) -> None:
-    text = DAEMON + "\nif rank == '1':\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
+    text = DAEMON + BOTH_DAEMONS_RUN + "if rank == '1':\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
     job, base = train("mine.py", text, controller)
     status, output = finished(job)
     assert status == 1, output
@@ -110,8 +112,7 @@ def test_a_killed_rank_fails_the_job_and_its_daemon_ends(train: Train, controlle
 
 @both_launchers
 def test_a_rank_that_ignores_signals_ends_when_another_rank_fails(train: Train, controller: str) -> None:
-    wait = "\nwhile len(list(model.glob('daemon-?'))) < 2:\n    time.sleep(0.05)\n"
-    text = DAEMON + "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + wait
+    text = DAEMON + "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + BOTH_DAEMONS_RUN
     text += "if rank == '1':\n    raise KeyError('no such pixel')\ntime.sleep(600)"
     job, base = train("mine.py", text, controller)
     status, output = finished(job)
