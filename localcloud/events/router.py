@@ -179,7 +179,7 @@ class Router:
         if bus is None:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
         role = target.get("RoleArn", "").rsplit("/", 1)[-1]
-        if role not in {known.name for known in iam_backends[rule.account_id]["aws"].roles.values()}:
+        if role not in {known.name for known in iam_backends[rule.account_id]["aws"].get_roles()}:
             message = f"RoleArn of a target event bus must be an existing role; got {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         if not _allows(trust_of(role, rule.account_id), "sts:AssumeRole", rule):

@@ -7,11 +7,13 @@ The SageMaker Python SDK v3 calls it for the role of every training job before i
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 from moto.core.responses import ActionResult
 from moto.iam import urls
 from moto.iam.exceptions import NotFoundException
+from moto.iam.models import IAMBackend
 from moto.iam.responses import IamResponse
 
 from localcloud.iam.evaluation import Verdict, verdict
@@ -30,8 +32,19 @@ _DECISIONS: Mapping[Verdict, str] = {
 """PolicyEvaluationDecisionType in IAM's service model."""
 
 
+_ONE_AT_A_TIME = threading.RLock()
+
+
 class SimulatingResponse(IamResponse):
-    """moto's IAM, extended by SimulatePrincipalPolicy."""
+    """moto's IAM, extended by SimulatePrincipalPolicy; it answers one request at a time.
+
+    moto iterates over dictionaries that requests in other threads change, and fails with a RuntimeError.
+    """
+
+    def call_action(self) -> Any:
+        """Answer a request after all earlier ones."""
+        with _ONE_AT_A_TIME:
+            return super().call_action()
 
     def simulate_principal_policy(self) -> ActionResult:
         """Evaluate the policies of PolicySourceArn and those of the request.
@@ -84,6 +97,7 @@ def _value(kind: str, values: list[str]) -> str | list[str]:
 
 
 def install(_cloud: LocalCloud) -> None:
-    """Replace moto's IAM with ours."""
+    """Replace moto's IAM with ours, and let other services search a copy of the roles."""
     for path in urls.url_paths:
         urls.url_paths[path] = SimulatingResponse.dispatch
+    IAMBackend.get_roles = lambda backend: list(backend.roles.values())
