@@ -159,11 +159,19 @@ class LocalCloud:
         self.on_stop(self.events.stop)
         for name in FEATURES:
             cast(Feature, importlib.import_module(name)).install(self)
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="localcloud", daemon=True
-        ).start()
         write_state(Running(os.getpid(), self.endpoint_url, str(self.data_dir), self.secret))
         self._resources.callback(remove_state, self.data_dir)
+        self._serve(self._server)
+
+    def _serve(self, server: BaseWSGIServer) -> None:
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="localcloud", daemon=True
+        )
+        thread.start()
+        # When it ends, the thread, too, closes the server's socket; the port can be open until it has.
+        self._resources.callback(thread.join)
+        self._resources.callback(_RequestHandler.close_connections, server)
+        self._resources.callback(server.shutdown)
 
     def stop(self) -> None:
         """Run every callback of `on_stop`, last registered first, and stop serving, even if callbacks fail.
@@ -173,9 +181,7 @@ class LocalCloud:
         """
         if self._server is None:
             return
-        with self._resources, ExitStack() as serving:
-            serving.callback(_RequestHandler.close_connections, self._server)
-            serving.callback(self._server.shutdown)
+        with self._resources:
             self._stop_callbacks.close()
 
     def on_stop(self, callback: Callable[[], None]) -> None:

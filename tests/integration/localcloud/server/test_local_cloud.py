@@ -110,6 +110,26 @@ def test_stop_ends_everything_even_if_a_callback_fails(tmp_path: Path) -> None:
         assert client_of(own.endpoint_url)("s3").list_buckets()["Buckets"] == []
 
 
+def test_the_port_is_closed_after_a_stop_even_if_the_serving_thread_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = socket.socket._real_close  # type: ignore[attr-defined] # where another thread can come between
+
+    def close_slowly(connection: socket.socket) -> None:
+        if threading.current_thread().name != "localcloud":
+            close(connection)
+            return
+        descriptor = connection.detach()
+        time.sleep(0.5)
+        os.close(descriptor)
+
+    monkeypatch.setattr(socket.socket, "_real_close", close_slowly)
+    with LocalCloud(Settings(data_dir=tmp_path)) as own:
+        address = urlsplit(own.endpoint_url)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.hostname, address.port))
+
+
 def test_training_jobs_created_while_the_server_stops_do_not_start(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path)) as own:
         own.faults.set(Plan(stubs=(Stub(seconds=60, stop_seconds=1),)))  # the stop waits a second for the first job
