@@ -157,7 +157,7 @@ def run(command: str) -> None:
 def test_before_a_deployment_every_missing_resource_has_its_command(doctor: Doctor) -> None:
     code, output = doctor()
     assert code == 1
-    for mend in (
+    for command in (
         f"us-east-1 bootstrap: npx cdk bootstrap aws://{ACCOUNT}/us-east-1",
         f"us-west-2 bootstrap: npx cdk bootstrap aws://{ACCOUNT}/us-west-2",
         "us-east-1 stack doctored-control: npx cdk deploy --all",
@@ -168,7 +168,7 @@ def test_before_a_deployment_every_missing_resource_has_its_command(doctor: Doct
         "us-west-2 stack doctored-us-west-2: npx cdk deploy --all",
         "--region us-west-2 --service-code sagemaker --quota-code L-",
     ):
-        assert mend in output
+        assert command in output
     assert "2 granted, but one job needs 3: it could never start" in output
     assert "bucket" not in output, "the resources of a missing stack are not checked"
 
@@ -185,7 +185,7 @@ def test_in_a_new_account_each_quota_and_role_has_its_command(doctor: Doctor, cl
     code, output = doctor(target="gpu")
     assert code == 1
     increase = "aws service-quotas request-service-quota-increase --region us-east-1 --service-code"
-    for mend in (
+    for command in (
         f"Fargate On-Demand vCPU resource count: {increase} fargate --quota-code L-3032A538 --desired-value 64",
         f"Linux/Large environment: {increase} codebuild --quota-code L-4DDC4A99 --desired-value 1",
         f"Lambda concurrent executions: {increase} lambda --quota-code L-B99A9384 --desired-value 10",
@@ -193,8 +193,8 @@ def test_in_a_new_account_each_quota_and_role_has_its_command(doctor: Doctor, cl
         "role AWSServiceRoleForECS: aws iam create-service-linked-role --aws-service-name ecs.amazonaws.com",
         "role AWSServiceRoleForBatch: aws iam create-service-linked-role --aws-service-name batch.amazonaws.com",
     ):
-        assert f"us-east-1 {mend}" in output or mend in output
-        run(re.search(rf"{re.escape(mend)}.*", mend)[0].partition(": ")[2])  # type: ignore[index]  # None would fail the test
+        assert f"us-east-1 {command}" in output or command in output
+        run(re.search(rf"{re.escape(command)}.*", command)[0].partition(": ")[2])  # type: ignore[index]  # None would fail the test
     assert "Linux/Small environment:" not in output, "a quota of one build suffices"
     assert "doctored: aws batch" not in output, "the grid is not deployed"
     _, output = doctor(target="gpu")
@@ -275,9 +275,9 @@ def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_fixed(doctor
 
 
 def test_a_command_includes_the_grid_file_unless_it_is_the_default() -> None:
-    mend = "delete it, then npx cdk deploy --all --revert-drift; otherwise: npx cdk destroy --all"
-    assert of_grid_file(mend, Path("grid.yaml")) == mend
-    assert of_grid_file(mend, Path("my grids/a.yaml")) == (
+    command = "delete it, then npx cdk deploy --all --revert-drift; otherwise: npx cdk destroy --all"
+    assert of_grid_file(command, Path("grid.yaml")) == command
+    assert of_grid_file(command, Path("my grids/a.yaml")) == (
         "delete it, then npx cdk deploy --all -c grid='my grids/a.yaml' --revert-drift; "
         "otherwise: npx cdk destroy --all -c grid='my grids/a.yaml'"
     )

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,3 +39,12 @@ def client(cloud: LocalCloud) -> Callable[..., Any]:
 @pytest.fixture(scope="module")
 def sagemaker(cloud: LocalCloud, client: Callable[..., Any]) -> SageMaker:
     return SageMaker(client)
+
+
+@pytest.fixture
+def frequent_thread_switches() -> Iterator[None]:
+    """Switch between threads after almost every instruction; the server's threads run in this process too."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

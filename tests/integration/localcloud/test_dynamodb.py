@@ -1,5 +1,4 @@
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
@@ -7,15 +6,6 @@ from typing import Any
 import pytest
 
 WRITERS, ROUNDS = 8, 12
-
-
-@pytest.fixture
-def threads_take_turns_often() -> Iterator[None]:
-    """Switch threads often: the server runs in this process and, without its lock, some rounds have several winners."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +20,8 @@ def table(client: Callable[..., Any]) -> Any:
     return dynamodb
 
 
-def test_only_one_of_many_concurrent_writers_meets_its_condition(table: Any, threads_take_turns_often: None) -> None:
+@pytest.mark.usefixtures("frequent_thread_switches")
+def test_only_one_of_many_concurrent_writers_meets_its_condition(table: Any) -> None:
     def advance(number: int) -> bool:
         try:
             table.update_item(

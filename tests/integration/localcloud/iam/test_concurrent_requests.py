@@ -1,8 +1,7 @@
 """IAM's requests from many threads, as a deployment of several stacks sends them."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,16 +14,8 @@ ROLES = 120
 TRUST = {"Statement": {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}}
 
 
-@pytest.fixture
-def eager_threads() -> Iterator[None]:
-    """Switch between threads after almost every instruction."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def test_roles_are_created_and_read_at_the_same_time(client: Callable[..., Any], eager_threads: None) -> None:
+@pytest.mark.usefixtures("frequent_thread_switches")
+def test_roles_are_created_and_read_at_the_same_time(client: Callable[..., Any]) -> None:
     iam = client("iam")
 
     def create(number: int) -> dict[str, Any]:
