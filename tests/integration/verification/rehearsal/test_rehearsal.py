@@ -177,6 +177,7 @@ def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(tmp_path: Path, 
     )
     deadline = time.monotonic() + 240  # for a busy machine
     while not list(files.glob("rehearsal-*/cdk-synth.log")):
+        assert running.poll() is None, running.communicate()[1]
         assert time.monotonic() < deadline, "the CDK CLI is not started"
         time.sleep(0.05)
     time.sleep(0.5)
