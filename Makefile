@@ -55,8 +55,10 @@ check-fast: setup-control  ## Check format, lint and types, and run the unit tes
 test-unit:
 	.venv/bin/python -m pytest $(PARALLEL) tests/unit
 
+# coverage's trace function sometimes ends a thread of Python 3.11 (https://github.com/python/cpython/issues/98257), and
+# the test that needed the thread fails. The report is printed all the same; `make test` decides whether tests pass.
 coverage: setup-control setup-scanners setup-images  ## Run the tests of the control plane, and print line and branch coverage by package
-	.venv/bin/python -m pytest $(PARALLEL) --cov --cov-report=json:build/coverage.json
+	-.venv/bin/python -m pytest $(PARALLEL) --cov --cov-report=json:build/coverage.json
 	.venv/bin/python -m bench.coverage build/coverage.json
 
 check: setup-control setup-scanners setup-images tests/integration/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test`
