@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from traingrid.text import escaped_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def write_csv(rows: Iterable[Mapping[str, str | float]]) -> None:
@@ -19,3 +19,11 @@ def write_csv(rows: Iterable[Mapping[str, str | float]]) -> None:
         if number == 0:
             writer.writerow([escaped_cell(name) for name in row])
         writer.writerow([escaped_cell(cell) if isinstance(cell, str) else cell for cell in row.values()])
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a header and rows to standard output; no cell is a formula, and None is an empty cell."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([escaped_cell(name) for name in columns])
+    for row in rows:
+        writer.writerow([escaped_cell(cell) if isinstance(cell, str) else cell for cell in row])

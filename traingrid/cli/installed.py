@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LOCAL = ("moto", "flask", "flask_cors")
 """Modules of the extra `local`: moto, and the web server of `moto[server]`."""
+CATALOG = ("sqlalchemy", "alembic", "psycopg")
+"""Modules of the extra `catalog`."""
 _FOLDER = Path(traingrid.__file__).resolve().parents[1]
 
 

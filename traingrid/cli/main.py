@@ -14,10 +14,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import __version__
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
+from traingrid.cli.catalog import catalog
 from traingrid.cli.data import download, upload
 from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
 from traingrid.cli.logs import logs
+from traingrid.cli.manifest import manifest
 from traingrid.cli.pause import pause, resume
 from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retained import retained
@@ -64,6 +66,8 @@ for command in (
     retained,
     upload,
     download,
+    catalog,
+    manifest,
     local,
 ):
     cli.add_command(command)

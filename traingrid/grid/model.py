@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid.alarms import Alarms
+from traingrid.grid.catalog import NO_CATALOG, CatalogUrl
 from traingrid.grid.encryption import Encryption, account_of_key, refuse_keys
 from traingrid.grid.field_types import (
     AccountId,
@@ -60,8 +61,8 @@ class GridError(UsageError):
         self.problems = problems
 
 
-_OF_DEPLOYMENTS = {"alarms", "network", "abandoned_regions", "rebuild"}
-"""The fields that only a deployment needs, and neither children nor functions."""
+_NOT_IN_ENVIRONMENT = {"abandoned_regions", "alarms", "catalog", "network", "rebuild"}
+"""The fields that neither children nor functions need."""
 
 
 def _grid_name(name: str) -> str:
@@ -125,6 +126,9 @@ class Grid(GridPart):
     """Keys that encrypt data at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with your own keys."""
     alarms: Alarms = Field(default=Alarms(), examples=[{"emails": ["ml-on-call@example.com"]}])
     """Addresses that are notified of alarms, and the monthly budget."""
+    catalog: CatalogUrl = Field(default=NO_CATALOG, examples=["postgresql://traingrid@db.example.com/catalog"])
+    """Database of campaigns, datasets, prices and runs: `none` for a SQLite file beside grid.yaml, or the URL of a
+    SQLite or PostgreSQL database, without a password. Only commands use it."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])
     """Days for which logs of the control plane are retained."""
 
@@ -299,9 +303,9 @@ class Grid(GridPart):
     def to_environment(self) -> str:
         """Return the grid as compact JSON for the environment variable TRAINGRID_GRID.
 
-        Defaults and the fields that only a deployment needs are omitted.
+        Defaults and the fields that only deployments and commands need are omitted.
         """
-        return self.model_dump_json(exclude_defaults=True, exclude=_OF_DEPLOYMENTS)
+        return self.model_dump_json(exclude_defaults=True, exclude=_NOT_IN_ENVIRONMENT)
 
     @classmethod
     def from_environment(cls, text: str) -> Self:

@@ -54,6 +54,26 @@ def test_a_local_command_names_the_missing_extra(
     assert "pip install '.[local]'" in error
 
 
+@pytest.mark.parametrize(
+    "words", [["catalog", "init"], ["catalog", "sql", "SELECT 1"], ["manifest", "--query", "newest"]]
+)
+@pytest.mark.parametrize("module", installed.CATALOG)
+def test_a_command_of_the_catalog_names_the_missing_extra(
+    *,
+    words: list[str],
+    module: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hide(monkeypatch, module)
+    assert run(monkeypatch, *words) == 2
+    error = capsys.readouterr().err
+    assert f"the Python package {module}, which the extra `catalog` installs" in error
+    assert "pip install '.[catalog]'" in error
+
+
 def test_rehearse_names_the_missing_extra(
     *, checkout: Path, manifest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

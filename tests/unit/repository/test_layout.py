@@ -29,8 +29,11 @@ FORBIDDEN = {
         "tensorflow",
         "moto",
     },
-    "lambda": {"stacks", "localcloud", "training_container", "batch_job", "aws_cdk", "tensorflow", "moto", "click"},
-    "batch_job": {"stacks", "localcloud", "training_container", "aws_cdk", "tensorflow", "moto", "click"},
+    "lambda": {
+        *("stacks", "localcloud", "training_container", "batch_job", "aws_cdk", "tensorflow", "moto", "click"),
+        "sqlalchemy",
+    },
+    "batch_job": {"stacks", "localcloud", "training_container", "aws_cdk", "tensorflow", "moto", "click", "sqlalchemy"},
     "stacks": {"localcloud", "training_container", "batch_job", "moto"},
     "app.py": {"localcloud", "training_container", "batch_job", "moto"},
     "localcloud": {
@@ -49,7 +52,7 @@ FORBIDDEN = {
 PARTS = {
     "traingrid": (
         *("aws", "job", "ledger", "grid", "backends", "manifest", "submission", "audit", "deploy", "reconciler"),
-        *("child", "cli"),
+        *("child", "catalog", "cli"),
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "log_streams", "dynamodb", "s3"),

@@ -1,0 +1,123 @@
+"""A user's SELECT, on SQLite and on a real PostgreSQL."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from traingrid.catalog import query
+from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.tables import campaigns
+from traingrid.errors import UsageError
+
+FROM_A = "SELECT campaign, description FROM a ORDER BY campaign DESC"
+ROWS = [{"campaign": f"c{number}", "description": f"day {number}"} for number in range(5)]
+
+
+@pytest.fixture
+def filled(catalog: Catalog) -> Catalog:
+    catalog.write(lambda connection: upsert(connection, campaigns, ROWS))
+    return catalog
+
+
+def number_of_campaigns(catalog: Catalog) -> Any:
+    with catalog.read_only() as connection:
+        return connection.execute(select(func.count()).select_from(campaigns)).scalar()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT campaign, description FROM campaigns WHERE campaign >= :first ORDER BY campaign DESC",
+        "SELECT campaign, description FROM campaigns WHERE campaign >= :first ORDER BY campaign DESC;\n -- the newest",
+        f"WITH a AS (SELECT * FROM campaigns WHERE campaign >= :first) {FROM_A}",
+    ],
+)
+def test_a_select_returns_its_rows_in_order(filled: Catalog, sql: str) -> None:
+    found = query.select(filled, sql, {"first": "c3"})
+    assert found.columns == ("campaign", "description")
+    assert found.rows == (("c4", "day 4"), ("c3", "day 3"))
+
+
+def test_a_parameter_is_a_value_and_never_sql(filled: Catalog) -> None:
+    found = query.select(filled, "SELECT campaign FROM campaigns WHERE campaign = :name", {"name": "c1' OR 'a' = 'a"})
+    assert found.rows == ()
+
+
+def test_a_number_can_be_a_parameter(filled: Catalog) -> None:
+    found = query.select(filled, "SELECT campaign FROM campaigns ORDER BY campaign LIMIT :most", {"most": "2"})
+    assert [row[0] for row in found.rows] == ["c0", "c1"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM campaigns",
+        "DELETE FROM campaigns RETURNING campaign",
+        "WITH old AS (SELECT 'c1' AS campaign) DELETE FROM campaigns WHERE campaign IN (SELECT campaign FROM old)",
+        "WITH gone AS (DELETE FROM campaigns RETURNING campaign) SELECT campaign FROM gone",
+        "INSERT INTO campaigns (campaign) VALUES ('x')",
+        "SELECT 1; DELETE FROM campaigns",
+        "SELECT campaign FROM campaigns) AS q; DELETE FROM campaigns; SELECT * FROM (SELECT 1",
+        "COMMIT; DELETE FROM campaigns",
+        "DROP TABLE campaigns",
+        "CREATE TABLE other (a TEXT)",
+        "CREATE TEMPORARY TABLE other AS SELECT 1",
+        "SELECT * INTO other FROM campaigns",
+        "ATTACH DATABASE 'other.db' AS other",
+        "PRAGMA query_only = OFF",
+        "PRAGMA writable_schema = ON",
+        "VACUUM INTO 'copy.db'",
+        "COPY (SELECT 1) TO PROGRAM 'touch made'",
+        "COPY campaigns FROM '/etc/passwd'",
+        "SET TRANSACTION READ WRITE",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+        "SELECT nextval('numbers')",
+        "DO $$ BEGIN DELETE FROM campaigns; END $$",
+        "BEGIN",
+        "EXPLAIN ANALYZE DELETE FROM campaigns",
+        "CALL remove()",
+        "SELECT FROM WHERE",
+        "SELECT missing FROM campaigns",
+        "",
+    ],
+)
+def test_every_other_statement_is_refused(
+    filled: Catalog, sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(UsageError, match=r"^The query cannot be run: .*\. A query is one SELECT") as error:
+        query.select(filled, sql, {})
+    assert "\n" not in error.value.what
+    assert number_of_campaigns(filled) == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_functions_cannot_write(catalog: Catalog) -> None:
+    if catalog.engine.dialect.name != "postgresql":
+        pytest.skip("SQLite has no functions of users")
+    with catalog.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE FUNCTION add_campaign() RETURNS TEXT LANGUAGE SQL"
+            " AS $$ INSERT INTO campaigns (campaign) VALUES ('x') RETURNING campaign $$"
+        )
+    with pytest.raises(UsageError, match="read-only transaction"):
+        query.select(catalog, "SELECT add_campaign()", {})
+    assert number_of_campaigns(catalog) == 0
+
+
+def test_parameters_are_named_in_errors(filled: Catalog) -> None:
+    sql = "SELECT campaign FROM campaigns WHERE campaign = :name AND description = :text"
+    with pytest.raises(UsageError, match=r"no value for :name, :text\. Add --param name=VALUE --param text=VALUE\.$"):
+        query.select(filled, sql, {})
+    with pytest.raises(UsageError, match=r"no parameter :nam\. It has :name, :text\.$"):
+        query.select(filled, sql, {"name": "a", "text": "b", "nam": "c"})
+
+
+def test_a_result_is_limited(filled: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "MAX_ROWS", 4)
+    with pytest.raises(UsageError, match=r"more than 4 rows\. Add a LIMIT\.$"):
+        query.select(filled, "SELECT campaign FROM campaigns", {})
+    assert len(query.select(filled, "SELECT campaign FROM campaigns LIMIT 4", {}).rows) == 4

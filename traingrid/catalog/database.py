@@ -1,0 +1,264 @@
+"""Database: opens a catalog, creates or upgrades its tables, and writes to it."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from traingrid.backoff import backoff_seconds
+from traingrid.errors import TraingridError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import URL, Connection, Engine, Table
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_DRIVERS = {
+    "sqlite": "sqlite+pysqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_INSERTS: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+_ROWS = 500
+"""Rows of one INSERT. SQLite accepts 32,766 parameters (https://www.sqlite.org/limits.html), and PostgreSQL's protocol
+65,535 (https://www.postgresql.org/docs/15/protocol-message-formats.html, Bind); no table has more than 40 columns."""
+_TRIES, _LONGEST_WAIT = 5, 8.0
+_LOCK_SECONDS = 30.0
+"""How long SQLite waits for another process that writes to the file."""
+_SERIALIZATION_FAILURE = "40001"
+"""The SQLSTATE of a transaction that should be repeated
+(https://www.postgresql.org/docs/15/errcodes-appendix.html); Aurora DSQL reports every conflict with it."""
+
+
+def catalog_url(text: str) -> URL:
+    """Return the URL of a database with the driver that the extra `catalog` installs.
+
+    Args:
+        text: `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
+
+    Raises:
+        UsageError: It is not a URL, or another database.
+    """
+    forms = "Write sqlite:///catalog.db or postgresql://user@host/database."
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise UsageError("The catalog's URL cannot be parsed.", forms) from None
+    driver = _DRIVERS.get(url.drivername)
+    if driver is None:
+        raise UsageError(f"The catalog cannot be a database of the kind {url.drivername!r}.", forms)
+    if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
+        raise UsageError("The catalog's URL names no file.", forms)
+    return url.set(drivername=driver)
+
+
+class Catalog:
+    """A catalog's database. It keeps no connection open.
+
+    Args:
+        url: Its URL (`catalog_url`).
+        sleep: Waits between the tries of a transaction.
+
+    Attributes:
+        engine: SQLAlchemy's engine.
+        name: Its URL without a password, for messages.
+    """
+
+    def __init__(self, url: URL, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.engine = _engine(url)
+        self._reader = _reader(url)
+        self.name = url.render_as_string(hide_password=True).replace("+psycopg", "").replace("+pysqlite", "")
+        self._sleep = sleep
+
+    def create(self) -> bool:
+        """Create the tables, or upgrade those of an earlier version; return False if they are current.
+
+        Raises:
+            TraingridError: The database does not answer, or a newer version of traingrid has written it.
+        """
+        with answers(self.name), self.engine.begin() as connection:
+            if self._revision(connection) == _scripts().get_current_head():
+                return False
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            return True
+
+    def check(self) -> None:
+        """Check that the tables have the form that this version of traingrid uses.
+
+        Raises:
+            TraingridError: The database does not answer, has no tables, or has those of another version.
+        """
+        if self.engine.dialect.name == "sqlite" and not Path(str(self.engine.url.database)).exists():
+            raise TraingridError(f"The catalog {self.name} does not exist.", "Create it: traingrid catalog init.")
+        with self.read_only() as connection:
+            found = self._revision(connection)
+        if found is None:
+            raise TraingridError(f"The catalog {self.name} has no tables.", "Create them: traingrid catalog init.")
+        if found != _scripts().get_current_head():
+            what = f"The tables of the catalog {self.name} are of an earlier version of traingrid ({found})."
+            raise TraingridError(what, "Upgrade them: traingrid catalog init.")
+
+    @contextmanager
+    def read_only(self) -> Iterator[Connection]:
+        """Return a connection that the database itself prevents from writing.
+
+        In PostgreSQL its transaction is read-only (https://www.postgresql.org/docs/15/sql-set-transaction.html).
+        SQLite opens the file read-only, and an authorizer permits nothing but reading; without it, ATTACH could open
+        another file (https://www.sqlite.org/c3ref/set_authorizer.html).
+
+        Raises:
+            TraingridError: The database does not answer.
+        """
+        with answers(self.name), self._reader.connect() as connection:
+            yield connection
+
+    def write(self, change: Callable[[Connection], None]) -> None:
+        """Run a change in a transaction, and repeat it if the database reports a conflict with another one.
+
+        Args:
+            change: Writes the change; it may run several times.
+
+        Raises:
+            TraingridError: The database does not answer, or reports conflicts again and again.
+        """
+        for tries in range(1, _TRIES + 1):
+            try:
+                with answers(self.name), self.engine.begin() as connection:
+                    change(connection)
+            except _ConflictError:
+                self._sleep(backoff_seconds(tries, _LONGEST_WAIT))
+            else:
+                return
+        raise TraingridError(
+            f"The catalog {self.name} reported a conflict with another transaction {_TRIES} times.",
+            "Run the command again when the other one has ended.",
+        )
+
+    def _revision(self, connection: Connection) -> str | None:
+        """Return the revision of the tables, or None if there are none.
+
+        Raises:
+            TraingridError: It is unknown, so a newer version of traingrid has written it.
+        """
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found is not None and found not in {script.revision for script in _scripts().walk_revisions()}:
+            what = f"The tables of the catalog {self.name} are of a newer version of traingrid ({found})."
+            raise TraingridError(what, "Install that version, or use another catalog.")
+        return found
+
+
+_READING = {
+    *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE),
+    sqlite3.SQLITE_TRANSACTION,  # sqlite3 itself ends the transaction of a connection
+}
+_READING_PRAGMAS = {"table_info", "table_xinfo"}
+"""They list a table's columns; SQLAlchemy asks them whether a table exists."""
+
+
+class _ConflictError(Exception):
+    """A transaction that should be repeated."""
+
+
+def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows; a row whose primary key exists replaces the given columns of the existing row.
+
+    Args:
+        connection: A connection in a transaction.
+        table: The table.
+        rows: The rows; all have the same columns, and no primary key occurs twice.
+    """
+    insert = _INSERTS[connection.dialect.name]
+    keys = {column.name for column in table.primary_key}
+    for start in range(0, len(rows), _ROWS):
+        statement = insert(table).values(list(rows[start : start + _ROWS]))
+        others = {name: statement.excluded[name] for name in rows[start] if name not in keys}
+        if others:
+            statement = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=others)
+        else:
+            statement = statement.on_conflict_do_nothing()
+        connection.execute(statement)
+
+
+def _engine(url: URL) -> Engine:
+    engine = create_engine(
+        url, poolclass=NullPool, connect_args={"timeout": _LOCK_SECONDS} if url.drivername.startswith("sqlite") else {}
+    )
+    if engine.dialect.name == "sqlite":
+        # Python's sqlite3 would begin a transaction only before the first INSERT, so a failed migration would leave
+        # its first tables (https://docs.sqlalchemy.org/en/21/dialects/sqlite.html, transactional DDL). IMMEDIATE waits
+        # for another writer; a transaction that reads first would fail instead (https://www.sqlite.org/lang_transaction.html).
+        event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+def _reader(url: URL) -> Engine:
+    if not url.drivername.startswith("sqlite"):
+        return create_engine(url, poolclass=NullPool, execution_options={"postgresql_readonly": True})
+    file = Path(str(url.database)).absolute().as_uri()
+    engine = create_engine(
+        url.set(database=file, query={"mode": "ro", "uri": "true"}),
+        poolclass=NullPool,
+        connect_args={"timeout": _LOCK_SECONDS},
+    )
+    event.listen(engine, "connect", lambda connection, _: connection.set_authorizer(_only_reading))
+    return engine
+
+
+def _only_reading(action: int, name: str | None, *_: object) -> int:
+    allowed = action in _READING or (action == sqlite3.SQLITE_PRAGMA and name in _READING_PRAGMAS)
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+@contextmanager
+def answers(name: str) -> Iterator[None]:
+    """Convert the database's errors.
+
+    Args:
+        name: The catalog's name for messages.
+
+    Raises:
+        TraingridError: The database does not answer, or refuses a statement.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", "") == _SERIALIZATION_FAILURE:
+            raise _ConflictError from error
+        reason = reason_of(error)
+        if isinstance(error, OperationalError):
+            step = "Check the URL, and that the database runs."
+            raise TraingridError(f"The catalog {name} cannot be used: {reason}.", step) from error
+        raise TraingridError(f"The catalog {name} refused a statement: {reason}.") from error
+
+
+def reason_of(error: DBAPIError) -> str:
+    """Return a database's reason for an error in one line, without a full stop."""
+    return re.sub(r"\s+", " ", str(error.orig)).strip().rstrip(".")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    return config
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())

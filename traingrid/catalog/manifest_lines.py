@@ -1,0 +1,125 @@
+"""Manifests from queries: converts the rows of a result to the lines of a manifest."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from traingrid.errors import UsageError
+from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
+from traingrid.text import shown
+
+if TYPE_CHECKING:
+    from traingrid.catalog.query import Result
+
+_DATA = ("s3_uri", "inputs")
+_SHOWN_ERRORS = 20
+
+
+def manifest_of(result: Result, *, as_csv: bool = False) -> str:
+    """Return the manifest of a query's result: JSON Lines, or CSV with a header.
+
+    A column is a field of a line, an entry of a mapping such as `hp.epochs`, or a mapping as JSON text. NULL omits the
+    field. An entry takes precedence over the mapping of the same row.
+
+    Args:
+        result: The result.
+        as_csv: Write CSV, which has no place for a mapping as JSON text.
+
+    Raises:
+        UsageError: The result has no rows or unknown columns, a required column is missing, or a value fits no field.
+    """
+    _check_columns(result.columns, as_csv=as_csv)
+    if not result.rows:
+        raise UsageError("The query returns no rows, so there is no manifest.", "Check its conditions.")
+    lines, errors = [], []
+    for number, row in enumerate(result.rows, start=1):
+        try:
+            lines.append({name: _plain(name, value) for name, value in zip(result.columns, row, strict=True)})
+        except ValueError as error:
+            errors.append(f"row {number}: {error}")
+    if errors:
+        text = "\n".join(["The query's result is no manifest.", *errors[:_SHOWN_ERRORS]])
+        raise UsageError(text, "Correct the query.")
+    return _as_csv(result.columns, lines) if as_csv else _as_json_lines(lines)
+
+
+def _check_columns(columns: tuple[str, ...], *, as_csv: bool) -> None:
+    known = {*FIELDS} - ({*MAPPINGS.values()} if as_csv else set())
+    for name in columns:
+        prefix, _, entry = name.partition(".")
+        if name not in known and not (entry and f"{prefix}." in MAPPINGS):
+            if name in MAPPINGS.values():
+                raise UsageError(
+                    f"A CSV manifest has no column {name}.", "Write JSON Lines, or a column for each entry."
+                )
+            error = unknown_field(0, name, csv_form=True)
+            raise UsageError(f"The query's column {shown(name)} is no field of a job.", error.next_step)
+        if columns.count(name) > 1:
+            raise UsageError(f"The query has the column {shown(name)} twice.", "Rename one with AS.")
+    if "region" not in columns:
+        raise UsageError("The query has no column region, which every job requires.", "Add it with AS region.")
+    if not any(name in _DATA or name.startswith("input.") for name in columns):
+        raise UsageError("The query has no column s3_uri, inputs or input.<channel>.", "Add one of them with AS.")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a database's value as a JSON value.
+
+    Raises:
+        ValueError: It has none; the text names the column.
+    """
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, date):  # or a datetime
+        return value.isoformat()
+    if name in MAPPINGS.values() and value is not None:
+        return _mapping(name, value)
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    message = f"the column {name} is a {type(value).__name__}, which a manifest cannot hold"
+    raise ValueError(message)
+
+
+def _mapping(name: str, value: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        message = f"the column {name} is not a JSON object: {shown(str(value))}"
+        raise ValueError(message)  # noqa: TRY004  # one kind of error for one kind of caller
+    return found
+
+
+def _as_json_lines(lines: list[dict[str, Any]]) -> str:
+    return _jobs(len(lines)) + "".join(json.dumps(_nested(line)) + "\n" for line in lines)
+
+
+def _nested(line: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a line without NULLs and empty mappings, with the entries in their mappings."""
+    fields = {name: value for name, value in line.items() if "." not in name}
+    for name, value in line.items():
+        if "." in name and value is not None:
+            prefix, _, entry = name.partition(".")
+            mapping = MAPPINGS[f"{prefix}."]
+            fields[mapping] = {**(fields.get(mapping) or {}), entry: value}
+    return {name: value for name, value in fields.items() if value is not None and value != {}}
+
+
+def _as_csv(columns: tuple[str, ...], lines: list[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for line in lines:
+        writer.writerow(["" if value is None else value for value in line.values()])
+    return _jobs(len(lines)) + out.getvalue()
+
+
+def _jobs(number: int) -> str:
+    """Return the comment from which the intake detects a truncated manifest."""
+    return f"# jobs: {number}\n"

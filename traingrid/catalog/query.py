@@ -1,0 +1,80 @@
+"""Queries: runs a SELECT that a user wrote, without any possibility to write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, ResourceClosedError
+
+from traingrid.catalog.database import reason_of
+from traingrid.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.catalog.database import Catalog
+
+MAX_ROWS = 200_000
+"""The maximum number of rows of a result, which is held in memory; a manifest has at most 50,000 lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The result of a query.
+
+    Attributes:
+        columns: The names of the columns.
+        rows: The rows, with a value for each column.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
+    """Return the result of a SELECT.
+
+    The database refuses everything else. SQLite's authorizer permits only reading (`Catalog.read_only`). PostgreSQL
+    gets the statement as the query of a cursor, which accepts a SELECT or VALUES without data-modifying WITH
+    (https://www.postgresql.org/docs/15/sql-declare.html), in a read-only transaction.
+
+    Args:
+        catalog: The catalog.
+        sql: One SELECT; `:name` is the place of a parameter.
+        parameters: The values of the parameters, as text.
+
+    Raises:
+        UsageError: The statement is not a SELECT or is invalid, a parameter is missing or unknown, or the result is too
+            large.
+        TraingridError: The database does not answer.
+    """
+    statement = text(sql.strip().rstrip(";"))
+    _check_parameters(set(statement._bindparams), set(parameters))
+    with catalog.read_only() as connection:
+        try:
+            with connection.execution_options(stream_results=True).execute(statement, dict(parameters)) as found:
+                columns, rows = tuple(found.keys()), tuple(tuple(row) for row in found.fetchmany(MAX_ROWS + 1))
+        except ResourceClosedError:
+            raise _refused("it returns no rows") from None
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+            raise _refused(reason_of(error)) from error
+    if len(rows) > MAX_ROWS:
+        raise UsageError(f"The query returns more than {MAX_ROWS:,} rows.", "Add a LIMIT.")
+    return Result(columns=columns, rows=rows)
+
+
+def _refused(reason: str) -> UsageError:
+    return UsageError(f"The query cannot be run: {reason}.", "A query is one SELECT, which cannot change the catalog.")
+
+
+def _check_parameters(used: set[str], given: set[str]) -> None:
+    if missing := sorted(used - given):
+        options = " ".join(f"--param {name}=VALUE" for name in missing)
+        raise UsageError(f"The query has no value for {', '.join(f':{name}' for name in missing)}.", f"Add {options}.")
+    if unknown := sorted(given - used):
+        names = ", ".join(f":{name}" for name in sorted(used)) or "no parameters"
+        raise UsageError(f"The query has no parameter :{unknown[0]}.", f"It has {names}.")

@@ -1,0 +1,154 @@
+"""`traingrid catalog`: creates, fills and queries the catalog's database."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from traingrid.cli.console import console
+from traingrid.cli.export import write_table
+from traingrid.cli.installed import CATALOG, require_extra
+from traingrid.errors import UsageError
+from traingrid.grid.catalog import NO_CATALOG
+from traingrid.grid.file import load_grid
+from traingrid.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.catalog.database import Catalog
+
+logger = logging.getLogger(__name__)
+_TABLES = ("campaigns", "datasets", "replicas", "prices", "transfer_prices", "capacity")
+_FILE = "catalog.db"
+
+url_option = click.option(
+    "--catalog",
+    "url",
+    envvar="TRAINGRID_CATALOG",
+    help="URL of the database [default: `catalog` in grid.yaml, or catalog.db beside it].",
+)
+"""The option of a command that uses the catalog."""
+
+
+def parameters_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the option of a query's parameters to a command."""
+    text = "Value of the query's parameter :NAME; may be repeated."
+    return click.option("--param", "parameters", metavar="NAME=VALUE", multiple=True, help=text)(command)
+
+
+@click.group()
+def catalog() -> None:
+    """Create, fill and query the catalog.
+
+    The catalog is a database of campaigns, datasets, prices and runs.
+    """
+
+
+@catalog.command()
+@url_option
+@click.pass_obj
+def init(grid_file: Path, url: str | None) -> None:
+    """Create or upgrade the catalog's tables."""
+    database = _opened(grid_file, url)
+    text = "has its tables now" if database.create() else "already has the tables of this version"
+    click.echo(f"The catalog {database.name} {text}.")
+
+
+@catalog.command(name="import")
+@click.argument("table", type=click.Choice(_TABLES))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@url_option
+@click.pass_obj
+def import_(grid_file: Path, table: str, file: Path, url: str | None) -> None:
+    """Import the rows of FILE into TABLE.
+
+    A row that exists is updated. FILE is CSV with a header, or JSON Lines (.jsonl); its columns are those of the table.
+    An invalid file changes nothing.
+    """
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.import_rows import import_file, imported_sentence
+
+    click.echo(imported_sentence(import_file(database, table, file), table))
+
+
+@catalog.command()
+@click.argument("query")
+@parameters_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe for spreadsheets.")
+@url_option
+@click.pass_obj
+def sql(grid_file: Path, query: str, parameters: tuple[str, ...], url: str | None, *, as_csv: bool) -> None:
+    """Print the result of QUERY, a SELECT.
+
+    The database refuses every statement that would change it.
+    """
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.query import select
+
+    result = select(database, query, parameters_of(parameters))
+    if as_csv:
+        write_table(result.columns, result.rows)
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in result.columns:
+        table.add_column(Text(printable(name)), overflow="fold")
+    for row in result.rows:
+        table.add_row(*(Text("" if value is None else printable(str(value))) for value in row))
+    console().print(table)
+
+
+def existing_catalog(grid_file: Path, url: str | None) -> Catalog:
+    """Return the catalog of a command's options, with tables of this version.
+
+    Args:
+        grid_file: Path of grid.yaml.
+        url: The option `--catalog`.
+
+    Raises:
+        UsageError: The extra `catalog` is not installed, or the URL is invalid.
+        TraingridError: The database does not answer, or its tables are not of this version.
+    """
+    database = _opened(grid_file, url)
+    database.check()
+    return database
+
+
+def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
+    """Return the parameters of `--param NAME=VALUE`.
+
+    Raises:
+        UsageError: A word has no "=", or a name occurs twice.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name.isidentifier():
+            raise UsageError(
+                f"--param {printable(word)} is not of the form NAME=VALUE.", "Write --param campaign=oslo."
+            )
+        if name in found:
+            raise UsageError(f"--param {name} is given twice.", "Give it once.")
+        found[name] = value
+    return found
+
+
+def _opened(grid_file: Path, url: str | None) -> Catalog:
+    require_extra("catalog", CATALOG)
+    from traingrid.catalog.database import Catalog, catalog_url
+
+    if not url:
+        url = load_grid(grid_file).catalog if grid_file.exists() else NO_CATALOG
+        url = f"sqlite:///{_FILE}" if url == NO_CATALOG else url
+        found = catalog_url(url)
+        if found.drivername.startswith("sqlite"):
+            found = found.set(database=str(grid_file.parent / str(found.database)))
+    else:
+        found = catalog_url(url)
+    logger.info("using the catalog %s", found.render_as_string(hide_password=True))
+    return Catalog(found)

@@ -1,0 +1,98 @@
+"""`traingrid manifest`: generates a manifest from a query of the catalog."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.cli.catalog import existing_catalog, parameters_of, parameters_option, url_option
+from traingrid.errors import UsageError
+from traingrid.text import counted
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+_OUTPUT = click.Path(dir_okay=False, path_type=Path)
+
+
+def _shipped() -> dict[str, Traversable]:
+    """Return the queries that are part of traingrid, by name."""
+    folder = files("traingrid.catalog") / "queries"
+    return {file.name.removesuffix(".sql"): file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
+
+
+def _print_queries(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    """Print the names of the shipped queries with their comments, and exit."""
+    if not wanted or context.resilient_parsing:
+        return
+    for name, file in _shipped().items():
+        comment = re.match(r"(?:--.*\n)+", file.read_text())
+        lines = [line.removeprefix("--").strip() for line in comment[0].splitlines()] if comment else []
+        click.echo(f"{name:<12}{lines[0]}")
+        for line in lines[1:]:
+            click.echo(f"{'':<12}{line}")
+    context.exit()
+
+
+@click.command()
+@click.option("--sql", "file", type=_FILE, help="File with a SELECT; - for standard input.")
+@click.option("--query", "name", help="Name of a query that is part of traingrid.")
+@click.option("--queries", is_flag=True, is_eager=True, expose_value=False, callback=_print_queries, help="List them.")
+@parameters_option
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV with a header in place of JSON Lines.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [default: the terminal]."
+)
+@url_option
+@click.pass_obj
+def manifest(  # noqa: PLR0913  # an option each
+    grid_file: Path,
+    *,
+    file: Path | None,
+    name: str | None,
+    parameters: tuple[str, ...],
+    output: Path | None,
+    url: str | None,
+    as_csv: bool,
+) -> None:
+    """Generate a manifest from a query.
+
+    The query is a SELECT on the catalog. Its columns are fields of a job: region, s3_uri, name, "hp.epochs" and so
+    on. Submits nothing.
+    """
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.manifest_lines import manifest_of
+    from traingrid.catalog.query import select
+
+    result = select(database, _sql(file, name), parameters_of(parameters))
+    text = manifest_of(result, as_csv=as_csv)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    output.write_text(text)
+    click.echo(f"{output}: {counted(len(result.rows), 'line')}")
+
+
+def _sql(file: Path | None, name: str | None) -> str:
+    """Return the query of --sql or --query.
+
+    Raises:
+        UsageError: Neither or both are given, the file is not text, or no query has the name.
+    """
+    if (file is None) == (name is None):
+        raise UsageError("Give one of --sql FILE and --query NAME.", "List the queries: traingrid manifest --queries.")
+    if file is not None:
+        try:
+            with click.open_file(str(file), encoding="utf-8") as opened:
+                return str(opened.read())
+        except UnicodeDecodeError:
+            raise UsageError(f"{file} is not UTF-8 text.", "Write one SELECT.") from None
+    shipped = _shipped()
+    if name not in shipped:
+        raise UsageError(f"traingrid has no query {name!r}.", f"Its queries are {', '.join(shipped)}.")
+    return shipped[str(name)].read_text()

@@ -1,0 +1,32 @@
+"""Catalog: the database of `catalog` in grid.yaml."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from traingrid.grid.field_types import broken_rule
+
+NO_CATALOG = "none"
+"""Commands then use a SQLite file beside grid.yaml."""
+
+
+def _catalog(text: str) -> str:
+    if text == NO_CATALOG:
+        return text
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        url = urlsplit("")
+    if url.scheme not in ("sqlite", "postgresql"):
+        raise broken_rule("a catalog is `none`, sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+    if url.password is not None:
+        rule = "a password must not be in grid.yaml, which many people can read"
+        rule = f"{rule}; remove it, and put it into ~/.pgpass or PGPASSWORD"
+        shown = text.replace(f":{url.password}@", ":***@")
+        raise PydanticCustomError("broken_rule", "{rule}", {"rule": rule, "at": "", "value": shown})
+    return text
+
+
+CatalogUrl = Annotated[str, StringConstraints(strict=True), AfterValidator(_catalog)]
