@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,58 +12,27 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from traingrid.backoff import backoff_seconds
-from traingrid.errors import TraingridError, UsageError
+from traingrid.catalog.engines import reader, writer
+from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import URL, Connection, Engine, Table
+    from sqlalchemy import URL, Connection, Table
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_DRIVERS = {
-    "sqlite": "sqlite+pysqlite",
-    "postgres": "postgresql+psycopg",
-    "postgresql": "postgresql+psycopg",
-    "postgresql+psycopg": "postgresql+psycopg",
-}
 _INSERTS: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 _ROWS = 500
 """Rows of one INSERT. SQLite accepts 32,766 parameters (https://www.sqlite.org/limits.html), and PostgreSQL's protocol
 65,535 (https://www.postgresql.org/docs/15/protocol-message-formats.html, Bind); no table has more than 40 columns."""
 _TRIES, _LONGEST_WAIT = 5, 8.0
-_LOCK_SECONDS = 30.0
-"""How long SQLite waits for another process that writes to the file."""
 _SERIALIZATION_FAILURE = "40001"
 """The SQLSTATE of a transaction that should be repeated
 (https://www.postgresql.org/docs/15/errcodes-appendix.html); Aurora DSQL reports every conflict with it."""
-
-
-def catalog_url(text: str) -> URL:
-    """Return the URL of a database with the driver that the extra `catalog` installs.
-
-    Args:
-        text: `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
-
-    Raises:
-        UsageError: It is not a URL, or another database.
-    """
-    forms = "Write sqlite:///catalog.db or postgresql://user@host/database."
-    try:
-        url = make_url(text)
-    except ArgumentError:
-        raise UsageError("The catalog's URL cannot be parsed.", forms) from None
-    driver = _DRIVERS.get(url.drivername)
-    if driver is None:
-        raise UsageError(f"The catalog cannot be a database of the kind {url.drivername!r}.", forms)
-    if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
-        raise UsageError("The catalog's URL names no file.", forms)
-    return url.set(drivername=driver)
 
 
 class Catalog:
@@ -80,8 +48,8 @@ class Catalog:
     """
 
     def __init__(self, url: URL, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.engine = _engine(url)
-        self._reader = _reader(url)
+        self.engine = writer(url)
+        self._reader = reader(url)
         self.name = url.render_as_string(hide_password=True).replace("+psycopg", "").replace("+pysqlite", "")
         self._sleep = sleep
 
@@ -119,10 +87,6 @@ class Catalog:
     def read_only(self) -> Iterator[Connection]:
         """Return a connection that the database itself prevents from writing.
 
-        In PostgreSQL its transaction is read-only (https://www.postgresql.org/docs/15/sql-set-transaction.html).
-        SQLite opens the file read-only, and an authorizer permits nothing but reading; without it, ATTACH could open
-        another file (https://www.sqlite.org/c3ref/set_authorizer.html).
-
         Raises:
             TraingridError: The database does not answer.
         """
@@ -142,7 +106,7 @@ class Catalog:
             try:
                 with answers(self.name), self.engine.begin() as connection:
                     change(connection)
-            except _ConflictError:
+            except ConflictError:
                 self._sleep(backoff_seconds(tries, _LONGEST_WAIT))
             else:
                 return
@@ -164,16 +128,8 @@ class Catalog:
         return found
 
 
-_READING = {
-    *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE),
-    sqlite3.SQLITE_TRANSACTION,  # sqlite3 itself ends the transaction of a connection
-}
-_READING_PRAGMAS = {"table_info", "table_xinfo"}
-"""They list a table's columns; SQLAlchemy asks them whether a table exists."""
-
-
-class _ConflictError(Exception):
-    """A transaction that should be repeated."""
+class ConflictError(TraingridError):
+    """The database ended a transaction because of another one; repeating it may succeed."""
 
 
 def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -196,37 +152,6 @@ def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
         connection.execute(statement)
 
 
-def _engine(url: URL) -> Engine:
-    engine = create_engine(
-        url, poolclass=NullPool, connect_args={"timeout": _LOCK_SECONDS} if url.drivername.startswith("sqlite") else {}
-    )
-    if engine.dialect.name == "sqlite":
-        # Python's sqlite3 would begin a transaction only before the first INSERT, so a failed migration would leave
-        # its first tables (https://docs.sqlalchemy.org/en/21/dialects/sqlite.html, transactional DDL). IMMEDIATE waits
-        # for another writer; a transaction that reads first would fail instead (https://www.sqlite.org/lang_transaction.html).
-        event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-    return engine
-
-
-def _reader(url: URL) -> Engine:
-    if not url.drivername.startswith("sqlite"):
-        return create_engine(url, poolclass=NullPool, execution_options={"postgresql_readonly": True})
-    file = Path(str(url.database)).absolute().as_uri()
-    engine = create_engine(
-        url.set(database=file, query={"mode": "ro", "uri": "true"}),
-        poolclass=NullPool,
-        connect_args={"timeout": _LOCK_SECONDS},
-    )
-    event.listen(engine, "connect", lambda connection, _: connection.set_authorizer(_only_reading))
-    return engine
-
-
-def _only_reading(action: int, name: str | None, *_: object) -> int:
-    allowed = action in _READING or (action == sqlite3.SQLITE_PRAGMA and name in _READING_PRAGMAS)
-    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-
 @contextmanager
 def answers(name: str) -> Iterator[None]:
     """Convert the database's errors.
@@ -241,7 +166,8 @@ def answers(name: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", "") == _SERIALIZATION_FAILURE:
-            raise _ConflictError from error
+            what = f"The catalog {name} reported a conflict with another transaction."
+            raise ConflictError(what, "Run the command again when the other one has ended.") from error
         reason = reason_of(error)
         if isinstance(error, OperationalError):
             step = "Check the URL, and that the database runs."

@@ -153,6 +153,7 @@ runs = Table(
     _text("dataset"),
     _text("version"),
     _text("region"),
+    _text("uri"),
     _text("instance_type"),
     Column("instances", Integer),
     _text("purchase_option"),
@@ -172,8 +173,8 @@ runs = Table(
     _text("artifact"),
     _text("training_job"),
 )
-"""Attempts of jobs. `job` is the index in the submission; `top1` is the metric validation_top1; `dollars` is
-`actual_dollars`, or `estimated_dollars` before those are known."""
+"""Attempts of jobs. `job` is the index in the submission; `uri` is the job's first channel; `top1` is the metric
+validation_top1; `dollars` is `actual_dollars`, or `estimated_dollars` before those are known."""
 
 synced_submissions = Table(
     "synced_submissions",

@@ -11,17 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid.cli.console import console
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.export import write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import NO_CATALOG
 from traingrid.grid.file import load_grid
-from traingrid.text import printable
+from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.catalog.database import Catalog
+    from traingrid.catalog.sync import GridRecords
 
 logger = logging.getLogger(__name__)
 _TABLES = ("campaigns", "datasets", "replicas", "prices", "transfer_prices", "capacity")
@@ -78,6 +80,26 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None) -> None:
 
 
 @catalog.command()
+@url_option
+@click.pass_obj
+def sync(grid_file: Path, url: str | None) -> None:
+    """Bring the runs up to date with the ledger."""
+    click.echo(synced(existing_catalog(grid_file, url), grid_file))
+
+
+@catalog.command()
+@url_option
+@click.pass_obj
+def rebuild(grid_file: Path, url: str | None) -> None:
+    """Delete all runs and read the ledger again."""
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.sync import rebuild as read_again
+
+    result = read_again(database, _records(grid_file))
+    click.echo(f"{counted(result.runs, 'run')} of {counted(result.submissions, 'submission')}")
+
+
+@catalog.command()
 @click.argument("query")
 @parameters_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe for spreadsheets.")
@@ -119,6 +141,18 @@ def existing_catalog(grid_file: Path, url: str | None) -> Catalog:
     return database
 
 
+def synced(database: Catalog, grid_file: Path) -> str:
+    """Bring the runs of a catalog up to date, and return a sentence about it.
+
+    Raises:
+        TraingridError: The grid is not deployed, or AWS or the database does not answer.
+    """
+    from traingrid.catalog.sync import sync
+
+    result = sync(database, _records(grid_file))
+    return f"{counted(result.runs, 'run')} of {counted(result.submissions, 'changed submission')}"
+
+
 def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
     """Return the parameters of `--param NAME=VALUE`.
 
@@ -138,9 +172,17 @@ def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def _records(grid_file: Path) -> GridRecords:
+    from traingrid.catalog.sync import GridRecords
+
+    plane = ControlPlane.of(grid_file)
+    return GridRecords(ledger=plane.ledger, storage=plane.storage, bucket=plane.deployment.manifest_bucket)
+
+
 def _opened(grid_file: Path, url: str | None) -> Catalog:
     require_extra("catalog", CATALOG)
-    from traingrid.catalog.database import Catalog, catalog_url
+    from traingrid.catalog.database import Catalog
+    from traingrid.catalog.engines import catalog_url
 
     if not url:
         url = load_grid(grid_file).catalog if grid_file.exists() else NO_CATALOG

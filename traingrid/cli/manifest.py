@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.cli.catalog import existing_catalog, parameters_of, parameters_option, url_option
-from traingrid.errors import UsageError
+from traingrid.cli.catalog import existing_catalog, parameters_of, parameters_option, synced, url_option
+from traingrid.errors import TraingridError, UsageError
 from traingrid.text import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
@@ -48,6 +50,7 @@ def _print_queries(context: click.Context, _option: click.Parameter, wanted: boo
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [default: the terminal]."
 )
+@click.option("--no-sync", is_flag=True, help="Use the catalog as it is; do not read the ledger first.")
 @url_option
 @click.pass_obj
 def manifest(  # noqa: PLR0913  # an option each
@@ -59,23 +62,39 @@ def manifest(  # noqa: PLR0913  # an option each
     output: Path | None,
     url: str | None,
     as_csv: bool,
+    no_sync: bool,
 ) -> None:
     """Generate a manifest from a query.
 
     The query is a SELECT on the catalog. Its columns are fields of a job: region, s3_uri, name, "hp.epochs" and so
     on. Submits nothing.
+
+    If grid.yaml exists, the catalog's runs are brought up to date first.
     """
+    sql = _sql(file, name)
     database = existing_catalog(grid_file, url)
+    if grid_file.exists() and not no_sync:
+        with _or_without_sync():
+            synced(database, grid_file)
     from traingrid.catalog.manifest_lines import manifest_of
     from traingrid.catalog.query import select
 
-    result = select(database, _sql(file, name), parameters_of(parameters))
+    result = select(database, sql, parameters_of(parameters))
     text = manifest_of(result, as_csv=as_csv)
     if output is None:
         click.echo(text, nl=False)
         return
     output.write_text(text)
     click.echo(f"{output}: {counted(len(result.rows), 'line')}")
+
+
+@contextmanager
+def _or_without_sync() -> Iterator[None]:
+    try:
+        yield
+    except TraingridError as error:
+        error.next_step = f"{error.next_step} To use the catalog as it is, add --no-sync.".strip()
+        raise
 
 
 def _sql(file: Path | None, name: str | None) -> str:

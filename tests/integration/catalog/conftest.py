@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.catalog.postgres import Postgres, running
-from traingrid.catalog.database import Catalog, catalog_url
+from traingrid.catalog.database import Catalog
+from traingrid.catalog.engines import catalog_url
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.sample_deployment import sample_deployment
-from traingrid.catalog.database import Catalog, catalog_url, upsert
+from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import runs
 from traingrid.cli.main import cli
 from traingrid.errors import UsageError

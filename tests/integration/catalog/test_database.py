@@ -14,7 +14,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, inspect, select, text
 
-from traingrid.catalog.database import Catalog, catalog_url, upsert
+from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import campaigns, datasets, metadata, prices, runs
 from traingrid.errors import TraingridError, UsageError
 

@@ -106,7 +106,7 @@ def _create_runs() -> None:
         _text("submission", key=True),
         sa.Column("job", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
-        *map(_text, ("name", "campaign", "dataset", "version", "region", "instance_type")),
+        *map(_text, ("name", "campaign", "dataset", "version", "region", "uri", "instance_type")),
         sa.Column("instances", sa.Integer),
         *map(_text, ("purchase_option", "state", "failure", "reason")),
         *map(_time, ("opened_at", "updated_at")),

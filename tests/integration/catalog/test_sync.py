@@ -1,0 +1,203 @@
+"""`traingrid catalog sync` with a ledger in localcloud, on SQLite and on a real PostgreSQL."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import select
+
+from localcloud.credentials.environments import user_environment
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.settings import Settings
+from tests.integration.control_plane.account import HOME, OTHER, Account
+from tests.support.ledger_items import job_key
+from traingrid.catalog.database import Catalog
+from traingrid.catalog.import_rows import import_file
+from traingrid.catalog.sync import GridRecords, rebuild, sync
+from traingrid.catalog.tables import runs
+from traingrid.cli.control_plane import ControlPlane
+from traingrid.cli.main import cli
+from traingrid.errors import TraingridError
+from traingrid.job.facts import JobFacts
+from traingrid.job.state import JobState
+from traingrid.ledger import ledger
+from traingrid.ledger.items import JobItem
+from traingrid.ledger.submission_item import Array
+
+ENDED: JobFacts = {
+    "state": JobState.COMPLETED,
+    "training_job": "traingrid-job",
+    "training_seconds": 900,
+    "billable_seconds": 720,
+    "artifact": "s3://out/model.tar.gz",
+    "metrics": {"validation_top1": 0.75, "epoch": 3.0},
+}
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    settings = Settings(data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1)
+    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url).items():
+            patch.setenv(name, value)
+        yield Account()
+
+
+@pytest.fixture
+def grid(account: Account) -> GridRecords:
+    return GridRecords(ledger=account.ledger, storage=account.storage, bucket=account.deployment.manifest_bucket)
+
+
+def rows(catalog: Catalog, submission: str) -> list[dict[str, Any]]:
+    statement = select(runs).where(runs.c.submission == submission).order_by(runs.c.job, runs.c.attempt)
+    with catalog.read_only() as connection:
+        return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def describe_data(catalog: Catalog, account: Account, folder: Path) -> None:
+    """Import a dataset whose replicas are the data of the account's jobs, and its prices."""
+    files = {
+        "datasets": "dataset,version,campaign\nday1,2,oslo\nall,1,every\n",
+        "replicas": "dataset,version,region,uri\n"
+        + "".join(
+            f"day1,2,{region},s3://{account.data(region)}/x\nall,1,{region},s3://{account.data(region)}/\n"
+            for region in (HOME, OTHER)
+        ),
+        "prices": "region,instance_type,purchase_option,dollars_per_hour,as_of\n"
+        f"{HOME},ml.m5.large,on_demand,0.5,2026-11-01\n{OTHER},ml.m5.large,spot,0.1,2026-11-01\n",
+    }
+    for name, content in files.items():
+        (folder / f"{name}.csv").write_text(content)
+        import_file(catalog, name, folder / f"{name}.csv")
+
+
+def test_runs_have_their_dataset_results_and_dollars(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
+) -> None:
+    describe_data(catalog, account, tmp_path)
+    submission = account.submit((HOME, OTHER), "pass")
+    account.ledger.record_job(job_key(0, submission=submission), ENDED)
+    sync(catalog, grid)
+    first, second = rows(catalog, submission)
+    expected = {
+        "campaign": "oslo",
+        "dataset": "day1",
+        "version": "2",
+        "region": HOME,
+        "uri": f"s3://{account.data(HOME)}/x/",
+        "instance_type": "ml.m5.large",
+        "instances": 1,
+        "purchase_option": "on_demand",
+        "state": "Completed",
+        "seconds": 900,
+        "billable_seconds": 720,
+        "top1": 0.75,
+        "metrics": {"validation_top1": 0.75, "epoch": 3.0},
+        "artifact": "s3://out/model.tar.gz",
+    }
+    assert {name: first[name] for name in expected} == expected
+    assert first["dollars"] == first["actual_dollars"] == pytest.approx(0.1)
+    assert (second["state"], second["region"], second["top1"], second["dollars"]) == ("Pending", OTHER, None, None)
+    assert second["opened_at"].tzinfo
+
+
+def test_only_submissions_that_changed_are_read_again(
+    catalog: Catalog, grid: GridRecords, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    read = grid.ledger.jobs
+
+    def jobs(submission: str) -> Iterator[JobItem]:
+        asked.append(submission)
+        return read(submission)
+
+    monkeypatch.setattr(grid.ledger, "jobs", jobs)
+    submission = account.submit((HOME,), "pass")
+    for expected in (True, True, False):  # new, open, ended
+        asked.clear()
+        sync(catalog, grid)
+        assert (submission in asked) == expected
+        account.ledger.record_job(job_key(0, submission=submission), ENDED)
+    monkeypatch.setattr(ledger, "now", lambda: "2030-01-01T00:00:00Z")
+    account.ledger.record_submitted(submission, "b", [Array(batch_job="b", file="jobs.jsonl", count=1)])
+    sync(catalog, grid)
+    assert submission in asked
+
+
+def test_every_attempt_is_a_run(catalog: Catalog, grid: GridRecords, account: Account) -> None:
+    submission = account.submit((HOME,), "pass")
+    key = job_key(0, submission=submission)
+    outcome = {"region": HOME, "state": JobState.FAILED, "failure": "CapacityError", "billable_seconds": 60}
+    assert account.ledger.next_attempt(key, outcome, OTHER)  # type: ignore[arg-type]  # a literal of the same form
+    account.ledger.record_job(job_key(0, 2, submission), ENDED)
+    sync(catalog, grid)
+    first, second = rows(catalog, submission)
+    assert (first["attempt"], first["region"], first["state"], first["failure"]) == (1, HOME, "Failed", "CapacityError")
+    assert (first["top1"], first["billable_seconds"]) == (None, 60)
+    assert (second["attempt"], second["region"], second["state"], second["top1"]) == (2, OTHER, "Completed", 0.75)
+
+
+def test_data_and_prices_may_arrive_after_the_runs(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
+) -> None:
+    submission = account.submit((HOME,), "pass")
+    account.ledger.record_job(job_key(0, submission=submission), ENDED)
+    sync(catalog, grid)
+    assert [(row["dataset"], row["dollars"]) for row in rows(catalog, submission)] == [("", None)]
+    describe_data(catalog, account, tmp_path)
+    sync(catalog, grid)
+    assert [(row["dataset"], row["dollars"]) for row in rows(catalog, submission)] == [("day1", pytest.approx(0.1))]
+
+
+def test_a_rebuild_gives_the_same_rows_and_keeps_what_was_imported(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
+) -> None:
+    describe_data(catalog, account, tmp_path)
+    submission = account.submit((HOME, OTHER), "pass")
+    account.ledger.record_job(job_key(1, submission=submission), ENDED)
+    sync(catalog, grid)
+    before = rows(catalog, submission)
+    result = rebuild(catalog, grid)
+    assert rows(catalog, submission) == before
+    assert before[1]["campaign"] == "oslo"
+    assert result.submissions == len(list(grid.ledger.submissions()))
+
+
+def test_the_commands_sync_and_a_manifest_is_generated_from_current_runs(
+    *, catalog: Catalog, url: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe_data(catalog, account, tmp_path)
+    plane = ControlPlane(
+        deployment=account.deployment,
+        ledger=account.ledger,
+        batch=None,  # type: ignore[arg-type]  # not called
+        storage=account.storage,
+    )
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setenv("TRAINGRID_CATALOG", url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.yaml").touch()
+    untrained = ["manifest", "--query", "untrained", "--param", "campaign=oslo"]
+    assert CliRunner().invoke(cli, [*untrained, "--no-sync"]).output.count("\n") == 2
+    submission = account.submit((HOME,), "pass")
+    assert "The query returns no rows" in str(CliRunner().invoke(cli, untrained).exception)
+    assert " of " in CliRunner().invoke(cli, ["catalog", "sync"]).output
+    assert CliRunner().invoke(cli, ["catalog", "rebuild"]).output.endswith(" submissions\n")
+    assert [row["state"] for row in rows(catalog, submission)] == ["Pending"]
+
+
+def test_a_grid_that_is_not_deployed_names_the_way_without_it(
+    catalog: Catalog, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_grid: Path) -> ControlPlane:
+        raise TraingridError("The grid demo is not deployed.", "Deploy it: npx cdk deploy --all.")
+
+    monkeypatch.setattr(ControlPlane, "of", missing)
+    monkeypatch.setenv("TRAINGRID_CATALOG", url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.yaml").touch()
+    error = CliRunner().invoke(cli, ["manifest", "--query", "newest"]).exception
+    assert isinstance(error, TraingridError)
+    assert error.next_step == "Deploy it: npx cdk deploy --all. To use the catalog as it is, add --no-sync."

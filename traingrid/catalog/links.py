@@ -1,0 +1,95 @@
+"""Links: connects runs with datasets, campaigns and prices, which may reach the catalog later than the runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import bindparam, func, literal_column, or_, select, update
+
+from traingrid.catalog.tables import datasets, prices, replicas, runs
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+class _Dataset(NamedTuple):
+    dataset: str
+    version: str
+    campaign: str
+
+
+def link_datasets(connection: Connection) -> None:
+    """Set dataset, version and campaign of runs whose data is below the URI of a replica in their Region.
+
+    Of several replicas, the one with the longest URI counts.
+    """
+    known = _replicas(connection)
+    unlinked = select(
+        runs.c.submission,
+        runs.c.job,
+        runs.c.attempt,
+        runs.c.region,
+        runs.c.uri,
+        runs.c.dataset,
+        runs.c.version,
+        runs.c.campaign,
+    ).where(runs.c.uri != "")
+    changes = []
+    for row in connection.execute(unlinked):
+        found = _dataset_of(known, row.region, row.uri)
+        if found and found != (row.dataset, row.version, row.campaign):
+            key = {"key_submission": row.submission, "key_job": row.job, "key_attempt": row.attempt}
+            changes.append({**key, **found._asdict()})
+    if changes:
+        statement = update(runs).where(
+            runs.c.submission == bindparam("key_submission"),
+            runs.c.job == bindparam("key_job"),
+            runs.c.attempt == bindparam("key_attempt"),
+        )
+        connection.execute(statement, changes)
+
+
+def price_runs(connection: Connection) -> None:
+    """Set the actual dollars of ended runs without them, and `dollars` of all runs.
+
+    SageMaker bills BillableTimeInSeconds for each instance at the price on demand. With managed spot training, these
+    are fewer than the seconds of training, and the difference is the discount
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html, BillableTimeInSeconds).
+    """
+    price = (
+        select(prices.c.dollars_per_hour)
+        .where(
+            prices.c.region == runs.c.region,
+            prices.c.instance_type == runs.c.instance_type,
+            prices.c.purchase_option == "on_demand",
+        )
+        .scalar_subquery()
+    )
+    hours = runs.c.billable_seconds * runs.c.instances / literal_column(str(_SECONDS_PER_HOUR))
+    connection.execute(update(runs).where(runs.c.actual_dollars.is_(None)).values(actual_dollars=hours * price))
+    known = func.coalesce(runs.c.actual_dollars, runs.c.estimated_dollars)
+    outdated = or_(runs.c.dollars.is_(None), runs.c.dollars != known)
+    connection.execute(update(runs).where(outdated, known.is_not(None)).values(dollars=known))
+
+
+def _replicas(connection: Connection) -> dict[tuple[str, str], _Dataset]:
+    """Return the dataset of every replica by Region and URI without a slash at its end."""
+    joined = replicas.join(
+        datasets,
+        (datasets.c.dataset == replicas.c.dataset) & (datasets.c.version == replicas.c.version),
+        isouter=True,
+    )
+    columns = (replicas.c.region, replicas.c.uri, replicas.c.dataset, replicas.c.version, datasets.c.campaign)
+    found = connection.execute(select(*columns).select_from(joined))
+    return {(row.region, row.uri.rstrip("/")): _Dataset(row.dataset, row.version, row.campaign or "") for row in found}
+
+
+def _dataset_of(known: dict[tuple[str, str], _Dataset], region: str, uri: str) -> _Dataset | None:
+    folder = uri.rstrip("/")
+    while folder.count("/") > 1:  # s3://bucket
+        if found := known.get((region, folder)):
+            return found
+        folder = folder.rpartition("/")[0]
+    return None

@@ -1,0 +1,174 @@
+"""Sync: projects the ledger's jobs into the table `runs`.
+
+The ledger remains the source of truth. A sync reads each submission that has changed since the last one, or that had
+open jobs, and replaces its rows. Running it again changes nothing, and `rebuild` creates the same rows from nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, select
+
+from traingrid.catalog.database import upsert
+from traingrid.catalog.links import link_datasets, price_runs
+from traingrid.catalog.tables import runs, synced_submissions
+from traingrid.job.job import in_region
+from traingrid.job.state import FINAL_STATES
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from sqlalchemy import Connection
+
+    from traingrid.aws.s3 import Storage
+    from traingrid.catalog.database import Catalog
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem, RecordedAttempt
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submission_item import SubmissionItem
+
+logger = logging.getLogger(__name__)
+_TOP1 = "validation_top1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synced:
+    """The result of a sync.
+
+    Attributes:
+        submissions: The number of submissions that were read.
+        runs: The number of rows that were written.
+    """
+
+    submissions: int
+    runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRecords:
+    """The records of a grid.
+
+    Attributes:
+        ledger: The ledger.
+        storage: S3.
+        bucket: The manifest bucket.
+    """
+
+    ledger: Ledger
+    storage: Storage
+    bucket: str
+
+
+def sync(catalog: Catalog, grid: GridRecords) -> Synced:
+    """Bring the table `runs` up to date with the ledger.
+
+    Raises:
+        TraingridError: The database does not answer.
+    """
+    with catalog.read_only() as connection:
+        known = {row.submission: row for row in connection.execute(select(synced_submissions))}
+    submissions = written = 0
+    for head in grid.ledger.submissions():
+        before = known.get(head.submission)
+        if before and before.changed_at == head.changed_at and not before.open_jobs:
+            continue
+        items = list(grid.ledger.jobs(head.submission))
+        rows = list(_rows(head, items, grid))
+        catalog.write(lambda connection, head=head, items=items, rows=rows: _replace(connection, head, items, rows))  # type: ignore[misc]  # mypy cannot infer a lambda's defaults
+        logger.info("submission %s: %d runs", head.submission, len(rows))
+        submissions, written = submissions + 1, written + len(rows)
+    catalog.write(link_datasets)
+    catalog.write(price_runs)
+    return Synced(submissions=submissions, runs=written)
+
+
+def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:
+    """Delete all runs and read the whole ledger again; tables that were imported do not change.
+
+    Raises:
+        TraingridError: The database does not answer.
+    """
+    catalog.write(_forget)
+    return sync(catalog, grid)
+
+
+def _forget(connection: Connection) -> None:
+    connection.execute(delete(runs))
+    connection.execute(delete(synced_submissions))
+
+
+def _replace(
+    connection: Connection, head: SubmissionItem, items: Iterable[JobItem], rows: list[dict[str, Any]]
+) -> None:
+    """Replace a submission's rows."""
+    ended = sum(item.state in FINAL_STATES for item in items)
+    connection.execute(delete(runs).where(runs.c.submission == head.submission))
+    upsert(connection, runs, rows)
+    synced = {"submission": head.submission, "changed_at": head.changed_at, "open_jobs": head.jobs - ended}
+    upsert(connection, synced_submissions, [synced])
+
+
+def _rows(head: SubmissionItem, items: Iterable[JobItem], grid: GridRecords) -> Iterator[dict[str, Any]]:
+    """Yield a row for each attempt of the jobs that a child has opened."""
+    lines = {job.index: job for job in submitted_jobs(grid.storage, grid.bucket, head)}
+    corrected = lines | retried_jobs(grid.storage, grid.bucket, head)
+    for item in items:
+        reopened = max((former.attempt for former in item.tried if former.reopened), default=0)
+        for number, attempt in item.attempts().items():
+            job = (lines if number <= reopened else corrected).get(item.index)
+            current = number == item.attempt
+            yield {
+                **_of_attempt(item, attempt),
+                **_of_line(job, attempt.region),
+                **(_of_current(item) if current else _of_current(None)),
+            }
+
+
+def _of_attempt(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
+    return {
+        "submission": item.submission,
+        "job": item.index,
+        "attempt": attempt.attempt,
+        "name": item.name,
+        "region": attempt.region,
+        "state": str(attempt.state),
+        "failure": attempt.failure,
+        "reason": attempt.reason,
+        "billable_seconds": attempt.billable_seconds,
+        "artifact": attempt.artifact or "",
+        "training_job": attempt.training_job,
+    }
+
+
+def _of_line(job: Job | None, region: str) -> dict[str, Any]:
+    """Return the facts of a line in the Region of an attempt; None for a submission by hand, which has no copy."""
+    if job is not None and region in job.regions:
+        job = in_region(job, region)
+    return {
+        "uri": next((channel.uri for channel in job.inputs.values()), "") if job else "",
+        "instance_type": job.instance_type if job else "",
+        "instances": job.instance_count if job else None,
+        "purchase_option": ("spot" if job.spot else "on_demand") if job else "",
+        "hyperparameters": job.hyperparameters if job else {},
+    }
+
+
+def _of_current(item: JobItem | None) -> dict[str, Any]:
+    """Return the facts that the ledger keeps for the current attempt only."""
+    metrics: Mapping[str, float] = {**item.progress, **item.metrics} if item else {}
+    return {
+        "opened_at": _time(item.opened_at) if item else None,
+        "updated_at": _time(item.updated_at) if item else None,
+        "seconds": item.training_seconds if item else None,
+        "top1": metrics.get(_TOP1),
+        "metrics": dict(metrics),
+    }
+
+
+def _time(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
