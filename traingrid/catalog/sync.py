@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, select
@@ -79,7 +80,7 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
             continue
         items = list(grid.ledger.jobs(head.submission))
         rows = list(_rows(head, items, grid))
-        catalog.write(lambda connection, head=head, items=items, rows=rows: _replace(connection, head, items, rows))  # type: ignore[misc]  # mypy cannot infer a lambda's defaults
+        catalog.write(partial(_replace, head=head, items=items, rows=rows))
         logger.info("submission %s: %d runs", head.submission, len(rows))
         submissions, written = submissions + 1, written + len(rows)
     catalog.write(link_datasets)

@@ -7,6 +7,8 @@ from tests.integration.catalog.postgres import Postgres, running
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
 
+DATABASES = ["sqlite", "postgresql"]
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
@@ -14,18 +16,32 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/catalog.db"
-    server: Postgres = request.getfixturevalue("postgres")
-    return server.new_schema()
+    return _empty(request, tmp_path)
 
 
 @pytest.fixture
 def catalog(url: str) -> Catalog:
     """A catalog with empty tables."""
+    return _created(url)
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def shared_catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """A catalog that all tests of a module share, because they write nothing or expect that nothing is written."""
+    return _created(_empty(request, tmp_path_factory.mktemp("catalog")))
+
+
+def _empty(request: pytest.FixtureRequest, folder: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{folder}/catalog.db"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.new_schema()
+
+
+def _created(url: str) -> Catalog:
     catalog = Catalog(catalog_url(url))
     catalog.create()
     return catalog

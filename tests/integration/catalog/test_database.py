@@ -6,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_rows_are_inserted_once_and_then_updated(catalog: Catalog) -> None:
     rows = [{"campaign": f"c{number}", "hyperparameters": {"epochs": number}} for number in range(1200)]
     for description in ("first", "second"):
         changed = [{**row, "description": description} for row in rows]
-        catalog.write(lambda connection, changed=changed: upsert(connection, campaigns, changed))  # type: ignore[misc] # mypy cannot infer a lambda's default
+        catalog.write(partial(upsert, table=campaigns, rows=changed))
     with catalog.read_only() as connection:
         found = connection.execute(select(campaigns).order_by(campaigns.c.campaign)).all()
     assert len(found) == 1200

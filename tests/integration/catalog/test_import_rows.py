@@ -79,14 +79,14 @@ def test_a_json_lines_file_is_imported(catalog: Catalog, tmp_path: Path) -> None
     ],
 )
 def test_an_invalid_file_is_refused_and_nothing_is_imported(
-    catalog: Catalog, tmp_path: Path, content: str, reason: str
+    shared_catalog: Catalog, tmp_path: Path, content: str, reason: str
 ) -> None:
     file = tmp_path / "datasets.csv"
     file.write_text(content)
     with pytest.raises(UsageError) as error:
-        import_file(catalog, "datasets", file)
+        import_file(shared_catalog, "datasets", file)
     assert reason in str(error.value)
-    assert all_rows(catalog, datasets) == []
+    assert all_rows(shared_catalog, datasets) == []
 
 
 @pytest.mark.parametrize(
@@ -99,27 +99,27 @@ def test_an_invalid_file_is_refused_and_nothing_is_imported(
         ('{"dataset": "b", "version": "1", "bytes": 1.5}', "bytes '1.5': must be a valid integer"),
     ],
 )
-def test_an_invalid_json_line_is_refused(catalog: Catalog, tmp_path: Path, line: str, reason: str) -> None:
+def test_an_invalid_json_line_is_refused(shared_catalog: Catalog, tmp_path: Path, line: str, reason: str) -> None:
     file = tmp_path / "datasets.jsonl"
     file.write_text(f'{{"dataset": "a", "version": 1}}\n{line}\n')
     with pytest.raises(UsageError) as error:
-        import_file(catalog, "datasets", file)
+        import_file(shared_catalog, "datasets", file)
     assert reason in str(error.value)
-    assert all_rows(catalog, datasets) == []
+    assert all_rows(shared_catalog, datasets) == []
 
 
-def test_a_file_that_is_not_text_is_refused(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused(shared_catalog: Catalog, tmp_path: Path) -> None:
     file = tmp_path / "datasets.csv"
     file.write_bytes("dataset,version\n".encode("utf-16"))
     with pytest.raises(UsageError, match="is not UTF-8 text"):
-        import_file(catalog, "datasets", file)
+        import_file(shared_catalog, "datasets", file)
 
 
-def test_a_list_of_errors_is_limited(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_list_of_errors_is_limited(shared_catalog: Catalog, tmp_path: Path) -> None:
     file = tmp_path / "datasets.csv"
     file.write_text(DATASETS + "a,,,,,\n" * 50)
     with pytest.raises(UsageError) as error:
-        import_file(catalog, "datasets", file)
+        import_file(shared_catalog, "datasets", file)
     assert len(error.value.what.splitlines()) == 22
     assert "... and 30 more" in error.value.what
 

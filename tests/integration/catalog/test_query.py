@@ -15,10 +15,10 @@ FROM_A = "SELECT campaign, description FROM a ORDER BY campaign DESC"
 ROWS = [{"campaign": f"c{number}", "description": f"day {number}"} for number in range(5)]
 
 
-@pytest.fixture
-def filled(catalog: Catalog) -> Catalog:
-    catalog.write(lambda connection: upsert(connection, campaigns, ROWS))
-    return catalog
+@pytest.fixture(scope="module")
+def filled(shared_catalog: Catalog) -> Catalog:
+    shared_catalog.write(lambda connection: upsert(connection, campaigns, ROWS))
+    return shared_catalog
 
 
 def number_of_campaigns(catalog: Catalog) -> Any:
