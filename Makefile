@@ -130,6 +130,9 @@ bench-rates: setup-control  ## Compare the calls per second of 256 children with
 bench-synth: setup-control  ## Compare the synthesis of four Regions with that of an empty app, into bench/results/
 	.venv/bin/python -m bench.synth
 
+bench-catalog: setup-control  ## Measure the time from a query to a manifest in SQLite and PostgreSQL, into bench/results/
+	.venv/bin/python -m bench.catalog
+
 bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their targets, into bench/results/
 	.venv-training/bin/python -m bench.training
 

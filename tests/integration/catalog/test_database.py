@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from alembic import op
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, select, text
 
+from traingrid.catalog import database
 from traingrid.catalog.database import Catalog, upsert
 from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import campaigns, datasets, metadata, prices, runs
@@ -215,3 +218,10 @@ def test_no_other_command_imports_the_extra() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
     assert ended.stdout == "[]\n"
+
+
+def test_the_migrations_are_numbered_in_their_order() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(database._MIGRATIONS))
+    scripts = ScriptDirectory.from_config(config)
+    assert [script.revision for script in scripts.walk_revisions()][::-1] == database._revisions()
