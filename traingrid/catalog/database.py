@@ -86,6 +86,8 @@ class Catalog:
         Raises:
             TraingridError: The database does not answer.
         """
+        if self.engine.dialect.name == "sqlite" and Path(f"{self.engine.url.database}-journal").exists():
+            self.write(lambda _: None)  # undoes the transaction of a killed process, which a reader cannot do
         with answers(self.name), self._reader.connect() as connection:
             yield connection
 
@@ -168,7 +170,11 @@ def answers(name: str) -> Iterator[None]:
             raise ConflictError(what, "Run the command again when the other one has ended.") from error
         reason = reason_of(error)
         if isinstance(error, OperationalError):
-            step = "Check the URL, and that the database runs."
+            step = (
+                "Check the path and its permissions."
+                if name.startswith("sqlite")
+                else "Check that it runs, and its URL."
+            )
             raise TraingridError(f"The catalog {name} cannot be used: {reason}.", step) from error
         raise TraingridError(f"The catalog {name} refused a statement: {reason}.") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
@@ -13,6 +13,7 @@ from sqlalchemy.pool import NullPool
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
+    import psycopg
     from sqlalchemy import URL, Engine
 
 _DRIVERS = {
@@ -23,6 +24,8 @@ _DRIVERS = {
 }
 _LOCK_SECONDS = 30.0
 """How long SQLite waits for another process that writes to the file."""
+_INSTRUCTIONS = 100_000
+"""Instructions of SQLite's virtual machine, some milliseconds, after which it calls the progress handler."""
 _READING = {
     *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE),
     sqlite3.SQLITE_TRANSACTION,  # sqlite3 itself ends the transaction of a connection
@@ -55,15 +58,14 @@ def catalog_url(text: str) -> URL:
 
 def writer(url: URL) -> Engine:
     """Return an engine whose transactions may write."""
-    engine = create_engine(
-        url, poolclass=NullPool, connect_args={"timeout": _LOCK_SECONDS} if url.drivername.startswith("sqlite") else {}
-    )
-    if engine.dialect.name == "sqlite":
-        # Python's sqlite3 would begin a transaction only before the first INSERT, so a failed migration would leave
-        # its first tables (https://docs.sqlalchemy.org/en/21/dialects/sqlite.html, transactional DDL). IMMEDIATE waits
-        # for another writer; a transaction that reads first would fail instead (https://www.sqlite.org/lang_transaction.html).
-        event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    if not url.drivername.startswith("sqlite"):
+        return _postgresql(url)
+    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _LOCK_SECONDS})
+    # Python's sqlite3 would begin a transaction only before the first INSERT, so a failed migration would leave its
+    # first tables (https://docs.sqlalchemy.org/en/21/dialects/sqlite.html, transactional DDL). IMMEDIATE waits for
+    # another writer; a transaction that reads first would fail instead (https://www.sqlite.org/lang_transaction.html).
+    event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
 
@@ -75,15 +77,33 @@ def reader(url: URL) -> Engine:
     another file (https://www.sqlite.org/c3ref/set_authorizer.html).
     """
     if not url.drivername.startswith("sqlite"):
-        return create_engine(url, poolclass=NullPool, execution_options={"postgresql_readonly": True})
+        return _postgresql(url, postgresql_readonly=True)
     file = Path(str(url.database)).absolute().as_uri()
     engine = create_engine(
         url.set(database=file, query={"mode": "ro", "uri": "true"}),
         poolclass=NullPool,
         connect_args={"timeout": _LOCK_SECONDS},
     )
-    event.listen(engine, "connect", lambda connection, _: connection.set_authorizer(_only_reading))
+    event.listen(engine, "connect", lambda connection, _: _restrict(connection))
     return engine
+
+
+def _postgresql(url: URL, **options: bool) -> Engine:
+    engine = create_engine(url, poolclass=NullPool, execution_options=options)
+    event.listen(engine, "connect", lambda connection, _: _use_utc(connection))
+    return engine
+
+
+def _use_utc(connection: psycopg.Connection[Any]) -> None:
+    """Read and print times in UTC, as SQLite does, and not in the time zone of the user or the server."""
+    connection.execute("SET TIME ZONE 'UTC'")
+    connection.commit()
+
+
+def _restrict(connection: sqlite3.Connection) -> None:
+    connection.set_authorizer(_only_reading)
+    # Python handles a signal only while it runs its own code, so without this a query could not be interrupted.
+    connection.set_progress_handler(lambda: 0, _INSTRUCTIONS)
 
 
 def _only_reading(action: int, name: str | None, *_: object) -> int:

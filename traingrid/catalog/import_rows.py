@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Json, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from sqlalchemy import BigInteger, Date, Double, Integer, Text
 
+from traingrid.catalog.data_files import lines_of
 from traingrid.catalog.database import upsert
+from traingrid.catalog.strict_json import json_object
 from traingrid.catalog.tables import IMPORTED, JsonText, UtcTime, datasets, replicas
 from traingrid.errors import UsageError
+from traingrid.grid.field_types import InstanceType, RegionName
 from traingrid.text import counted, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from sqlalchemy import Column, Connection, Table
@@ -44,7 +45,7 @@ def import_file(catalog: Catalog, name: str, file: Path) -> int:
     errors: list[str] = []
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     lines: dict[tuple[Any, ...], int] = {}
-    for number, values in _lines(file):
+    for number, values in lines_of(file):
         row, wrong = _row(table, values)
         errors += [f"{file}:{number}: {problem}" for problem in wrong]
         key = tuple(row.get(column.name) for column in table.primary_key)
@@ -87,45 +88,6 @@ def _writable(table: Table) -> dict[str, Column[Any]]:
     }
 
 
-def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the line numbers and values of a file; empty cells are omitted.
-
-    Raises:
-        UsageError: The file is not text, or not in its format.
-    """
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text.", "Write CSV with a header, or JSON Lines (.jsonl).") from None
-    if file.suffix == ".jsonl":
-        yield from _json_lines(file, text)
-        return
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
-    try:
-        header = next(reader, [])
-        if repeated := [name for name in header if header.count(name) > 1]:
-            raise UsageError(f"{file}:1: the column {shown(repeated[0])} occurs twice.", "Keep one of them.")
-        for cells in reader:
-            if len(cells) > len(header):
-                raise UsageError(f"{file}:{reader.line_num}: more cells than columns.", "Quote cells with commas.")
-            yield reader.line_num, {name: cell for name, cell in zip(header, cells, strict=False) if cell}
-    except csv.Error as error:
-        raise UsageError(f"{file}:{reader.line_num}: not CSV: {error}.", "Quote cells with commas or quotes.") from None
-
-
-def _json_lines(file: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"{file}:{number}: not JSON: {error.msg}.", "Write one object per line.") from None
-        if not isinstance(values, dict):
-            raise UsageError(f"{file}:{number}: not a JSON object.", "Write one object per line.")
-        yield number, {name: value for name, value in values.items() if value is not None}
-
-
 def _row(table: Table, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the row of a file's values, and the problems."""
     columns, row, problems = _writable(table), {}, []
@@ -137,8 +99,7 @@ def _row(table: Table, values: dict[str, Any]) -> tuple[dict[str, Any], list[str
         try:
             row[name] = _converted(column, value)
         except ValidationError as error:
-            rule = error.errors()[0]["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-            problems.append(f"{name} {shown(str(value))}: must be {rule}.")
+            problems.append(f"{name} {shown(str(value))}: {_rule(error)}.")
     for name, column in columns.items():
         if name in values or column.nullable or column.server_default is not None:
             continue
@@ -149,13 +110,22 @@ def _row(table: Table, values: dict[str, Any]) -> tuple[dict[str, Any], list[str
     return row, problems
 
 
+def _rule(error: ValidationError) -> str:
+    """Return pydantic's rule as the end of a sentence."""
+    text = error.errors()[0]["msg"]
+    for start in ("Input should ", "String should "):
+        if text.startswith(start):
+            return f"must {text.removeprefix(start)}"
+    return f"must be {text.removeprefix('Value error, ')}"
+
+
 def _converted(column: Column[Any], value: Any) -> Any:
     """Return a value as its column holds it.
 
     Raises:
         ValidationError: The column cannot hold it.
     """
-    form = next(form for kind, form in _FORMS if isinstance(column.type, kind))
+    form = _OF_COLUMNS.get(column.name) or next(form for kind, form in _FORMS if isinstance(column.type, kind))
     found = form.validate_python(value)
     return found.replace(tzinfo=UTC) if isinstance(found, datetime) and not found.tzinfo else found
 
@@ -175,6 +145,18 @@ def _in_iso_form(value: object) -> object:
     return value
 
 
+def _in_modern_times(value: datetime) -> datetime:
+    """Refuse years at the ends of the calendar, where a conversion to UTC fails."""
+    if not 1970 <= value.year < 9999:
+        message = "between 1970 and 9998"
+        raise ValueError(message)
+    return value
+
+
+def _mapping(value: object) -> object:
+    return json_object(value if isinstance(value, str) else json.dumps(value))
+
+
 def _one_line(value: str) -> str:
     if not value.isprintable():
         message = "one line of text"
@@ -186,8 +168,8 @@ _NUMBERS = ConfigDict(coerce_numbers_to_str=True)
 _COUNT = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 _NUMBER = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)]
 _FORMS: tuple[tuple[type, TypeAdapter[Any]], ...] = (
-    (JsonText, TypeAdapter(dict[str, Any] | Json[dict[str, Any]])),
-    (UtcTime, TypeAdapter(Annotated[datetime, BeforeValidator(_in_iso_form)])),
+    (JsonText, TypeAdapter(Annotated[dict[str, Any], BeforeValidator(_mapping)])),
+    (UtcTime, TypeAdapter(Annotated[datetime, BeforeValidator(_in_iso_form), AfterValidator(_in_modern_times)])),
     (Date, TypeAdapter(Annotated[date, BeforeValidator(_in_iso_form)])),
     (Double, TypeAdapter(_NUMBER)),
     (BigInteger, TypeAdapter(Annotated[_COUNT, Field(lt=2**63)])),
@@ -195,3 +177,12 @@ _FORMS: tuple[tuple[type, TypeAdapter[Any]], ...] = (
     (Text, TypeAdapter(Annotated[str, AfterValidator(_one_line)], config=_NUMBERS)),
 )
 """The form of the values of each type of column; the first type that matches counts."""
+_REGION: TypeAdapter[Any] = TypeAdapter(RegionName)
+_OF_COLUMNS: dict[str, TypeAdapter[Any]] = {
+    **dict.fromkeys(("region", "from_region", "to_region"), _REGION),
+    "instance_type": TypeAdapter(InstanceType),
+    "purchase_option": TypeAdapter(Literal["on_demand", "spot"]),
+    "state": TypeAdapter(Literal["available", "copying", "missing", "removed"]),
+    "uri": TypeAdapter(Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]+(/.*)?$")]),
+}
+"""The form of the values of columns with a smaller set of values."""

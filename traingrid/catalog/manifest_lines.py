@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from traingrid.catalog.strict_json import json_object
 from traingrid.errors import UsageError
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.text import shown
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from traingrid.catalog.query import Result
 
 _DATA = ("s3_uri", "inputs")
+_BOOLEANS = ("spot", "checkpoints")
+MAX_JOBS = 50_000
+"""The maximum number of lines of a manifest (docs/manifest.md)."""
 _SHOWN_ERRORS = 20
 
 
@@ -36,10 +41,13 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
     _check_columns(result.columns, as_csv=as_csv)
     if not result.rows:
         raise UsageError("The query returns no rows, so there is no manifest.", "Check its conditions.")
+    if len(result.rows) > MAX_JOBS:
+        what = f"The query returns {len(result.rows):,} rows, and a manifest has at most {MAX_JOBS:,} lines."
+        raise UsageError(what, "Add a LIMIT.")
     lines, errors = [], []
     for number, row in enumerate(result.rows, start=1):
         try:
-            lines.append({name: _plain(name, value) for name, value in zip(result.columns, row, strict=True)})
+            lines.append(_line(result.columns, row))
         except ValueError as error:
             errors.append(f"row {number}: {error}")
     if errors:
@@ -67,14 +75,35 @@ def _check_columns(columns: tuple[str, ...], *, as_csv: bool) -> None:
         raise UsageError("The query has no column s3_uri, inputs or input.<channel>.", "Add one of them with AS.")
 
 
+def _line(columns: tuple[str, ...], row: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the values of a line by column.
+
+    Raises:
+        ValueError: A value fits no field, or the line has no Region or no data; the text names the column.
+    """
+    line = {name: _plain(name, value) for name, value in zip(columns, row, strict=True)}
+    if not line["region"]:
+        message = "the column region is empty"
+        raise ValueError(message)
+    if not any(value for name, value in line.items() if name in _DATA or name.startswith("input.")):
+        message = "no column has data: s3_uri, inputs or input.<channel>"
+        raise ValueError(message)
+    return line
+
+
 def _plain(name: str, value: Any) -> Any:
     """Return a database's value as a JSON value.
 
     Raises:
         ValueError: It has none; the text names the column.
     """
+    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
+        message = f"the column {name} is {value}, which is not a finite number"
+        raise ValueError(message)
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
+    if name in _BOOLEANS and not isinstance(value, bool) and value in (0, 1):  # SQLite has no booleans
+        return bool(value)
     if isinstance(value, date):  # or a datetime
         return value.isoformat()
     if name in MAPPINGS.values() and value is not None:
@@ -87,8 +116,8 @@ def _plain(name: str, value: Any) -> Any:
 
 def _mapping(name: str, value: Any) -> dict[str, Any]:
     try:
-        found = json.loads(value) if isinstance(value, str) else value
-    except json.JSONDecodeError:
+        found = json_object(value) if isinstance(value, str) else value
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         message = f"the column {name} is not a JSON object: {shown(str(value))}"

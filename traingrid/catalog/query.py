@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from traingrid.catalog.database import reason_of
+from traingrid.catalog.parameters import for_psycopg, for_sqlite, names_in
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,17 +50,24 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
             large.
         TraingridError: The database does not answer.
     """
-    statement = text(sql.strip().rstrip(";"))
-    _check_parameters(set(statement._bindparams), set(parameters))
+    sql = sql.strip().rstrip(";")
+    _check_text(sql, *parameters.values())
+    _check_parameters(names_in(sql), set(parameters))
+    is_sqlite = catalog.engine.dialect.name == "sqlite"
+    statement = sql if is_sqlite else for_psycopg(sql)
+    values = for_sqlite(parameters) if is_sqlite else dict(parameters)
     with catalog.read_only() as connection:
         try:
-            with connection.execution_options(stream_results=True).execute(statement, dict(parameters)) as found:
+            streaming = connection.execution_options(stream_results=True)
+            with streaming.exec_driver_sql(statement, values) as found:
                 columns, rows = tuple(found.keys()), tuple(tuple(row) for row in found.fetchmany(MAX_ROWS + 1))
         except ResourceClosedError:
             raise _refused("it returns no rows") from None
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
+            if reason_of(error) == "interrupted":  # SQLite's error for a signal
+                raise KeyboardInterrupt from None
             raise _refused(reason_of(error)) from error
     if len(rows) > MAX_ROWS:
         raise UsageError(f"The query returns more than {MAX_ROWS:,} rows.", "Add a LIMIT.")
@@ -69,6 +76,17 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
 
 def _refused(reason: str) -> UsageError:
     return UsageError(f"The query cannot be run: {reason}.", "A query is one SELECT, which cannot change the catalog.")
+
+
+def _check_text(*texts: str) -> None:
+    """Refuse texts that a database would cut off or that are not Unicode."""
+    for text in texts:
+        if "\0" in text:
+            raise _refused("it contains a NUL character")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _refused("it is not UTF-8 text") from None
 
 
 def _check_parameters(used: set[str], given: set[str]) -> None:

@@ -107,7 +107,7 @@ def _sql(file: Path | None, name: str | None) -> str:
         raise UsageError("Give one of --sql FILE and --query NAME.", "List the queries: traingrid manifest --queries.")
     if file is not None:
         try:
-            with click.open_file(str(file), encoding="utf-8") as opened:
+            with click.open_file(str(file), encoding="utf-8-sig") as opened:
                 return str(opened.read())
         except UnicodeDecodeError:
             raise UsageError(f"{file} is not UTF-8 text.", "Write one SELECT.") from None

@@ -225,3 +225,22 @@ def test_the_migrations_are_numbered_in_their_order() -> None:
     config.set_main_option("script_location", str(database._MIGRATIONS))
     scripts = ScriptDirectory.from_config(config)
     assert [script.revision for script in scripts.walk_revisions()][::-1] == database._revisions()
+
+
+def test_a_journal_of_a_killed_writer_is_undone_by_the_next_reader(tmp_path: Path) -> None:
+    catalog = Catalog(catalog_url(f"sqlite:///{tmp_path}/catalog.db"))
+    catalog.create()
+    program = f"""
+import os, sqlite3
+connection = sqlite3.connect({str(tmp_path / "catalog.db")!r}, isolation_level=None)
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN IMMEDIATE")
+for number in range(500):
+    connection.execute("INSERT INTO campaigns (campaign, description) VALUES (?, ?)", (str(number), "x" * 1000))
+os._exit(1)
+"""
+    subprocess.run([sys.executable, "-c", program], check=False)
+    assert (tmp_path / "catalog.db-journal").exists()
+    catalog.check()
+    with catalog.read_only() as connection:
+        assert connection.execute(select(campaigns)).all() == []

@@ -1,5 +1,6 @@
 """`traingrid catalog import`, on SQLite and on a real PostgreSQL."""
 
+import json
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,13 @@ def test_a_json_lines_file_is_imported(catalog: Catalog, tmp_path: Path) -> None
         (f"{DATASETS}a,1,,ten,,\n", "datasets.csv:2: bytes 'ten': must be a valid integer"),
         (f"{DATASETS}a,1,,-5,,\n", "datasets.csv:2: bytes '-5': must be greater than or equal to 0"),
         (f"{DATASETS}a,1,,{2**63},,\n", "must be less than 922337203685477"),
-        (f"{DATASETS}a,1,,,[1],\n", "attributes '[1]': must be a valid dictionary"),
+        (f"{DATASETS}a,1,,,[1],\n", "attributes '[1]': must be a JSON object"),
+        (f"{DATASETS}a,1,,,{{,\n", "attributes '{': must be JSON (Expecting property name"),
+        (f'{DATASETS}a,1,,,"{{""a"": NaN}}",\n', "must be JSON, which has no NaN"),
+        (f'{DATASETS}a,1,,,"{{""a"": ""\\u0000""}}",\n', "must be JSON without NUL characters and surrogates"),
+        (f'{DATASETS}a,1,,,"{{""a"": 1, ""a"": 2}}",\n', "must be JSON in which 'a' occurs once"),
+        (f"{DATASETS}a,1,,{'9' * 5000},,\n", "datasets.csv:2: bytes"),
+        (f"{DATASETS}a,1,,,,0001-01-01T00:00:00+14:00\n", "must be between 1970 and 9998"),
         (f"{DATASETS}a,1,,,,20261123\n", "created_at '20261123': must be in the form 2026-11-23"),
         (f"{DATASETS}a,1,,,,yesterday\n", "created_at 'yesterday': must be in the form 2026-11-23"),
         (f"{DATASETS}a,1,,,,2026-13-45\n", "created_at '2026-13-45': must be a valid datetime"),
@@ -92,8 +99,11 @@ def test_an_invalid_file_is_refused_and_nothing_is_imported(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("[1, 2]", "datasets.jsonl:2: not a JSON object"),
-        ("{", "datasets.jsonl:2: not JSON"),
+        ("[1, 2]", "datasets.jsonl:2: must be a JSON object"),
+        ("{", "datasets.jsonl:2: must be JSON (Expecting"),
+        ("[" * 100_000, "datasets.jsonl:2: must be JSON with fewer levels"),
+        ('{"dataset": "b", "dataset": "c", "version": "1"}', "must be JSON in which 'dataset' occurs once"),
+        (f'{{"dataset": "b", "version": "1", "bytes": {"9" * 5000}}}', "datasets.jsonl:2: must be"),
         ('{"dataset": "b", "version": {"a": 1}}', "version \"{'a': 1}\": must be a valid string"),
         ('{"dataset": "b", "version": "1", "bytes": true}', "bytes 'True': must be a number"),
         ('{"dataset": "b", "version": "1", "bytes": 1.5}', "bytes '1.5': must be a valid integer"),
@@ -106,6 +116,32 @@ def test_an_invalid_json_line_is_refused(shared_catalog: Catalog, tmp_path: Path
         import_file(shared_catalog, "datasets", file)
     assert reason in str(error.value)
     assert all_rows(shared_catalog, datasets) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "reason"),
+    [
+        ("replicas", {"uri": "b/day1"}, "uri 'b/day1': must match pattern"),
+        ("replicas", {"uri": "s3://bucket/a", "state": "availble"}, "state 'availble': must be 'available', 'copying'"),
+        ("replicas", {"uri": "s3://bucket/a", "region": "useast1"}, "region 'useast1': must match pattern"),
+        ("prices", {"purchase_option": "ondemand"}, "purchase_option 'ondemand': must be 'on_demand' or 'spot'"),
+        ("prices", {"instance_type": "p5.48xlarge"}, "instance_type 'p5.48xlarge': must match pattern"),
+    ],
+)
+def test_a_value_outside_of_its_columns_set_is_refused(
+    shared_catalog: Catalog, tmp_path: Path, table: str, row: dict[str, str], reason: str
+) -> None:
+    file = tmp_path / "rows.JSONL"
+    file.write_text(json.dumps(row) + "\n")
+    with pytest.raises(UsageError) as error:
+        import_file(shared_catalog, table, file)
+    assert reason in str(error.value)
+
+
+def test_only_line_feeds_end_a_json_line(catalog: Catalog, tmp_path: Path) -> None:
+    file = tmp_path / "campaigns.jsonl"
+    file.write_text('{"campaign": "a", "attributes": {"note": "x\u2028y\x85z"}}\r\n{"campaign": "b"}\r\n')
+    assert import_file(catalog, "campaigns", file) == 2
 
 
 def test_a_file_that_is_not_text_is_refused(shared_catalog: Catalog, tmp_path: Path) -> None:

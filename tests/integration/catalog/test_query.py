@@ -1,5 +1,9 @@
 """A user's SELECT, on SQLite and on a real PostgreSQL."""
 
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +12,7 @@ from sqlalchemy import func, select
 
 from traingrid.catalog import query
 from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import campaigns
 from traingrid.errors import UsageError
 
@@ -93,6 +98,73 @@ def test_every_other_statement_is_refused(
     assert "\n" not in error.value.what
     assert number_of_campaigns(filled) == 5
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["'at 12:30:00 :x'", "'{\"a\":1}'", "'a\\:b'", "'100%'", "'%(x)s'", "'it''s :x'", "'\"' -- :x", "'a' /* :x */"],
+)
+def test_colons_and_signs_in_literals_and_comments_are_no_parameters(filled: Catalog, value: str) -> None:
+    literal = value.partition(" --")[0].partition(" /*")[0][1:-1].replace("''", "'")
+    assert query.select(filled, f"SELECT {value}", {}).rows == ((literal,),)
+    assert query.select(filled, f"SELECT :y, {value}", {"y": "%s:x"}).rows == (("%s:x", literal),)
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("SELECT :day::date", "2026-11-01"),
+        ("SELECT (ARRAY[1,2,3])[:2]", "[1, 2]"),
+        ("SELECT (ARRAY[1,2,3])[2:n] FROM (SELECT 3 AS n) AS a", "[2, 3]"),
+        ("SELECT $$ :c $x$ $$", " :c $x$ "),
+        ("SELECT $a$ :c $$ $a$", " :c $$ "),
+        (r"SELECT E'it\'s :c'", "it's :c"),
+        ("""SELECT '{"a": 1}'::jsonb ? 'a'""", "True"),
+        ("SELECT current_setting('TimeZone')", "UTC"),
+        ("SELECT 10 % 3", "1"),
+    ],
+)
+def test_syntax_of_postgresql_is_left_alone(request: pytest.FixtureRequest, sql: str, found: str) -> None:
+    catalog = Catalog(catalog_url(request.getfixturevalue("postgres").new_schema()))
+    parameters = {"day": "2026-11-01"} if ":day" in sql else {}
+    assert str(query.select(catalog, sql, parameters).rows[0][0]) == found
+
+
+@pytest.mark.parametrize("time", ["2026-11-02T00:00:00Z", "2026-11-02 00:00", "2026-11-02T05:00:00+05:00"])
+def test_times_are_compared_as_times(catalog: Catalog, time: str) -> None:
+    midnight = datetime(2026, 11, 2, tzinfo=UTC)
+    catalog.write(lambda connection: upsert(connection, campaigns, [{"campaign": "a", "created_at": midnight}]))
+    for comparison in (">=", "<=", "="):
+        sql = f"SELECT campaign FROM campaigns WHERE created_at {comparison} :time"
+        assert query.select(catalog, sql, {"time": time}).rows == (("a",),)
+
+
+@pytest.mark.parametrize(("sql", "reason"), [("SELECT 1\0 WHERE 1 = 2", "NUL"), ("SELECT '\udcff'", "not UTF-8")])
+def test_text_that_a_database_would_cut_off_is_refused(filled: Catalog, sql: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        query.select(filled, sql, {})
+    with pytest.raises(UsageError, match=reason):
+        query.select(filled, "SELECT :x", {"x": sql})
+
+
+def test_an_endless_query_can_be_interrupted(tmp_path: Path) -> None:
+    catalog = Catalog(catalog_url(f"sqlite:///{tmp_path}/catalog.db"))
+    catalog.create()
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t"
+    # A shell starts background processes with SIGINT ignored, which is inherited.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    program += "from traingrid.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "catalog", "sql", endless, "--catalog", catalog.name]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, errors.strip().partition(".")[0]) == (130, "Interrupted")
 
 
 def test_functions_cannot_write(catalog: Catalog) -> None:

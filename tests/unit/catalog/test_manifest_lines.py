@@ -71,6 +71,11 @@ def test_dates_become_text() -> None:
         ({"region": "us-east-1"}, "no column s3_uri, inputs or input.<channel>"),
         ({**PLACE, "hyperparameters": "[1]"}, "row 1: the column hyperparameters is not a JSON object: '[1]'"),
         ({**PLACE, "tags": "a=b"}, "row 1: the column tags is not a JSON object: 'a=b'"),
+        ({**PLACE, "region": None}, "row 1: the column region is empty"),
+        ({**PLACE, "s3_uri": None}, "row 1: no column has data"),
+        ({**PLACE, "hp.x": float("inf")}, "row 1: the column hp.x is inf, which is not a finite number"),
+        ({**PLACE, "hp.x": Decimal("NaN")}, "row 1: the column hp.x is NaN, which is not a finite number"),
+        ({**PLACE, "hyperparameters": '{"a": NaN}'}, "row 1: the column hyperparameters is not a JSON object"),
         ({**PLACE, "name": b"\x00"}, "row 1: the column name is a bytes, which a manifest cannot hold"),
     ],
 )
@@ -94,6 +99,18 @@ def test_csv_has_no_column_for_a_mapping() -> None:
 def test_a_result_without_rows_is_refused() -> None:
     with pytest.raises(UsageError, match="The query returns no rows"):
         manifest_of(Result(columns=("region", "s3_uri"), rows=()))
+
+
+@pytest.mark.parametrize(("value", "spot"), [(1, True), (0, False), (True, True), ("true", True), (None, False)])
+def test_the_numbers_that_sqlite_has_for_booleans_are_booleans(value: object, spot: bool) -> None:
+    (job,) = jobs(manifest_of(result({**PLACE, "spot": value})))
+    assert job.spot == spot
+
+
+def test_the_number_of_lines_is_limited() -> None:
+    rows = Result(columns=("region", "s3_uri"), rows=(("us-east-1", "s3://ragab-ml/a"),) * 50_001)
+    with pytest.raises(UsageError, match="50,001 rows, and a manifest has at most 50,000 lines"):
+        manifest_of(rows)
 
 
 def test_errors_are_limited() -> None:
