@@ -125,6 +125,14 @@ class Aws:
         """Return the length of one of AWS's waiting times in this place."""
         return of_aws * self.place.pace
 
+    def near(self, seconds: float, of_aws: float) -> bool:
+        """Return whether a measured waiting time is about one of AWS's, in this place.
+
+        A process that ends another may itself run late on a busy machine, hence the constant in the upper bound.
+        """
+        expected = self.seconds(of_aws)
+        return 0.7 * expected <= seconds <= 1.5 * expected + 10
+
     def wait(self, question: Callable[[], T], what: str = "", *, seconds: float = 0.0) -> T:
         """Poll a condition until it is true, and return its value.
 
