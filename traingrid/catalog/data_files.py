@@ -6,8 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from traingrid.catalog.strict_json import json_object
 from traingrid.errors import UsageError
+from traingrid.strict_json import json_object
 from traingrid.text import shown
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from sqlalchemy import BigInteger, Date, Double, Integer, Text
 
 from traingrid.catalog.data_files import lines_of
 from traingrid.catalog.database import upsert
-from traingrid.catalog.strict_json import json_object
 from traingrid.catalog.tables import IMPORTED, JsonText, UtcTime, datasets, replicas
 from traingrid.errors import UsageError
 from traingrid.grid.field_types import InstanceType, RegionName
+from traingrid.strict_json import json_object
 from traingrid.text import counted, shown
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from traingrid.catalog.strict_json import json_object
 from traingrid.errors import UsageError
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
+from traingrid.strict_json import json_object
 from traingrid.text import shown
 
 if TYPE_CHECKING:
