@@ -1,11 +1,14 @@
 """Accounts: the environments of the stacks, and the roles for training Regions in other accounts."""
 
+from typing import get_args
+
 from aws_cdk import Environment
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks import child_permissions, user_permissions, watcher_permissions
+from stacks.dataset_registration import let_read_datasets
 from stacks.grants import grant
 from stacks.keys import use_key
 from traingrid import names
@@ -50,13 +53,14 @@ class ActingRoles(Construct):
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         self._grid, self._region = grid, region
-        launch, record, sweep, use = (self._role(part) for part in ("launch", "record", "sweep", "use"))
+        launch, record, sweep, register, use = (self._role(part) for part in get_args(Part))
         child_permissions.let_train(launch, grid, [region])
         watcher_permissions.let_see(record, grid, [region])
         watcher_permissions.let_see_and_stop(sweep, grid, [region])
         watcher_permissions.let_see_and_stop(use, grid, [region])
         user_permissions.let_use(use, grid, region)
         user_permissions.let_check_up(use, grid, region)
+        let_read_datasets(register, grid, [region], key)
         for role in (launch, use):
             use_key(role, key, region=region, services=["s3"])
 

@@ -13,6 +13,7 @@ from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
 from stacks.builds_stack import BuildsStack
 from stacks.dashboard import Dashboard
+from stacks.dataset_registration import DatasetRegistration, let_read_datasets, let_register
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.grants import skip_in_checkov
 from stacks.home_event_bus import JobEvents
@@ -63,7 +64,11 @@ class ControlStack(Stack):
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
         self.reconciler = Reconciler(self, "Reconciler", grid=grid, runtime=to_submit)
-        self.guard.before(self.orchestrator, self.intake, self.job_events, self.reconciler)
+        with_rules = {**runtime.environment, "TRAINGRID_GRID": grid.to_environment(rules=True)}
+        self.datasets = DatasetRegistration(
+            self, "Datasets", grid=grid, bus=self.job_events.bus, runtime=replace(runtime, environment=with_rules)
+        )
+        self.guard.before(self.orchestrator, self.intake, self.job_events, self.reconciler, self.datasets)
         self._grant()
         self._watch()
         ledger.create_after(*self._before_the_ledger(ledger))
@@ -122,6 +127,9 @@ class ControlStack(Stack):
         watcher_permissions.let_close_lines(self.reconciler.role, bucket, ledger)
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid, grid.at_home())
         let_act_elsewhere(self.reconciler.role, grid, "sweep")
+        let_register(self.datasets.role, grid, bucket, ledger)
+        let_read_datasets(self.datasets.role, grid, grid.at_home())
+        let_act_elsewhere(self.datasets.role, grid, "register")
         let_look(self.guard.role, grid, bucket, ledger)
         queue_permissions.let_list_queued(self.guard.role, grid)
         queue_permissions.let_queue(self.orchestrator.role, grid)
@@ -134,14 +142,15 @@ class ControlStack(Stack):
 
     def _let_decrypt(self) -> None:
         """Allow each part to use the keys of the data it reads and writes, and of a function's dead letters."""
-        for role in (self.intake.role, self.job_events.role, self.reconciler.role, self.guard.role):
+        functions = (self.intake, self.job_events, self.reconciler, self.datasets, self.guard)
+        for role in (function.role for function in functions):
             use_key(role, self._key, region=self._grid.home, services=["s3", "dynamodb", "sqs"])
         use_key(self.orchestrator.role, self._key, region=self._grid.home, services=["s3", "dynamodb"])
         use_keys_of_regions(self.orchestrator.role, self._grid)
 
     def _acknowledge_accounts(self) -> None:
         """Record why checkov finds secrets in environment variables with account numbers."""
-        for part in (self.intake, self.job_events, self.reconciler, self.guard):
+        for part in (self.intake, self.job_events, self.reconciler, self.datasets, self.guard):
             skip_in_checkov(
                 part.function, "CKV_AWS_45", "The twelve digits are an account number, which is not a secret"
             )
@@ -158,6 +167,9 @@ class ControlStack(Stack):
             self.alarms.undelivered(what, dead_letters)
             self.alarms.failing(what, function)
             self.alarms.late(what, function)
+        # Lambda sends an event that failed three times to this queue. No running job needs the function, so this alarm
+        # is enough; each further one costs 10 to 20 cents a month.
+        self.alarms.undelivered("registrar", self.datasets.dead_letters)
         self.alarms.no_sweep()
         self.alarms.stopped_by_sweep()
         self.alarms.unreachable()
@@ -168,8 +180,8 @@ class ControlStack(Stack):
         self.alarms.outage(self.orchestrator.log_group)
         self.alarms.denied(self.orchestrator.log_group)
         Dashboard(self, "Dashboard", grid=self._grid)
-        functions = (self.intake.function, self.job_events.function, self.reconciler.function, self.guard.function)
-        groups = [self.orchestrator.log_group, *(function.log_group for function in functions)]
+        parts = (self.intake, self.job_events, self.reconciler, self.datasets, self.guard)
+        groups = [self.orchestrator.log_group, *(part.function.log_group for part in parts)]
         saved_queries(self, grid=self._grid.name, log_groups=groups)
         budget(self, self._grid)
 

@@ -1,4 +1,4 @@
-"""Event forwarding: sends the state changes of the grid's training jobs from a training Region to the home Region."""
+"""Event forwarding: sends state changes of training jobs and new datasets from a training Region to the home Region."""
 
 from typing import Literal, cast
 
@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from stacks.dataset_registration import new_datasets
 from stacks.dead_letters import EVENT_AGE, EVENT_RETRIES, dead_letters
 from stacks.grants import this_account
 from traingrid import names
@@ -37,8 +38,15 @@ def queue_changes(grid: Grid) -> events.EventPattern:
     )
 
 
+_EVENTS = {
+    "training": "state changes of training jobs",
+    "queued": "state changes of queued jobs",
+    "datasets": "new datasets",
+}
+
+
 class EventForwarding(Construct):
-    """The rules on a Region's default bus that send the grid's state changes to the home bus."""
+    """The rules on a Region's default bus that send the grid's state changes and markers to the home bus."""
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
@@ -50,7 +58,7 @@ class EventForwarding(Construct):
             "Role",
             role_name=names.forwarding_role(grid.name, region),
             assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=conditions),
-            description=f"Sends state changes of training jobs from {region} to the home Region",
+            description=f"Sends state changes of training jobs and new datasets from {region} to the home Region",
         )
         home = grid.account if region in grid.elsewhere() else Aws.ACCOUNT_ID
         home_bus = events.EventBus.from_event_bus_arn(
@@ -60,19 +68,20 @@ class EventForwarding(Construct):
         self._forward("training", state_changes(grid), home_bus, role)
         if grid.service_queue(region):
             self._forward("queued", queue_changes(grid), home_bus, role)
+        self._forward("datasets", new_datasets(grid.data_buckets(Aws.ACCOUNT_ID, region)), home_bus, role)
 
     def _forward(
         self,
-        kind: Literal["training", "queued"],
+        kind: Literal["training", "queued", "datasets"],
         pattern: events.EventPattern,
         bus: events.IEventBus,
         role: iam.Role,
     ) -> None:
         rule = events.Rule(
             self,
-            "QueuedRule" if kind == "queued" else "Rule",
+            {"training": "Rule", "queued": "QueuedRule", "datasets": "DatasetsRule"}[kind],
             rule_name=self._rules[kind],
-            description=f"Sends state changes of {kind} jobs to the home Region",
+            description=f"Sends {_EVENTS[kind]} to the home Region",
             event_pattern=pattern,
         )
         # The CDK's target grants the role events:PutEvents on the home bus, and nothing else.

@@ -65,7 +65,9 @@ def read_with(role: iam.Role, keys: Sequence[str], *, region: str) -> None:
         grant(role, ["kms:Decrypt"], keys, conditions=via)
 
 
-def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
+def use_keys_of_regions(
+    role: iam.Role, grid: Grid, actions: Sequence[str] = ("kms:Decrypt", "kms:GenerateDataKey")
+) -> None:
     """Allow a role of the home Region to use the keys of the Regions in its account, through S3.
 
     The ids of keys that the Regions' stacks create are unknown here, so a condition names their alias.
@@ -74,7 +76,6 @@ def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
     if grid.encryption.kind == "s3" or not regions:
         return
     via = {"kms:ViaService": [f"s3.{region}.amazonaws.com" for region in regions]}
-    actions = ["kms:Decrypt", "kms:GenerateDataKey"]
     if grid.encryption.keys:
         keys = [grid.encryption.keys[region] for region in regions]
         grant(role, actions, keys, conditions={"StringEquals": via})

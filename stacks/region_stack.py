@@ -8,7 +8,7 @@ from constructs import Construct
 
 from stacks.accounts import ActingRoles, region_environment
 from stacks.alarms import Alarms
-from stacks.buckets import private_bucket
+from stacks.buckets import private_bucket, send_object_events
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
 from stacks.grants import acknowledge
@@ -34,6 +34,7 @@ class RegionStack(Stack):
         data = private_bucket(
             self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False, key=key
         )
+        send_object_events(data)  # of markers: stacks/dataset_registration.py
         acknowledge(
             data,
             "NIST.800.53.R5-S3BucketVersioningEnabled",

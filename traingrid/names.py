@@ -4,6 +4,7 @@
 functions do not inspect it. The longest names limit the length of a grid's name; see `traingrid.grid.model.NAME_LIMIT`.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +24,21 @@ SOURCE_PREFIX = "sources/"
 
 REPORT_SUFFIX = ".report.json"
 """The suffix that the intake appends to a manifest's key to name its report. A key with it is never a manifest."""
+
+DATASETS = "datasets"
+"""The partition key in the ledger of all datasets. It never collides with a submission id, which is hexadecimal."""
+
+DATASET_MARKER = "dataset.json"
+"""The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
+
+DATASET_REPORT_PREFIX = "datasets/"
+"""The prefix in the manifest bucket of the reports on markers. Functions only read the data buckets."""
+
+MAX_MARKER_NAME = 1024 - len(f"{DATASET_REPORT_PREFIX}{REPORT_SUFFIX}")
+"""Maximum length in bytes of a marker's bucket and key that fit into the key of its report."""
+
+GENERATED_PREFIX = f"{MANIFEST_PREFIX}on_dataset/"
+"""The prefix of the manifests that rules of `on_dataset` generate."""
 
 TRAINING_REPOSITORY = "training"
 """The name in grid.yaml of the training image's ECR repository, the same in every training Region."""
@@ -49,11 +65,17 @@ TAG_IMAGE = "traingrid:image"
 TAG_FINGERPRINT = "traingrid:fingerprint"
 """A hash of the training job's request; a description by AWS may differ in form from the request."""
 
-Part = Literal["launch", "record", "sweep", "use"]
+Part = Literal["launch", "record", "sweep", "register", "use"]
 """The parts of traingrid that act in other accounts than the home Region's: a child launches, the event recorder reads
-how jobs ended, the reconciler sweeps, and a user of the command line uses data, results and logs."""
+how jobs ended, the reconciler sweeps, the registrar reads datasets, and a user of the command line uses data, results
+and logs."""
 
-_HOME_ROLES: dict[Part, str] = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
+_HOME_ROLES: dict[Part, str] = {
+    "launch": "child",
+    "record": "recorder",
+    "sweep": "reconciler",
+    "register": "registrar",
+}
 """The names of the control plane's roles; a user has a different role."""
 QUEUED_PREFIXES = ("AWSBatch", "awsbatch")
 """The prefix of the training job names that AWS Batch creates, and its spelling in an ARN (`queued_training_jobs`)."""
@@ -140,6 +162,27 @@ def output_bucket(grid: str, account: str, region: str) -> str:
 def output_prefix(grid: str, account: str, region: str, submission: str, index: int) -> str:
     """Return the S3 URI, with a trailing slash, under which job `index` of a submission stores its artifacts."""
     return f"s3://{output_bucket(grid, account, region)}/{submission}/{index}/"
+
+
+def dataset_report(bucket: str, key: str) -> str:
+    """Return the key in the manifest bucket of the report on a marker, given by its bucket and key.
+
+    A key has at most 1,024 bytes (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html), so that of a
+    long marker's key is a hash.
+    """
+    name = f"{bucket}/{key}"
+    if len(name.encode()) > MAX_MARKER_NAME:
+        name = hashlib.sha256(name.encode()).hexdigest()
+    return f"{DATASET_REPORT_PREFIX}{name}{REPORT_SUFFIX}"
+
+
+def generated_manifest(rule: str, dataset: str, version: str) -> str:
+    """Return the key of the manifest that a rule of `on_dataset` generates for a dataset version.
+
+    It depends on nothing else, and the manifest is written only if the key does not exist. So each rule starts at most
+    one submission for a version, although every new object under `manifests/` is a submission.
+    """
+    return f"{GENERATED_PREFIX}{rule}/{dataset}/{version}.jsonl"
 
 
 def control_key(grid: str) -> str:
@@ -266,12 +309,16 @@ def forwarding_role(grid: str, region: str) -> str:
     return f"{grid}-events-{region}"
 
 
-def forwarding_rules(grid: str) -> dict[Literal["training", "queued"], str]:
-    """Return the names of the rules that forward state changes of training jobs and of jobs in service queues.
+def forwarding_rules(grid: str) -> dict[Literal["training", "queued", "datasets"], str]:
+    """Return the names of the rules that forward state changes of training jobs and of queued jobs, and new datasets.
 
     The names are fixed because the role's trust policy names the rules, and CloudFormation truncates generated names.
     """
-    return {"training": f"{grid}-forward", "queued": f"{grid}-forward-queued"}
+    return {
+        "training": f"{grid}-forward",
+        "queued": f"{grid}-forward-queued",
+        "datasets": f"{grid}-forward-datasets",
+    }
 
 
 def replication_role(grid: str) -> str:

@@ -70,6 +70,15 @@ def event_keys(request: Mapping[str, Any]) -> Context:
     )
 
 
+def leading_keys(request: Mapping[str, Any]) -> Context:
+    """Return the key of a DynamoDB request for one item: the value of its partition key, which is `submission` here.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+    """
+    value = (request.get("Key") or request.get("Item") or {}).get("submission", {}).get("S")
+    return {"dynamodb:LeadingKeys": [value]} if value else {}
+
+
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "sagemaker:CreateTrainingJob": training_job_keys,
     "batch:SubmitJob": lambda request: tag_keys(request.get("tags") or {}),
@@ -77,6 +86,7 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "batch:TagResource": lambda request: tag_keys(request.get("tags") or {}),
     "cloudwatch:PutMetricData": metric_keys,
     "events:PutEvents": event_keys,
+    **{f"dynamodb:{name}": leading_keys for name in ("GetItem", "PutItem", "UpdateItem", "DeleteItem")},
 }
 """Functions that read an action's condition keys from its request; other actions have no keys here."""
 

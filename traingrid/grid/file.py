@@ -46,9 +46,9 @@ def load_grid(path: str | Path) -> Grid:
             found.append((document.line(key), _sentence(path, document, key, details)))
     if grid is None or found:
         raise GridError(tuple(sentence for _, sentence in sorted(found)))
-    if len(grid.to_environment().encode()) > ENVIRONMENT_LIMIT:
+    if len(grid.to_environment(rules=True).encode()) > ENVIRONMENT_LIMIT:
         rule = f"without defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
-        raise GridError((f"{path}: this grid is too large: {rule}. List fewer data buckets or images.",))
+        raise GridError((f"{path}: this grid is too large: {rule}. List fewer data buckets, images or rules.",))
     return grid
 
 

@@ -34,6 +34,7 @@ from traingrid.grid.image import Image, refuse_efa
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.grid.limits import Limits
 from traingrid.grid.network import Network
+from traingrid.grid.on_dataset import MAX_RULES, DatasetRule, refuse_rules
 from traingrid.grid.orchestrator import Orchestrator
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ONLY_SHARE, Share, Weight, refuse_launch, refuse_shares
@@ -61,8 +62,8 @@ class GridError(UsageError):
         self.problems = problems
 
 
-_NOT_IN_ENVIRONMENT = {"abandoned_regions", "alarms", "catalog", "network", "rebuild"}
-"""The fields that neither children nor functions need."""
+_NOT_IN_ENVIRONMENT = {"abandoned_regions", "alarms", "catalog", "network", "on_dataset", "rebuild"}
+"""The fields that neither children nor functions need; one function needs `on_dataset`."""
 
 
 def _grid_name(name: str) -> str:
@@ -129,6 +130,10 @@ class Grid(GridPart):
     catalog: CatalogUrl = Field(default=NO_CATALOG, examples=["postgresql://traingrid@db.example.com/catalog"])
     """Database of campaigns, datasets, prices and runs: `none` for a SQLite file beside grid.yaml, or the URL of a
     SQLite or PostgreSQL database, without a password. Only commands use it."""
+    on_dataset: tuple[DatasetRule, ...] = Field(
+        default=(), max_length=MAX_RULES, examples=[[{"name": "night", "match": {"campaign": "oslo"}}]]
+    )
+    """Rules that generate a manifest when a dataset version is registered, so that uploading data starts training."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])
     """Days for which logs of the control plane are retained."""
 
@@ -235,6 +240,11 @@ class Grid(GridPart):
             raise broken_rule(rule, at="max_runtime")
         return training
 
+    @field_validator("on_dataset")
+    @classmethod
+    def _rules_go_together(cls, rules: tuple[DatasetRule, ...], info: ValidationInfo) -> tuple[DatasetRule, ...]:
+        return refuse_rules(rules, info.data.get("regions"))
+
     @field_validator("log_retention_days")
     @classmethod
     def _retention_exists(cls, days: int) -> int:
@@ -300,12 +310,16 @@ class Grid(GridPart):
         """
         return (names.data_bucket(self.name, account, region), *self.regions[region].data_buckets)
 
-    def to_environment(self) -> str:
+    def to_environment(self, *, rules: bool = False) -> str:
         """Return the grid as compact JSON for the environment variable TRAINGRID_GRID.
 
         Defaults and the fields that only deployments and commands need are omitted.
+
+        Args:
+            rules: Include `on_dataset`, which only the function that registers datasets needs.
         """
-        return self.model_dump_json(exclude_defaults=True, exclude=_NOT_IN_ENVIRONMENT)
+        excluded = _NOT_IN_ENVIRONMENT - ({"on_dataset"} if rules else set())
+        return self.model_dump_json(exclude_defaults=True, exclude=excluded)
 
     @classmethod
     def from_environment(cls, text: str) -> Self:

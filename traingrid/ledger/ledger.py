@@ -18,6 +18,7 @@ from traingrid.ledger.items import JOB_PREFIX, JobItem, job_item
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
 from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
+from traingrid.names import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -235,7 +236,7 @@ class Ledger:
 
     def everything(self) -> Iterator[LedgerItem]:
         """Yield every submission, job and cancel of the table."""
-        yield from _read(item for item in self._table.everything() if item["submission"] != _GRID)
+        yield from _read(item for item in self._table.everything() if item["submission"] not in (_GRID, DATASETS))
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.

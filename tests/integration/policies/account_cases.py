@@ -19,14 +19,19 @@ from tests.integration.policies.child_cases import (
     training_job,
 )
 from tests.integration.policies.function_cases import QUEUE, TO_SAGEMAKER
-from tests.integration.policies.grid import ACCOUNT, FREE, INSIDE, PARTS, the_grid
+from tests.integration.policies.grid import ACCOUNT, FREE, INSIDE, PARTS, YOUR_KEY, the_grid
 from tests.integration.policies.key_cases import USES, VIA, data_key, through
 from traingrid.grid.model import Grid
 
 HOMES = "210987654321"
-HOME_ROLES = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
-AT_HOME = {"launch": "OrchestratorRole", "record": "JobEventsRecordRole", "sweep": "ReconcilerSweepRole"}
-launch, record, sweep, use = map(Caller, PARTS)
+HOME_ROLES = {"launch": "child", "record": "recorder", "sweep": "reconciler", "register": "registrar"}
+AT_HOME = {
+    "launch": "OrchestratorRole",
+    "record": "JobEventsRecordRole",
+    "sweep": "ReconcilerSweepRole",
+    "register": "DatasetsRegisterRole",
+}
+launch, record, sweep, register, use = map(Caller, PARTS)
 
 DATA = f"arn:aws:s3:::traingrid-data-{ACCOUNT}-{INSIDE}"
 GROUP = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
@@ -81,6 +86,16 @@ def _watching() -> Iterator[Case]:
         yield caller.may_not("read a model", "s3:GetObject", f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz")
 
 
+def _registering() -> Iterator[Case]:
+    for bucket in (DATA, "arn:aws:s3:::mine-east"):
+        yield register.may("read a marker", "s3:GetObject", f"{bucket}/oslo/dataset.json")
+        yield register.may("count a dataset's objects", "s3:ListBucket", bucket)
+        yield register.may_not("read data", "s3:GetObject", f"{bucket}/oslo/train/a", breaks=RESOURCE)
+    yield register.may_not("list results", "s3:ListBucket", output(INSIDE), breaks=RESOURCE)
+    yield register.may_not("write data", "s3:PutObject", f"{DATA}/oslo/dataset.json")
+    yield register.may_not("create a training job", CREATE, training_job(INSIDE), asked(INSIDE))
+
+
 def _using() -> Iterator[Case]:
     for bucket in (DATA, output(INSIDE), "arn:aws:s3:::mine-east"):
         yield use.may("list the bucket", "s3:ListBucket", bucket)
@@ -117,6 +132,13 @@ def _keys() -> Iterator[Case]:
             yield caller.may_not("use another key", action, elsewhere, through("s3", INSIDE), breaks=RESOURCE)
 
 
+def _register_keys() -> Iterator[Case]:
+    yield register.may("read an encrypted marker", "kms:Decrypt", data_key(INSIDE), through("s3", INSIDE))
+    yield register.may_not("use the key directly", "kms:Decrypt", data_key(INSIDE), breaks=VIA)
+    yield register.may_not("encrypt", "kms:GenerateDataKey", data_key(INSIDE), through("s3", INSIDE))
+    yield register.may("read a marker that a key of grid.yaml encrypts", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE))
+
+
 def _taking_on() -> Iterator[Case]:
     """Yield the roles in the other account that each role of the control plane may or may not assume."""
     for part, role in HOME_ROLES.items():
@@ -127,4 +149,4 @@ def _taking_on() -> Iterator[Case]:
                 yield caller.may_not(f"assume {other}", "sts:AssumeRole", acting_role(other), breaks=RESOURCE)
 
 
-CASES = (*_of_a_child(), *_watching(), *_using(), *_keys(), *_taking_on())
+CASES = (*_of_a_child(), *_watching(), *_using(), *_keys(), *_registering(), *_register_keys(), *_taking_on())

@@ -51,6 +51,8 @@ _START = {
     "s3:PutObject": {KEY},
 }
 
+_READ_DATASETS: Mapping[str, set[str]] = {"s3:GetObject": {KEY}, "s3:ListObjectsV2": set()}
+
 CALLS: Mapping[str, Mapping[str, set[str]]] = {
     "child": {
         **_READ,
@@ -80,6 +82,12 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "batch:ListJobs": set(),
         "batch:DescribeJobs": set(),
         "batch:TerminateServiceJob": set(),
+    },
+    "registrar": {
+        **_FUNCTION,
+        **_READ_DATASETS,
+        "s3:PutObject": {KEY},
+        **{f"dynamodb:{name}": {KEY} for name in ("GetItem", "PutItem", "UpdateItem")},
     },
     "region guard": {
         **_FUNCTION,
@@ -127,10 +135,11 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
 """Calls of the roles of a grid in one account."""
 
 CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
-    **{role: {"sts:AssumeRole": set()} for role in ("child", "recorder", "reconciler")},
+    **{role: {"sts:AssumeRole": set()} for role in ("child", "recorder", "reconciler", "registrar")},
     "launch": {**_START, "s3:GetObject": {KEY}},
     "record": _SEE,
     "sweep": _SEE_AND_STOP,
+    "register": _READ_DATASETS,
     "use": {
         **_SEE_AND_STOP,
         **_READ_LOGS,
@@ -154,7 +163,7 @@ CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
         "sts:GetCallerIdentity": set(),
     },
 }
-"""Additional calls if a training Region is in another account: those of the four roles there, one for each of three
+"""Additional calls if a training Region is in another account: those of the five roles there, one for each of four
 roles of the control plane, which assume them, and one for users (docs/accounts.md)."""
 
 

@@ -1,4 +1,4 @@
-"""Permissions of the Lambda functions: intake, recorder, reconciler and region guard."""
+"""Permissions of the Lambda functions: intake, recorder, reconciler, registrar and region guard."""
 
 from collections.abc import Iterator
 
@@ -16,9 +16,13 @@ from tests.integration.policies.child_cases import (
 from tests.integration.policies.grid import ACCOUNT, FREE, HOME, INSIDE
 from traingrid import names
 
-intake, recorder, reconciler, guard = (Caller(role) for role in ("intake", "recorder", "reconciler", "region guard"))
+intake, recorder, reconciler, registrar, guard = (
+    Caller(role) for role in ("intake", "recorder", "reconciler", "registrar", "region guard")
+)
+LEADING = "ForAllValues:StringEquals dynamodb:LeadingKeys"
 BATCH = f"arn:aws:batch:{HOME}:{ACCOUNT}"
 QUEUE, DEFINITION = f"{BATCH}:job-queue/traingrid-shared", f"{BATCH}:job-definition/traingrid-orchestrator:7"
+MINE = "arn:aws:s3:::mine-east"
 TO_SAGEMAKER: Context = {"iam:PassedToService": "sagemaker.amazonaws.com"}
 
 
@@ -28,6 +32,7 @@ def cases() -> Iterator[Case]:
         (recorder, "JobEventsRecord"),
         (reconciler, "ReconcilerSweep"),
         (Caller("image builder"), "BuilderBuild"),  # its other cases are in tests/integration/policies/build_cases.py
+        (registrar, "DatasetsRegister"),
         (guard, "GuardAnswer"),
     ):
         yield from _of_every_function(caller, part)
@@ -35,6 +40,7 @@ def cases() -> Iterator[Case]:
     yield from _submitting()
     yield from _recorder()
     yield from _reconciler()
+    yield from _registrar()
     yield from _guard()
 
 
@@ -54,7 +60,7 @@ def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
     yield caller.may_not("purge dead letters", "sqs:PurgeQueue", queue)
     yield caller.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
     yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
-    model, some = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller in (intake, reconciler)
+    model, some = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller in (intake, reconciler, registrar)
     yield caller.may_not("read a model", "s3:GetObject", model, breaks=RESOURCE if some else ACTION)
     for action in ("DeleteItem", "DeleteTable"):
         yield caller.may_not("delete from the ledger", f"dynamodb:{action}", LEDGER)
@@ -132,6 +138,31 @@ def _reconciler() -> Iterator[Case]:
     for action in ("ListJobs", "DescribeJobs"):
         yield reconciler.may("find lines without a child", f"batch:{action}", "*")
     yield reconciler.may_not("submit an array", "batch:SubmitJob", QUEUE)
+
+
+def _registrar() -> Iterator[Case]:
+    for bucket in (*(f"arn:aws:s3:::traingrid-data-{ACCOUNT}-{region}" for region in (INSIDE, FREE)), MINE):
+        yield registrar.may("read a marker", "s3:GetObject", f"{bucket}/oslo/day-1/dataset.json")
+        yield registrar.may("count a dataset's objects", "s3:ListBucket", bucket)
+        yield registrar.may_not("read data", "s3:GetObject", f"{bucket}/oslo/train/a.tfrecord", breaks=RESOURCE)
+        yield registrar.may_not("write data", "s3:PutObject", f"{bucket}/oslo/dataset.json", breaks=RESOURCE)
+        yield registrar.may_not("delete data", "s3:DeleteObject", f"{bucket}/oslo/dataset.json")
+    yield registrar.may_not("list results", "s3:ListBucket", output(INSIDE), breaks=RESOURCE)
+    yield registrar.may_not("list manifests", "s3:ListBucket", MANIFESTS, breaks=RESOURCE)
+    for key in ("datasets/bucket/oslo/dataset.json.report.json", "manifests/on_dataset/night/oslo/1.jsonl"):
+        yield registrar.may(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}")
+    for key in ("manifests/x.csv", "manifests/on_dataset/other/oslo/1.jsonl", "submissions/0123abcd/jobs.jsonl"):
+        yield registrar.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", breaks=RESOURCE)
+    datasets: Context = {"dynamodb:LeadingKeys": ["datasets"]}
+    job: Context = {"dynamodb:LeadingKeys": ["0123abcd"]}
+    for action in ("GetItem", "PutItem", "UpdateItem"):
+        yield registrar.may("record a dataset", f"dynamodb:{action}", LEDGER, datasets)
+        yield registrar.may_not("access a job", f"dynamodb:{action}", LEDGER, job, breaks=LEADING)
+        missing = "Null dynamodb:LeadingKeys"
+        yield registrar.may_not("access an unnamed item", f"dynamodb:{action}", LEDGER, breaks=missing)
+    yield registrar.may_not("read the ledger", "dynamodb:Scan", LEDGER)
+    yield registrar.may_not("write to another table", "dynamodb:PutItem", f"{LEDGER}2", datasets, breaks=RESOURCE)
+    yield registrar.may_not("submit an array", "batch:SubmitJob", QUEUE)
 
 
 def _guard() -> Iterator[Case]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from localcloud.iam.request_keys import Context
-from tests.integration.policies.case import RESOURCE, Caller, Case
+from tests.integration.policies.case import ACTION, RESOURCE, Caller, Case
 from tests.integration.policies.grid import ACCOUNT, FREE, HOME, INSIDE, YOUR_KEY
 
 USES = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -21,11 +21,12 @@ def through(service: str, region: str = HOME, alias: str = "") -> Context:
 
 
 def cases() -> Iterator[Case]:
-    for role in ("intake", "recorder", "reconciler", "region guard"):
+    for role in ("intake", "recorder", "reconciler", "registrar", "region guard"):
         yield from _home_key(Caller(role), CONTROL, ("s3", "dynamodb", "sqs"))
     yield from _home_key(Caller("child"), CONTROL, ("s3", "dynamodb"))
     yield from _home_key(Caller("image builder"), IMAGES, ("sqs",))
     yield from _child()
+    yield from _registrar()
     yield from _container()
 
 
@@ -55,6 +56,22 @@ def _child() -> Iterator[Case]:
         yield child.may_not("use it through another service", action, data_key(FREE), secrets, breaks=VIA)
         abroad = data_key("eu-west-1")
         yield child.may_not("use one in another Region", action, abroad, through("s3", FREE, ours), breaks=RESOURCE)
+
+
+def _registrar() -> Iterator[Case]:
+    registrar, ours = Caller("registrar"), "alias/traingrid"
+    for region in (INSIDE, FREE):
+        key, via = data_key(region), through("s3", region, ours)
+        yield registrar.may(f"read an encrypted marker in {region}", "kms:Decrypt", key, via)
+        yield registrar.may_not("encrypt data", "kms:GenerateDataKey", key, via, breaks=ACTION)
+    other = through("s3", FREE, "alias/theirs")
+    yield registrar.may_not("use a key with another alias", "kms:Decrypt", data_key(FREE), other, breaks=ALIAS)
+    secrets = through("secretsmanager", FREE, ours)
+    yield registrar.may_not("use it through another service", "kms:Decrypt", data_key(FREE), secrets, breaks=VIA)
+    yield registrar.may(
+        "read a marker that a key of grid.yaml encrypts", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE)
+    )
+    yield registrar.may_not("decrypt directly with a key of grid.yaml", "kms:Decrypt", YOUR_KEY, breaks=VIA)
 
 
 def _container() -> Iterator[Case]:

@@ -12,7 +12,7 @@ from tests.integration.stacks.templates import Template, a_grid, an_app, flat, o
 HOME, OTHER = "123456789012", "210987654321"
 CHILD, RECONCILER, RECORDER = "OrchestratorRole", "ReconcilerSweepRole", "JobEventsRecordRole"
 REGIONS = {"us-east-1": {"account": OTHER}, "us-west-2": None, "eu-west-1": {"account": OTHER}}
-PARTS = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
+PARTS = {"launch": "child", "record": "recorder", "sweep": "reconciler", "register": "registrar"}
 
 
 class Made:
@@ -160,12 +160,12 @@ def test_only_forwarding_roles_of_another_account_may_put_events(control: Templa
     }
     bus = f"arn:aws:events:us-east-1:{HOME}:event-bus/traingrid"
     assert on(virginia, "Forwarding", "events:PutEvents") == {bus}
-    (rule,) = [
+    rules = [
         entry["Properties"]
         for name, entry in resources(virginia, "AWS::Events::Rule").items()
         if name.startswith("Forwarding")
     ]
-    assert rule["Targets"][0]["Arn"] == bus
+    assert [rule["Targets"][0]["Arn"] for rule in rules] == [bus, bus]
     assert len(trust(virginia, "traingrid-events-us-east-1")) == 1
 
 

@@ -51,7 +51,9 @@ def test_every_function_has_an_alarm_on_errors_and_throttles(alarmed: dict[str, 
             if "MetricStat" in metric
             for dimension in metric["MetricStat"]["Metric"]["Dimensions"]
         }
-        functions = [f"<{name}>" for name in resources(template, "AWS::Lambda::Function")]
+        names = resources(template, "AWS::Lambda::Function")
+        # A marker's event that the registrar fails to handle is in its dead-letter queue, which has an alarm.
+        functions = [f"<{name}>" for name in names if not name.startswith("DatasetsRegister")]
         assert watched >= {(function, metric) for function in functions for metric in ("Errors", "Throttles")}
         seen += len(functions)
     assert seen == 5

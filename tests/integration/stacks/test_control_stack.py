@@ -1,13 +1,14 @@
 """The resources of the control stack in the home Region."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk import assertions
 
 from localcloud.batch.retries import Outcome, problem_with, should_retry
-from tests.integration.stacks.templates import REGIONS, Template, environment, flat, only, resources
+from tests.integration.stacks.templates import REGIONS, Template, a_grid, environment, flat, only, resources, synthesise
 from traingrid import names
 from traingrid.grid.model import Grid
 from traingrid.job.failures import FAILURES
@@ -45,24 +46,43 @@ def test_manifest_bucket_is_versioned_private_and_sends_events(control: Template
 def test_the_region_guard_has_the_only_custom_resource(control: Template) -> None:
     kinds = {resource["Type"] for resource in control["Resources"].values()}
     assert {kind for kind in kinds if kind.startswith("Custom::")} == {names.REGIONS_QUESTION}
-    assert len(resources(control, "AWS::Lambda::Function")) == 4
+    assert len(resources(control, "AWS::Lambda::Function")) == 5
 
 
 def test_only_new_objects_under_manifests_reach_the_intake(control: Template) -> None:
     rules = [rule["Properties"] for rule in resources(control, "AWS::Events::Rule").values()]
-    (rule,) = [rule for rule in rules if rule.get("EventPattern", {}).get("source") == ["aws.s3"]]
+    on_default_bus = [rule for rule in rules if "EventBusName" not in rule]
+    (rule,) = [rule for rule in on_default_bus if rule.get("EventPattern", {}).get("source") == ["aws.s3"]]
     assert rule["EventPattern"]["detail-type"] == ["Object Created"]
     assert rule["EventPattern"]["detail"]["object"] == {"key": [{"prefix": "manifests/"}]}
     (name,) = rule["EventPattern"]["detail"]["bucket"]["name"]
     assert name["Ref"] in resources(control, "AWS::S3::Bucket")
-    assert "EventBusName" not in rule
 
 
 def test_no_rule_matches_manifests_that_are_submitted_by_hand(control: Template) -> None:
     rules = [rule["Properties"].get("EventPattern", {}) for rule in resources(control, "AWS::Events::Rule").values()]
-    prefixes = [key["prefix"] for rule in rules for key in rule.get("detail", {}).get("object", {}).get("key", [])]
-    assert prefixes
-    assert not [prefix for prefix in prefixes if f"{names.BY_HAND_PREFIX}x.csv".startswith(prefix)]
+    keys = [key for rule in rules for key in rule.get("detail", {}).get("object", {}).get("key", [])]
+    assert keys == [{"prefix": "manifests/"}, {"suffix": "/dataset.json"}]
+    assert not f"{names.BY_HAND_PREFIX}x.csv".startswith(keys[0]["prefix"])
+
+
+def test_new_markers_reach_the_registrar_by_the_home_bus(control: Template) -> None:
+    rules = [rule["Properties"] for rule in resources(control, "AWS::Events::Rule").values()]
+    (rule,) = [rule for rule in rules if "suffix" in str(rule.get("EventPattern"))]
+    assert rule["EventPattern"] == {
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created"],
+        "detail": {"object": {"key": [{"suffix": "/dataset.json"}]}},
+    }
+    assert rule["EventBusName"]["Ref"] in resources(control, "AWS::Events::EventBus")
+
+
+def test_only_the_registrar_gets_the_rules_for_datasets(layer: Path, tmp_path: Path) -> None:
+    grid = a_grid(on_dataset=[{"name": "night", "line": {"tags": {"started-by": "{dataset}"}}}])
+    control = synthesise(grid, layer, tmp_path)["traingrid-control"]
+    functions = resources(control, "AWS::Lambda::Function").items()
+    assert [name[:16] for name, each in functions if "on_dataset" in str(each)] == ["DatasetsRegister"]
+    assert "on_dataset" not in str(only(control, "AWS::Batch::JobDefinition"))
 
 
 def test_state_changes_of_this_grid_reach_the_recorder_by_the_home_bus(control: Template) -> None:

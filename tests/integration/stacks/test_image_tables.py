@@ -142,7 +142,7 @@ def test_every_process_gets_the_framework_images(layer: Path, tmp_path: Path, mo
     control = found["traingrid-control"]
     processes = [only(control, "AWS::Batch::JobDefinition")]
     processes += [function["Properties"] for function in resources(control, "AWS::Lambda::Function").values()]
-    assert [from_environment(environment(each)["TRAINGRID_FRAMEWORKS"]) for each in processes] == [{"tf": image}] * 5
+    assert [from_environment(environment(each)["TRAINGRID_FRAMEWORKS"]) for each in processes] == [{"tf": image}] * 6
     pulled = [entry for entry in statements(found["traingrid-us-west-2"]) if "ecr:BatchGetImage" in entry["Action"]]
     assert "arn:aws:ecr:us-west-2:111111111111:repository/tensorflow-training" in pulled[0]["Resource"]
 

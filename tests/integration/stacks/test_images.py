@@ -339,7 +339,7 @@ def test_every_process_gets_the_digests_of_built_images(trained: dict[str, Templ
         *resources(control, "AWS::Lambda::Function").values(),
         *resources(control, "AWS::Batch::JobDefinition").values(),
     ]
-    assert len(processes) == 5
+    assert len(processes) == 6
     for each in processes:
         written = json.dumps(each).replace("\\", "")
         for target in ("cpu", "gpu"):

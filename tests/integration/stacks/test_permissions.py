@@ -286,7 +286,7 @@ def test_service_roles_are_limited_to_this_account(control: Template, oregon: Te
                     assert "<AWS::AccountId>" in flat(source)
             else:
                 free.add(name[:-8])  # without CloudFormation's hash
-    assert free == {INTAKE, RECORDER, RECONCILER, "GuardAnswerRole", "OrchestratorPullRole"}, (
+    assert free == {INTAKE, RECORDER, RECONCILER, "DatasetsRegisterRole", "GuardAnswerRole", "OrchestratorPullRole"}, (
         "Lambda, and ECS for pulling, document no condition"
     )
 

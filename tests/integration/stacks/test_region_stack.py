@@ -6,7 +6,7 @@ import pytest
 from aws_cdk import App, assertions
 
 from stacks.region_stack import RegionStack
-from tests.integration.stacks.templates import Template, a_grid, flat, only, resources, statements
+from tests.integration.stacks.templates import Template, a_grid, flat, resources, statements
 
 
 @pytest.fixture
@@ -37,15 +37,39 @@ def test_results_are_versioned(oregon: Template) -> None:
 
 
 def test_state_changes_go_to_the_home_bus_or_the_dead_letter_queue(oregon: Template) -> None:
-    rule = only(oregon, "AWS::Events::Rule")
-    assert rule["EventPattern"] == {
+    rules = {rule["Properties"]["Name"]: rule["Properties"] for rule in resources(oregon, "AWS::Events::Rule").values()}
+    assert rules["traingrid-forward"]["EventPattern"] == {
         "source": ["aws.sagemaker"],
         "detail-type": ["SageMaker Training Job State Change"],
         "detail": {"TrainingJobName": [{"prefix": "traingrid-"}]},
     }
-    (target,) = rule["Targets"]
-    assert flat(target["Arn"]) == "arn:aws:events:us-east-1:<AWS::AccountId>:event-bus/traingrid"
-    assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0] in resources(oregon, "AWS::SQS::Queue")
+    for rule in rules.values():
+        (target,) = rule["Targets"]
+        assert flat(target["Arn"]) == "arn:aws:events:us-east-1:<AWS::AccountId>:event-bus/traingrid"
+        assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0] in resources(oregon, "AWS::SQS::Queue")
+
+
+def test_markers_in_the_regions_data_buckets_are_forwarded(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    RegionStack(app, grid=a_grid({"us-west-2": {"data_buckets": ["mine-west"]}}), region="us-west-2")
+    template = app.synth().stacks[0].template
+    (rule,) = [
+        rule["Properties"]
+        for rule in resources(template, "AWS::Events::Rule").values()
+        if rule["Properties"]["Name"] == "traingrid-forward-datasets"
+    ]
+    detail = rule["EventPattern"]["detail"]
+    assert detail["object"] == {"key": [{"suffix": "/dataset.json"}]}
+    assert [flat(name) for name in detail["bucket"]["name"]] == [
+        "traingrid-data-<AWS::AccountId>-us-west-2",
+        "mine-west",
+    ]
+    (data,) = [
+        bucket["Properties"]
+        for bucket in resources(template, "AWS::S3::Bucket").values()
+        if "-data-" in flat(bucket["Properties"]["BucketName"])
+    ]
+    assert data["NotificationConfiguration"] == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
 
 
 def test_the_forwarding_role_can_do_nothing_but_put_events_on_the_home_bus(oregon: Template) -> None:
@@ -59,8 +83,13 @@ def test_the_forwarding_role_is_assumed_only_for_named_rules(oregon: Template) -
     assert role["Properties"]["RoleName"] == "traingrid-events-us-west-2"
     (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     rules = "arn:aws:events:us-west-2:<AWS::AccountId>:rule/traingrid-forward"
-    assert [flat(arn) for arn in statement["Condition"]["ArnLike"]["aws:SourceArn"]] == [rules, f"{rules}-queued"]
-    assert only(oregon, "AWS::Events::Rule")["Name"] == "traingrid-forward"
+    assert [flat(arn) for arn in statement["Condition"]["ArnLike"]["aws:SourceArn"]] == [
+        rules,
+        f"{rules}-queued",
+        f"{rules}-datasets",
+    ]
+    named = {rule["Properties"]["Name"] for rule in resources(oregon, "AWS::Events::Rule").values()}
+    assert named == {"traingrid-forward", "traingrid-forward-datasets"}
 
 
 def test_jobs_may_pull_every_image_that_grid_yaml_names_and_no_other(tmp_path: Path) -> None:

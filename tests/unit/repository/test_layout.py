@@ -51,7 +51,19 @@ FORBIDDEN = {
 }
 PARTS = {
     "traingrid": (
-        *("aws", "job", "ledger", "grid", "backends", "manifest", "submission", "audit", "deploy", "reconciler"),
+        *(
+            "aws",
+            "job",
+            "ledger",
+            "grid",
+            "backends",
+            "manifest",
+            "datasets",
+            "submission",
+            "audit",
+            "deploy",
+            "reconciler",
+        ),
         *("child", "catalog", "cli"),
     ),
     "localcloud": (

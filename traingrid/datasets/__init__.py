@@ -1,0 +1,1 @@
+"""Datasets that register themselves: markers in data buckets, their registration, and the manifests of rules."""

@@ -1,0 +1,215 @@
+"""Registration: checks a marker against the objects in its folder, and records the dataset version in the ledger.
+
+The events of a marker may arrive late, repeatedly and in any order. So a registration reads the present marker, a
+registered version never changes, and each step can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from traingrid import names
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.datasets.generated import manifest_of, matching
+from traingrid.datasets.marker import MAX_OBJECTS, parse_marker
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.datasets import DatasetItem, Replica
+from traingrid.ledger.timestamps import now
+
+if TYPE_CHECKING:
+    from traingrid.datasets.marker import Marker, MarkerObject
+    from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.datasets import Datasets
+
+_TRIES = 10
+"""Concurrent registrations of one version: at most one for each Region changes the item, and adds one replica."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registration:
+    """Registers datasets.
+
+    Attributes:
+        deployment: The deployment of the grid.
+        home: S3 in the home Region, for reports and generated manifests.
+        datasets: The registered datasets.
+    """
+
+    deployment: Deployment
+    home: Storage
+    datasets: Datasets
+    _regions: dict[str, Storage] = field(default_factory=dict)
+
+    def register(self, found: MarkerObject) -> dict[str, Any]:
+        """Register the dataset version of a marker, start its rules, and write the report on the marker.
+
+        Returns:
+            The report: state "registered" with the replica and the manifests of rules, or "rejected" with the error.
+            State "ignored", without a report, if the marker no longer exists.
+
+        Raises:
+            TraingridError: Other registrations of the version kept changing it; the caller tries again.
+        """
+        storage = self._in_region(found.region)
+        content = storage.read_if_exists(found.uri)
+        if content is None:
+            return {"marker": str(found.uri), "state": "ignored", "reason": "the marker does not exist"}
+        report: dict[str, Any] = {"marker": str(found.uri), "region": found.region}
+        try:
+            marker = parse_marker(content, found.uri)
+            report |= self._registered(marker, found, storage)
+        except UsageError as error:
+            report |= {"state": "rejected", "error": error.what, "next_step": error.next_step}
+        target = S3Uri(self.deployment.manifest_bucket, names.dataset_report(found.uri.bucket, found.uri.key))
+        self.home.write_json(target, report)
+        return report
+
+    def _registered(self, marker: Marker, found: MarkerObject, storage: Storage) -> dict[str, Any]:
+        present = self.datasets.find(marker.dataset, marker.version)
+        if present:
+            _refuse_changes(present, marker, found)
+        if not present or found.region not in present.replicas:
+            _check_objects(marker, found, storage)
+            present = self._record(marker, found)
+        present, errors = self._run_rules(present)
+        known = present.replicas[found.region]
+        manifests = {
+            rule: str(S3Uri(self.deployment.manifest_bucket, _manifest_key(rule, present)))
+            for rule in sorted(present.rules)
+            if rule not in present.pending
+        }
+        return {
+            "state": "registered",
+            "dataset": present.dataset,
+            "version": present.version,
+            "uri": known.uri,
+            "bytes": present.bytes,
+            "objects": present.objects,
+            "at": known.registered_at,
+            "manifests": manifests,
+            "errors": errors,
+        }
+
+    def _record(self, marker: Marker, found: MarkerObject) -> DatasetItem:
+        """Add a replica to its dataset version, which is created if necessary, with the rules that it starts."""
+        replica = Replica(uri=str(found.folder), registered_at=now())
+        for _ in range(_TRIES):
+            present = self.datasets.find(marker.dataset, marker.version)
+            if present is None:
+                item = self._with_rules(_first(marker, found.region, replica), found.region)
+                if self.datasets.add(item):
+                    return item
+                continue
+            _refuse_changes(present, marker, found)
+            if found.region in present.replicas:
+                return present
+            added = replace(present, replicas={**present.replicas, found.region: replica})
+            if changed := self.datasets.change(present, self._with_rules(added, found.region)):
+                return changed
+        what = f"The dataset {marker.dataset}, version {marker.version}, is being registered by other requests."
+        raise TraingridError(what, "This request is retried in a minute.")
+
+    def _with_rules(self, item: DatasetItem, region: str) -> DatasetItem:
+        started = matching(self.deployment.grid.on_dataset, item, region)
+        rules = {**item.rules, **dict.fromkeys(started, region)}
+        return replace(item, rules=rules, pending=(*item.pending, *started))
+
+    def _run_rules(self, item: DatasetItem) -> tuple[DatasetItem, dict[str, str]]:
+        """Write the manifests of pending rules; return the item, and the errors of rules that remain pending."""
+        rules = {rule.name: rule for rule in self.deployment.grid.on_dataset}
+        written, errors = set(), {}
+        for name in item.pending:
+            if name not in rules:
+                continue
+            try:
+                manifest = manifest_of(rules[name], item, self.deployment)
+            except UsageError as error:
+                errors[name] = str(error)
+                continue
+            target = S3Uri(self.deployment.manifest_bucket, _manifest_key(name, item))
+            self.home.write_if_none(target, manifest, "application/jsonl")
+            written.add(name)
+        removed = set(item.pending) - set(rules)
+        return self._without_pending(item, written, removed), errors
+
+    def _without_pending(self, item: DatasetItem, written: set[str], removed: set[str]) -> DatasetItem:
+        """Record that manifests are written, and forget pending rules that were removed from grid.yaml."""
+        for _ in range(_TRIES):
+            left = tuple(name for name in item.pending if name not in written | removed)
+            if left == item.pending:
+                return item
+            rules = {name: region for name, region in item.rules.items() if name not in removed & {*item.pending}}
+            changed = self.datasets.change(item, replace(item, pending=left, rules=rules))
+            if changed:
+                return changed
+            item = self.datasets.find(item.dataset, item.version) or item
+        return item  # another registration of this version will write these manifests again, which has no effect
+
+    def _in_region(self, region: str) -> Storage:
+        if region not in self._regions:
+            self._regions[region] = Storage(region, role=self.deployment.acting_in(region))
+        return self._regions[region]
+
+
+def _first(marker: Marker, region: str, replica: Replica) -> DatasetItem:
+    return DatasetItem(
+        dataset=marker.dataset,
+        version=marker.version,
+        bytes=marker.bytes,
+        objects=marker.objects,
+        campaign=marker.campaign,
+        format=marker.format,
+        attributes=marker.attributes,
+        created_at=marker.created,
+        replicas={region: replica},
+        rules={},
+    )
+
+
+def _manifest_key(rule: str, item: DatasetItem) -> str:
+    return names.generated_manifest(rule, item.dataset, item.version)
+
+
+def _refuse_changes(present: DatasetItem, marker: Marker, found: MarkerObject) -> None:
+    """Raise an error if a marker differs from the registered version, or its Region has another replica."""
+    facts = (
+        ("bytes", present.bytes, marker.bytes),
+        ("objects", present.objects, marker.objects),
+        ("campaign", present.campaign, marker.campaign),
+        ("format", present.format, marker.format),
+        ("attributes", dict(present.attributes), marker.attributes),
+        ("created_at", present.created_at, marker.created),
+    )
+    version = f"{marker.dataset}, version {marker.version},"
+    next_step = "A registered version does not change: write another version into the marker, and upload it again."
+    for name, registered, given in facts:
+        if registered != given:
+            what = f"{version} is registered with {name} {_shown(registered)}, but {found.uri} has {_shown(given)}."
+            raise UsageError(what, next_step)
+    replica = present.replicas.get(found.region)
+    if replica and replica.uri != str(found.folder):
+        what = f"{version} is registered in {found.region} with its data in {replica.uri}, not in {found.folder}."
+        raise UsageError(what, next_step)
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _check_objects(marker: Marker, found: MarkerObject, storage: Storage) -> None:
+    """Raise an error if the objects in the marker's folder are not as many and as large as the marker states."""
+    objects = size = 0
+    for key, length in storage.sizes(S3Uri(found.folder.bucket, f"{found.folder.key}/")):
+        if key == found.uri.key or (key.endswith("/") and not length):  # the console creates such keys for folders
+            continue
+        objects, size = objects + 1, size + length
+        if objects > MAX_OBJECTS:
+            break
+    if (objects, size) != (marker.objects, marker.bytes):
+        more = "more than " if objects > MAX_OBJECTS else ""
+        what = f"{found.folder} has {more}{objects:,} objects with {size:,} bytes, but its marker states "
+        what += f"{marker.objects:,} objects with {marker.bytes:,} bytes."
+        raise UsageError(what, "Upload the missing objects or correct the marker, and upload the marker again, last.")

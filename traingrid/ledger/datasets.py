@@ -1,0 +1,157 @@
+"""Ledger items of registered datasets: one item for each version of a dataset, with its replicas.
+
+A version never changes, except that replicas are added. Every write is conditional on the revision that the writer has
+read, so that any number of functions may register the same version at any time.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from traingrid.aws.clients import Maker, client
+from traingrid.aws.dynamodb import Table
+from traingrid.ledger.errors import ItemError
+from traingrid.names import DATASETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replica:
+    """A copy of a dataset version in one Region.
+
+    Attributes:
+        uri: The S3 URI of its folder.
+        registered_at: The time at which it was registered.
+    """
+
+    uri: str
+    registered_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetItem:
+    """A version of a dataset.
+
+    Attributes:
+        dataset: The dataset's name.
+        version: The version's name.
+        bytes: The size of its objects in bytes, the same in every replica.
+        objects: The number of its objects.
+        campaign: Its campaign; empty if it has none.
+        format: The format of its objects; empty if it is not given.
+        attributes: Further facts: text, numbers and booleans.
+        created_at: The time at which the data was recorded, as the marker gives it; empty if it does not.
+        replicas: The replicas by Region.
+        rules: The Region of the replica that matched each rule of `on_dataset`, by rule. Each rule runs once.
+        pending: The rules in `rules` whose manifest may not have been written yet.
+        revision: The number of the item's last change.
+    """
+
+    dataset: str
+    version: str
+    bytes: int
+    objects: int
+    campaign: str = ""
+    format: str = ""
+    attributes: Mapping[str, Any]
+    created_at: str = ""
+    replicas: Mapping[str, Replica]
+    rules: Mapping[str, str]
+    pending: tuple[str, ...] = ()
+    revision: int = 1
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self:
+        """Return the dataset version of a stored item.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        get = item.get
+        try:
+            dataset, _, version = item["item"].partition("#")
+            return cls(
+                dataset=dataset,
+                version=version,
+                bytes=item["bytes"],
+                objects=item["objects"],
+                campaign=get("campaign", ""),
+                format=get("format", ""),
+                attributes=json.loads(get("attributes", "{}")),
+                created_at=get("created_at", ""),
+                replicas={region: Replica(**replica) for region, replica in item["replicas"].items()},
+                rules=get("rules", {}),
+                pending=tuple(get("pending", ())),
+                revision=item["revision"],
+            )
+        except KeyError as missing:
+            raise ItemError(item, missing.args[0]) from None
+
+    def stored(self) -> dict[str, Any]:
+        """Return the fields to store, without the keys."""
+        return {
+            "bytes": self.bytes,
+            "objects": self.objects,
+            "campaign": self.campaign,
+            "format": self.format,
+            "attributes": json.dumps(self.attributes, sort_keys=True),
+            "created_at": self.created_at,
+            "replicas": {
+                region: {"uri": replica.uri, "registered_at": replica.registered_at}
+                for region, replica in self.replicas.items()
+            },
+            "rules": dict(self.rules),
+            "pending": list(self.pending),
+            "revision": self.revision,
+        }
+
+
+class Datasets:
+    """The registered datasets of one grid.
+
+    Args:
+        table: The ledger's table.
+        region: The table's Region; by default the environment's.
+        make: Makes the client of DynamoDB.
+    """
+
+    def __init__(self, table: str, region: str | None = None, make: Maker = client) -> None:
+        self._table = Table(table, region, make)
+
+    def find(self, dataset: str, version: str) -> DatasetItem | None:
+        """Return a dataset version, or None if it is not registered."""
+        item = self._table.get(DATASETS, _sort_key(dataset, version))
+        return None if item is None else DatasetItem.read(item)
+
+    def all(self) -> Iterator[DatasetItem]:
+        """Yield every registered dataset version in the order of names, then versions."""
+        yield from map(DatasetItem.read, self._table.query(DATASETS, "#item > :value", " "))
+
+    def add(self, item: DatasetItem) -> bool:
+        """Write the first revision of a dataset version; return False, without a change, if it is registered."""
+        key = {"submission": DATASETS, "item": _sort_key(item.dataset, item.version)}
+        return self._table.put_new({**key, **item.stored()})
+
+    def change(self, read: DatasetItem, changed: DatasetItem) -> DatasetItem | None:
+        """Write the next revision of a dataset version.
+
+        Args:
+            read: The item as the caller read it.
+            changed: The item with the changes.
+
+        Returns:
+            The item that was written; None, without a change, if another process changed it first. botocore repeats a
+            write whose reply was lost: that also returns None, and the caller reads the item again.
+        """
+        written = replace(changed, revision=read.revision + 1)
+        condition, values = "#revision = :revision", {":revision": read.revision}
+        key = (DATASETS, _sort_key(read.dataset, read.version))
+        return written if self._table.update(key, written.stored(), condition, values) else None
+
+
+def _sort_key(dataset: str, version: str) -> str:
+    return f"{dataset}#{version}"  # neither contains "#" (traingrid/datasets/marker.py)
