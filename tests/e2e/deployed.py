@@ -22,6 +22,10 @@ home: us-east-1
 regions:
   us-east-1:
   eu-west-1:
+on_dataset:
+  - name: night
+    match: {campaign: digits}
+    line: {hyperparameters: {batch_size: 32}, tags: {set: "{dataset}-{version}"}}
 images:
   resnet: {repository: training, tag: "1"}
 job:

@@ -13,7 +13,9 @@ from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.test_two_regions import ended, submit
 from traingrid import names
 from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.control_plane import ControlPlane
+from traingrid.cli.datasets import register
 
 REGION = "us-east-1"
 GRID = """\
@@ -69,6 +71,12 @@ def test_a_line_trains_and_all_of_its_results_are_encrypted(plane: ControlPlane)
     assert key.rpartition("/")[2] == alias["KeyId"]
     table = client("dynamodb", REGION).describe_table(TableName=plane.deployment.table)["Table"]
     assert "key/" in table["SSEDescription"]["KMSMasterKeyArn"]
+
+
+def test_an_encrypted_marker_registers_its_data(plane: ControlPlane) -> None:
+    folder = S3Uri(names.data_bucket("traingrid", plane.deployment.account, REGION), "x")
+    marker = b'{"dataset": "x", "version": "1", "bytes": 2, "objects": 2}'
+    assert register(plane.deployment, REGION, folder, marker)["uri"] == str(folder)
 
 
 def test_a_training_without_kms_encrypt_fails_when_its_model_is_uploaded(plane: ControlPlane) -> None:

@@ -22,6 +22,7 @@ from traingrid.aws.clients import client, renew
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.cli.main import cli
+from traingrid.ledger.datasets import Datasets
 from traingrid.submission.status import SubmissionStatus
 
 HOME, OTHER = "123456789012", "210987654321"
@@ -84,6 +85,17 @@ def test_a_line_trains_in_each_account(trained: SubmissionStatus, cloud: LocalCl
     assert f"{OTHER}.dkr.ecr.us-east-1" in described["AlgorithmSpecification"]["TrainingImage"]
     with pytest.raises(ClientError, match="not found"):
         client("sagemaker", "us-east-1").describe_training_job(TrainingJobName=trained.jobs[0].training_job)
+
+
+def test_a_dataset_in_another_account_registers_itself(plane: ControlPlane, cloud: LocalCloud) -> None:
+    grid = str(Path(cloud.data_dir) / "grid.yaml")
+    words = ["upload", str(DIGITS / "campaign-1"), "us-east-1", "--name", "there", "--version", "1"]
+    ended = CliRunner().invoke(cli, ["--grid", grid, *words])
+    assert "registered there, version 1, in us-east-1" in ended.output, ended.output
+    item = Datasets(plane.deployment.table, "us-east-1").find("there", "1")
+    assert item is not None
+    assert item.replicas["us-east-1"].uri.startswith(f"s3://traingrid-data-{OTHER}-us-east-1/there/1")
+    assert sessions("register")
 
 
 def test_only_the_child_can_assume_the_role_that_launches(trained: SubmissionStatus, cloud: LocalCloud) -> None:

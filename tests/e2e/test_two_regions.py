@@ -1,5 +1,6 @@
 """End to end without stubs: a manifest in S3, an array job, a Horovod training in each Region, and the ledger."""
 
+import csv
 import io
 import json
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from localcloud.server.local_cloud import LocalCloud
 from traingrid import names
@@ -20,7 +22,11 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
+from traingrid.cli.datasets import register
+from traingrid.cli.main import cli
 from traingrid.cli.submit import wait_for_report
+from traingrid.errors import UsageError
+from traingrid.ledger.datasets import Datasets
 from traingrid.submission.files import submission_id
 from traingrid.submission.status import SubmissionStatus
 from verification import deployed_grid
@@ -186,6 +192,53 @@ def test_a_manifest_submitted_in_the_batch_console_trains_every_line_once(
         plane.deployment, submission=seen.submission, details=True, at_rest=True, calls=cloud.record.entries()
     )
     assert [str(violation) for violation in audit(world)] == []
+
+
+def test_uploading_data_starts_training_once(plane: ControlPlane, cloud: LocalCloud, tmp_path: Path) -> None:
+    """Data registers itself, a rule submits it, and the catalog has its accuracy."""
+
+    def traingrid(*arguments: str) -> str:
+        ended = CliRunner().invoke(cli, ["--grid", str(cloud.data_dir / "grid.yaml"), *arguments])
+        assert ended.exit_code == 0, (ended.output, ended.exception)
+        return ended.output
+
+    data = str(DIGITS / "campaign-2")
+    database = f"sqlite:///{tmp_path / 'catalog.db'}"
+    output = traingrid("upload", data, "eu-west-1", "--name", "day2", "--version", "1", "--campaign", "digits")
+    manifest = re.findall(r"the rule night wrote (s3://\S+)", output)[0]
+    (version,) = client("s3", "us-east-1").list_object_versions(
+        Bucket=plane.deployment.manifest_bucket, Prefix=S3Uri.parse(manifest).key
+    )["Versions"][:1]
+    submission = submission_id(manifest, version["VersionId"])
+    until(lambda: plane.ledger.submission(submission) is not None)
+    (job,) = ended(plane, submission).jobs
+    assert (job.name, job.region, job.state) == ("day2", "eu-west-1", "Completed")
+
+    again = traingrid("upload", data, "us-east-1", "--name", "day2", "--version", "1", "--campaign", "digits")
+    assert "registered day2, version 1, in us-east-1" in again
+    assert [row["region"] for row in csv.DictReader(io.StringIO(traingrid("datasets", "--csv")))] == [
+        "eu-west-1",
+        "us-east-1",
+    ]
+    versions = client("s3", "us-east-1").list_object_versions(
+        Bucket=plane.deployment.manifest_bucket, Prefix=f"{names.GENERATED_PREFIX}"
+    )["Versions"]
+    assert [found["Key"].endswith(".report.json") for found in versions] == [False, True]
+
+    traingrid("catalog", "init", "--catalog", database)
+    assert "2 new replicas" in traingrid("catalog", "sync", "--catalog", database)
+    query = "SELECT campaign, top1 FROM runs WHERE dataset = 'day2'"
+    (row,) = csv.DictReader(io.StringIO(traingrid("catalog", "sql", query, "--csv", "--catalog", database)))
+    assert (row["campaign"], float(row["top1"])) == ("digits", pytest.approx(job.metrics["validation_top1"]))
+
+
+def test_a_marker_with_wrong_bytes_registers_nothing(plane: ControlPlane) -> None:
+    bucket = names.data_bucket("traingrid", plane.deployment.account, "us-east-1")
+    plane.storage.write(S3Uri(bucket, "wrong/train/a"), b"12345", "application/x")
+    marker = b'{"dataset": "wrong", "version": "1", "bytes": 6, "objects": 1}'
+    with pytest.raises(UsageError, match="has 1 object with 5 bytes, but its marker states 1 object with 6 bytes"):
+        register(plane.deployment, "us-east-1", S3Uri(bucket, "wrong"), marker)
+    assert Datasets(plane.deployment.table).find("wrong", "1") is None
 
 
 def test_an_invalid_manifest_is_rejected_and_not_submitted(plane: ControlPlane, cloud: LocalCloud) -> None:

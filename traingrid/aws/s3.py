@@ -75,6 +75,15 @@ class Storage:
             return None
         return content
 
+    def current_version(self, uri: S3Uri) -> str | None:
+        """Return the id of an object's current version, or None if the object does not exist."""
+        try:
+            return str(self._s3.head_object(Bucket=uri.bucket, Key=uri.key).get("VersionId", ""))
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "404":
+                raise
+            return None
+
     def read_versions(self, uri: S3Uri, most: int) -> Iterator[bytes]:
         """Yield the contents of an object's last versions, newest first; none if the object does not exist."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=most)

@@ -1,4 +1,4 @@
-"""Sync: projects the ledger's jobs into the table `runs`.
+"""Sync: projects the ledger's jobs into the table `runs`, and its datasets into theirs.
 
 The ledger remains the source of truth. A sync reads each submission that has changed since the last one, or that had
 open jobs, and replaces its rows. Running it again changes nothing, and `rebuild` creates the same rows from nothing.
@@ -16,6 +16,7 @@ from sqlalchemy import delete, select
 
 from traingrid.catalog.database import upsert
 from traingrid.catalog.links import link_datasets, price_runs
+from traingrid.catalog.registered import copy_registered, forget_registered
 from traingrid.catalog.tables import runs, synced_submissions
 from traingrid.job.job import in_region
 from traingrid.job.state import FINAL_STATES
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
     from traingrid.catalog.database import Catalog
     from traingrid.job.job import Job
+    from traingrid.ledger.datasets import Datasets
     from traingrid.ledger.items import JobItem, RecordedAttempt
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
@@ -44,10 +46,12 @@ class Synced:
     Attributes:
         submissions: The number of submissions that were read.
         runs: The number of rows that were written.
+        replicas: The number of registered replicas that were added.
     """
 
     submissions: int
     runs: int
+    replicas: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,19 +62,22 @@ class GridRecords:
         ledger: The ledger.
         storage: S3.
         bucket: The manifest bucket.
+        datasets: The registered datasets.
     """
 
     ledger: Ledger
+    datasets: Datasets
     storage: Storage
     bucket: str
 
 
 def sync(catalog: Catalog, grid: GridRecords) -> Synced:
-    """Bring the table `runs` up to date with the ledger.
+    """Bring the tables of registered datasets and `runs` up to date with the ledger.
 
     Raises:
         TraingridError: The database does not answer.
     """
+    added = copy_registered(catalog, grid.datasets)
     with catalog.read_only() as connection:
         known = {row.submission: row for row in connection.execute(select(synced_submissions))}
     submissions = written = 0
@@ -85,11 +92,11 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
         submissions, written = submissions + 1, written + len(rows)
     catalog.write(link_datasets)
     catalog.write(price_runs)
-    return Synced(submissions=submissions, runs=written)
+    return Synced(submissions=submissions, runs=written, replicas=added)
 
 
 def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:
-    """Delete all runs and read the whole ledger again; tables that were imported do not change.
+    """Delete all runs and registered datasets and read the whole ledger again; imported rows do not change.
 
     Raises:
         TraingridError: The database does not answer.
@@ -99,6 +106,7 @@ def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:
 
 
 def _forget(connection: Connection) -> None:
+    forget_registered(connection)
     connection.execute(delete(runs))
     connection.execute(delete(synced_submissions))
 

@@ -17,6 +17,7 @@ from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import NO_CATALOG
 from traingrid.grid.file import load_grid
+from traingrid.ledger.datasets import Datasets
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None) -> None:
 @url_option
 @click.pass_obj
 def sync(grid_file: Path, url: str | None) -> None:
-    """Bring the runs up to date with the ledger."""
+    """Bring the runs and registered datasets up to date with the ledger."""
     click.echo(synced(existing_catalog(grid_file, url), grid_file))
 
 
@@ -91,7 +92,7 @@ def sync(grid_file: Path, url: str | None) -> None:
 @url_option
 @click.pass_obj
 def rebuild(grid_file: Path, url: str | None) -> None:
-    """Delete all runs and read the ledger again."""
+    """Delete all runs and registered datasets, and read the ledger again."""
     database = existing_catalog(grid_file, url)
     from traingrid.catalog.sync import rebuild as read_again
 
@@ -150,7 +151,8 @@ def synced(database: Catalog, grid_file: Path) -> str:
     from traingrid.catalog.sync import sync
 
     result = sync(database, _records(grid_file))
-    return f"{counted(result.runs, 'run')} of {counted(result.submissions, 'changed submission')}"
+    new = f", {counted(result.replicas, 'new replica')}" if result.replicas else ""
+    return f"{counted(result.runs, 'run')} of {counted(result.submissions, 'changed submission')}{new}"
 
 
 def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
@@ -176,7 +178,9 @@ def _records(grid_file: Path) -> GridRecords:
     from traingrid.catalog.sync import GridRecords
 
     plane = ControlPlane.of(grid_file)
-    return GridRecords(ledger=plane.ledger, storage=plane.storage, bucket=plane.deployment.manifest_bucket)
+    known = Datasets(plane.deployment.table, plane.deployment.grid.home)
+    bucket = plane.deployment.manifest_bucket
+    return GridRecords(ledger=plane.ledger, datasets=known, storage=plane.storage, bucket=bucket)
 
 
 def _opened(grid_file: Path, url: str | None) -> Catalog:

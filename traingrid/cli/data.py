@@ -15,9 +15,12 @@ from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.control_plane import ControlPlane
+from traingrid.cli.datasets import marker_of, register, registered_sentences
 from traingrid.cli.deployed import find_deployment
+from traingrid.datasets.marker import parse_marker
 from traingrid.errors import TraingridError, UsageError
 from traingrid.safe_tarfile import tarfile
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +32,49 @@ if TYPE_CHECKING:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("region")
 @click.option("--name", help="Name of the data set [default: the folder's name].")
+@click.option("--version", help="Register the data set under this version.")
+@click.option("--campaign", help="Its campaign, with --version.")
+@click.option("--format", "format_", help="Its format, with --version.")
+@click.option("--attribute", "attributes", metavar="NAME=VALUE", multiple=True, help="Another fact, with --version.")
 @click.pass_obj
-def upload(grid_file: Path, folder: Path, region: str, name: str | None) -> None:
+def upload(  # noqa: PLR0913  # the options of the command
+    grid_file: Path,
+    folder: Path,
+    region: str,
+    *,
+    name: str | None,
+    version: str | None,
+    campaign: str | None,
+    format_: str | None,
+    attributes: tuple[str, ...],
+) -> None:
     """Upload FOLDER to REGION's data bucket.
 
-    Prints the manifest line for the data set.
+    Prints the manifest line for the data set. With --version, the data set is registered in the ledger, and rules of
+    grid.yaml may start training.
     """
-    line = [region, str(upload_folder(find_deployment(grid_file), folder, region, name))]
-    csv.writer(sys.stdout, lineterminator="\n").writerow(line)
+    deployment, name = find_deployment(grid_file), name or folder.resolve().name
+    if version is None and (campaign or format_ or attributes):
+        raise UsageError("--campaign, --format and --attribute require --version.", "Give --version, for example 1.")
+    if version is None:
+        target = upload_folder(deployment, folder, region, name)
+    else:
+        options = {"dataset": name, "version": version, "campaign": campaign, "format": format_}
+        marker = marker_of(options, attributes, _unmarked(folder))
+        parse_marker(marker, S3Uri("", f"{name}/{names.DATASET_MARKER}"))  # nothing is uploaded for a wrong marker
+        target = upload_folder(deployment, folder, region, f"{name}/{version}")
+        for sentence in registered_sentences(register(deployment, region, target, marker)):
+            click.echo(printable(sentence), err=True)
+    csv.writer(sys.stdout, lineterminator="\n").writerow([region, str(target)])
+
+
+def _unmarked(folder: Path) -> list[Path]:
+    """Return the files of a folder, which must have no marker."""
+    files = list(_files(folder))
+    if folder / names.DATASET_MARKER in files:
+        what = f"{folder} has a marker, {names.DATASET_MARKER}, and --version would add another one."
+        raise UsageError(what, "Remove one of the two.")
+    return files
 
 
 def upload_folder(deployment: Deployment, folder: Path, region: str, name: str | None = None) -> S3Uri:
@@ -70,7 +108,8 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
     except ValueError as error:
         raise UsageError(f"Invalid name of a data set {name!r}: {error}.", "Give another --name.") from error
     s3 = client("s3", region, deployment.acting_in(region))
-    for path in files:
+    marker = folder / names.DATASET_MARKER
+    for path in sorted(files, key=marker.__eq__):  # a marker last, because it ends the upload
         s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
     return target
 

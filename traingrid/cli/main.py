@@ -16,6 +16,7 @@ from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
 from traingrid.cli.catalog import catalog
 from traingrid.cli.data import download, upload
+from traingrid.cli.datasets import datasets
 from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
 from traingrid.cli.logs import logs
@@ -65,6 +66,7 @@ for command in (
     doctor,
     retained,
     upload,
+    datasets,
     download,
     catalog,
     manifest,

@@ -6,6 +6,7 @@ registered version never changes, and each step can be repeated.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from traingrid.datasets.marker import MAX_OBJECTS, parse_marker
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import DatasetItem, Replica
 from traingrid.ledger.timestamps import now
+from traingrid.text import counted
 
 if TYPE_CHECKING:
     from traingrid.datasets.marker import Marker, MarkerObject
@@ -57,7 +59,8 @@ class Registration:
         content = storage.read_if_exists(found.uri)
         if content is None:
             return {"marker": str(found.uri), "state": "ignored", "reason": "the marker does not exist"}
-        report: dict[str, Any] = {"marker": str(found.uri), "region": found.region}
+        sha256 = hashlib.sha256(content).hexdigest()
+        report: dict[str, Any] = {"marker": str(found.uri), "region": found.region, "marker_sha256": sha256}
         try:
             marker = parse_marker(content, found.uri)
             report |= self._registered(marker, found, storage)
@@ -210,6 +213,7 @@ def _check_objects(marker: Marker, found: MarkerObject, storage: Storage) -> Non
             break
     if (objects, size) != (marker.objects, marker.bytes):
         more = "more than " if objects > MAX_OBJECTS else ""
-        what = f"{found.folder} has {more}{objects:,} objects with {size:,} bytes, but its marker states "
-        what += f"{marker.objects:,} objects with {marker.bytes:,} bytes."
+        present = f"{more}{counted(objects, 'object')} with {counted(size, 'byte')}"
+        stated = f"{counted(marker.objects, 'object')} with {counted(marker.bytes, 'byte')}"
+        what = f"{found.folder} has {present}, but its marker states {stated}."
         raise UsageError(what, "Upload the missing objects or correct the marker, and upload the marker again, last.")

@@ -23,6 +23,7 @@ from traingrid.errors import TraingridError
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
 from traingrid.ledger import ledger
+from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import Array
 
@@ -47,7 +48,9 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 
 @pytest.fixture
 def grid(account: Account) -> GridRecords:
-    return GridRecords(ledger=account.ledger, storage=account.storage, bucket=account.deployment.manifest_bucket)
+    known = Datasets(account.deployment.table, HOME)
+    bucket = account.deployment.manifest_bucket
+    return GridRecords(ledger=account.ledger, datasets=known, storage=account.storage, bucket=bucket)
 
 
 def rows(catalog: Catalog, submission: str) -> list[dict[str, Any]]:

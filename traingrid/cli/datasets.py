@@ -1,0 +1,146 @@
+"""`traingrid datasets`: lists the registered datasets; markers of `traingrid upload --version`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from traingrid import names
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.console import console
+from traingrid.cli.deployed import find_deployment
+from traingrid.cli.export import write_table
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.datasets import Datasets
+from traingrid.strict_json import json_object
+from traingrid.text import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.datasets import DatasetItem
+
+REPORTED_WITHIN = 1200.0
+"""Seconds to wait for the report on a marker: the function's timeout of 15 minutes, and five minutes for its event."""
+_POLL_SECONDS = 1.0
+_COLUMNS = ("dataset", "version", "campaign", "bytes", "objects", "region", "uri", "registered_at")
+
+
+@click.command()
+@click.option("--csv", "as_csv", is_flag=True, help="Print one row for each replica as CSV, safe for spreadsheets.")
+@click.pass_obj
+def datasets(grid_file: Path, *, as_csv: bool) -> None:
+    """List the registered datasets.
+
+    A dataset registers itself: its upload ends with the marker dataset.json, or `traingrid upload --version` adds it.
+    """
+    deployment = find_deployment(grid_file)
+    found = list(Datasets(deployment.table, deployment.grid.home).all())
+    if as_csv:
+        write_table(_COLUMNS, (_row(item, region) for item in found for region in sorted(item.replicas)))
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("dataset", "version", "campaign", "size", "objects", "Regions", "started"):
+        table.add_column(name, justify="right" if name in ("size", "objects") else "left", overflow="fold")
+    for item in found:
+        table.add_row(*(Text(printable(cell)) for cell in _cells(item)))
+    console().print(table)
+
+
+def _row(item: DatasetItem, region: str) -> tuple[object, ...]:
+    replica = item.replicas[region]
+    about = (item.dataset, item.version, item.campaign, item.bytes, item.objects)
+    return (*about, region, replica.uri, replica.registered_at)
+
+
+def _cells(item: DatasetItem) -> tuple[str, ...]:
+    started = (f"{rule} (waiting)" if rule in item.pending else rule for rule in sorted(item.rules))
+    return (
+        item.dataset,
+        item.version,
+        item.campaign,
+        decimal(item.bytes),
+        f"{item.objects:,}",
+        ", ".join(sorted(item.replicas)),
+        ", ".join(started),
+    )
+
+
+def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequence[Path]) -> bytes:
+    """Return the marker of a folder that is uploaded.
+
+    Args:
+        options: The marker's fields except `bytes`, `objects` and `attributes`; None and empty ones are omitted.
+        attributes: Words of the form NAME=VALUE, whose values are text.
+        files: The files of the folder.
+
+    Raises:
+        UsageError: An attribute is not of that form, or is given twice.
+    """
+    found: dict[str, str] = {}
+    for word in attributes:
+        name, sign, value = word.partition("=")
+        if not sign or not name or name in found:
+            rule = "is given twice" if name in found else "is not of the form NAME=VALUE"
+            raise UsageError(f"--attribute {printable(word)} {rule}.", "Write --attribute sensor=lidar, once.")
+        found[name] = value
+    marker = {name: value for name, value in {**options, "attributes": found}.items() if value}
+    marker |= {"bytes": sum(path.stat().st_size for path in files), "objects": len(files)}
+    return json.dumps(marker, indent=2, sort_keys=True).encode() + b"\n"
+
+
+def register(deployment: Deployment, region: str, folder: S3Uri, marker: bytes) -> dict[str, Any]:
+    """Upload the marker of a dataset whose objects are uploaded, and wait for its report.
+
+    Args:
+        deployment: The grid.
+        region: The Region of the folder.
+        folder: The folder of the dataset.
+        marker: The content of the marker.
+
+    Returns:
+        The report, with the state "registered".
+
+    Raises:
+        UsageError: The marker is rejected.
+        TraingridError: There is no report in time.
+    """
+    home, target = Storage(deployment.grid.home), folder / names.DATASET_MARKER
+    where = S3Uri(deployment.manifest_bucket, names.dataset_report(target.bucket, target.key))
+    before = home.current_version(where)
+    Storage(region, role=deployment.acting_in(region)).write(target, marker, "application/json")
+    report = _report(home, where, before, hashlib.sha256(marker).hexdigest())
+    if report["state"] == "rejected":
+        raise UsageError(report["error"], report["next_step"])
+    return report
+
+
+def _report(home: Storage, where: S3Uri, before: str | None, sha256: str) -> dict[str, Any]:
+    deadline = time.monotonic() + REPORTED_WITHIN
+    while time.monotonic() < deadline:
+        if home.current_version(where) not in (None, before):
+            report = json_object((home.read_if_exists(where) or b"{}").decode())
+            if report.get("marker_sha256") == sha256:
+                return report
+        time.sleep(_POLL_SECONDS)
+    message = f"The registration has not reported in {where} within {REPORTED_WITHIN:.0f} s."
+    next_step = "Check the log of the function register_dataset and its dead-letter queue, and upload the marker again."
+    raise TraingridError(message, next_step)
+
+
+def registered_sentences(report: dict[str, Any]) -> list[str]:
+    """Return sentences about a registered dataset and the rules that it started."""
+    text = f"registered {report['dataset']}, version {report['version']}, in {report['region']}: "
+    sentences = [text + f"{counted(report['objects'], 'object')}, {decimal(report['bytes'])}"]
+    sentences += [f"the rule {rule} wrote {uri}" for rule, uri in report["manifests"].items()]
+    return sentences + list(report["errors"].values())
