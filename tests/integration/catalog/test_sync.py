@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import select
+from sqlalchemy import Connection, select, update
 
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
@@ -16,14 +16,14 @@ from tests.support.ledger_items import job_key
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
 from traingrid.catalog.sync import GridRecords, rebuild, sync
-from traingrid.catalog.tables import runs
+from traingrid.catalog.tables import campaigns, datasets, replicas, runs
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
 from traingrid.ledger import ledger
-from traingrid.ledger.datasets import Datasets
+from traingrid.ledger.datasets import DatasetItem, Datasets, Replica
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import Array
 
@@ -204,3 +204,54 @@ def test_a_grid_that_is_not_deployed_names_the_way_without_it(
     error = CliRunner().invoke(cli, ["manifest", "--query", "newest"]).exception
     assert isinstance(error, TraingridError)
     assert error.next_step == "Deploy it: npx cdk deploy --all. To use the catalog as it is, add --no-sync."
+
+
+def test_registered_datasets_are_copied_once_and_keep_their_state(
+    catalog: Catalog, grid: GridRecords, account: Account
+) -> None:
+    uri = f"s3://{account.data(OTHER)}/registered"
+    first = DatasetItem(
+        dataset="registered",
+        version="1",
+        bytes=5_000_000_000,
+        objects=3,
+        campaign="bergen",
+        attributes={"sensor": "lidar"},
+        replicas={OTHER: Replica(uri=uri, registered_at="2026-11-01T10:00:00+00:00")},
+        rules={},
+    )
+    assert grid.datasets.add(first) or grid.datasets.find("registered", "1")
+    assert sync(catalog, grid).replicas >= 1
+    with catalog.read_only() as connection:
+        (copied,) = connection.execute(select(replicas).where(replicas.c.dataset == "registered"))
+        (described,) = connection.execute(select(datasets).where(datasets.c.dataset == "registered"))
+        (campaign,) = connection.execute(select(campaigns).where(campaigns.c.campaign == "bergen"))
+    assert (copied.region, copied.uri, copied.bytes, copied.state) == (OTHER, uri, 5_000_000_000, "available")
+    assert (described.campaign, described.attributes, described.objects) == ("bergen", {"sensor": "lidar"}, 3)
+    assert campaign.hyperparameters == {}
+
+    def remove(connection: Connection) -> None:
+        connection.execute(update(replicas).where(replicas.c.dataset == "registered").values(state="removed"))
+        connection.execute(update(campaigns).where(campaigns.c.campaign == "bergen").values(hyperparameters={"a": "1"}))
+
+    catalog.write(remove)
+    assert sync(catalog, grid).replicas == 0
+    with catalog.read_only() as connection:
+        assert (
+            connection.execute(select(replicas.c.state).where(replicas.c.dataset == "registered")).scalar() == "removed"
+        )
+    rebuild(catalog, grid)
+    with catalog.read_only() as connection:
+        state = connection.execute(select(replicas.c.state).where(replicas.c.dataset == "registered")).scalar()
+        kept = connection.execute(select(campaigns.c.hyperparameters).where(campaigns.c.campaign == "bergen")).scalar()
+    assert (state, kept) == ("available", {"a": "1"})
+
+
+def test_a_rebuild_keeps_imported_datasets(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
+) -> None:
+    describe_data(catalog, account, tmp_path)
+    rebuild(catalog, grid)
+    with catalog.read_only() as connection:
+        names = set(connection.execute(select(datasets.c.dataset)).scalars())
+    assert {"day1", "all"} <= names

@@ -31,7 +31,7 @@ def with_rules(*rules: dict[str, Any]) -> Deployment:
 
 @pytest.fixture
 def s3(aws: None) -> Any:
-    client = boto3.client("s3", EAST)
+    client: Any = boto3.client("s3", EAST)
     for region, bucket in BUCKETS.items():
         where = {} if region == EAST else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         client.create_bucket(Bucket=bucket, **where)

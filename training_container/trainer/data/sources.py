@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from training_container.trainer.config import Config
 from training_container.trainer.data import augment
@@ -96,7 +97,7 @@ class Kept:
 
     def __init__(self, batches: Iterable[tuple[tf.Tensor, tf.Tensor]], config: Config, rank: int) -> None:
         parts = [(images.numpy(), labels.numpy()) for images, labels in batches]
-        empty = np.zeros([0, config.image_size, config.image_size, 3], np.float32)
+        empty: NDArray[np.float32] = np.zeros([0, config.image_size, config.image_size, 3], np.float32)
         with tf.device("CPU"):
             self._images = tf.constant(np.concatenate([empty, *(images for images, _ in parts)]))
             self._labels = tf.constant(np.concatenate([np.zeros([0], np.int64), *(labels for _, labels in parts)]))
