@@ -193,4 +193,6 @@ class ControlStack(Stack):
         CfnOutput(self, "IntakeFunction", value=self.intake.function.function_name)
         CfnOutput(self, "IntakeDeadLetterQueue", value=self.intake.dead_letters.queue_url)
         CfnOutput(self, "ReconcileFunction", value=self.reconciler.function.function_name)
+        CfnOutput(self, "RegisterFunction", value=self.datasets.function.function_name)
+        CfnOutput(self, "RegisterDeadLetterQueue", value=self.datasets.dead_letters.queue_url)
         CfnOutput(self, "LogGroup", value=self.orchestrator.log_group.log_group_name)

@@ -25,6 +25,7 @@ from verification.faults import (
     kills_reconciler,
     manifests,
     races,
+    registrations,
     scale,
     state_machine,
 )
@@ -89,6 +90,9 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
         "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
+        "E16 datasets that register themselves": partial(
+            registrations.registered, datasets=of(100, 4), copies=of(5, 3)
+        ),
         # These run last because they take far longer than the others.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),
@@ -102,6 +106,7 @@ def sabotages(share: float) -> dict[str, Experiment]:
         "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
         "array size": partial(by_hand.submitted_by_hand, manifests=max(6, round(12 * share))),
+        "write once": partial(registrations.after_the_write, kills=max(3, round(10 * share))),
         "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
     }
 

@@ -24,6 +24,8 @@ home: us-east-1
 regions:
   us-east-1:
   eu-west-1:
+on_dataset:
+  - name: all
 images:
   resnet: {{uri: "{ACCOUNT}.dkr.ecr.{{region}}.amazonaws.com/grid/training:{_STUB_TAG}"}}
 job:

@@ -1,6 +1,6 @@
-"""Sabotage: disables one safeguard in a child or in the intake, to prove that the experiments detect its absence.
+"""Sabotage: disables one safeguard in a child or a function, to prove that the experiments detect its absence.
 
-A child reads the safeguard from its environment. The intake is a deployed function, whose code is changed.
+A child reads the safeguard from its environment. The code of a deployed function is changed.
 """
 
 import inspect
@@ -8,6 +8,7 @@ import io
 import os
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -75,6 +76,13 @@ def _look_by_name() -> None:
     Batch.find = lambda *_: None  # type: ignore[method-assign]  # the sabotage
 
 
+def _write_once() -> None:
+    """Write the manifest of a rule also if it exists, as a new version."""
+    from traingrid.aws.s3 import Storage  # noqa: PLC0415  # as above
+
+    Storage.write_if_none = Storage.write  # type: ignore[assignment, method-assign]  # the sabotage
+
+
 SAFEGUARDS: dict[str, Callable[[], None]] = {
     "conditional write": _conditional_write,
     "attach": _attach,
@@ -82,23 +90,40 @@ SAFEGUARDS: dict[str, Callable[[], None]] = {
     "array size": _array_size,
 }
 
-SAFEGUARDS_OF_INTAKE: dict[str, Callable[[], None]] = {"look by name": _look_by_name}
 
-_INTAKE = "lambda/accept_manifest.py"
+@dataclass(frozen=True, kw_only=True)
+class InFunction:
+    """A safeguard of a function.
+
+    Attributes:
+        disable: Disables the safeguard.
+        handler: The file of the function's handler.
+        output: The output of the control stack with the function's name.
+    """
+
+    disable: Callable[[], None]
+    handler: str
+    output: str
 
 
-def code_without(safeguard: str, code: bytes) -> bytes:
-    """Return the intake's code with a statement appended that disables a safeguard.
+SAFEGUARDS_OF_FUNCTIONS: dict[str, InFunction] = {
+    "look by name": InFunction(disable=_look_by_name, handler="lambda/accept_manifest.py", output="IntakeFunction"),
+    "write once": InFunction(disable=_write_once, handler="lambda/register_dataset.py", output="RegisterFunction"),
+}
+
+
+def code_without(safeguard: InFunction, code: bytes) -> bytes:
+    """Return a function's code with a statement appended that disables a safeguard.
 
     Args:
-        safeguard: Key of `SAFEGUARDS_OF_INTAKE`.
+        safeguard: The safeguard.
         code: The deployed archive.
     """
-    sabotage, changed = SAFEGUARDS_OF_INTAKE[safeguard], io.BytesIO()
+    sabotage, changed = safeguard.disable, io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(code)) as deployed, zipfile.ZipFile(changed, "w") as archive:
         for item in deployed.infolist():
             content = deployed.read(item)
-            if item.filename == _INTAKE:
+            if item.filename == safeguard.handler:
                 content += f"\n\n{inspect.getsource(sabotage)}\n\n{sabotage.__name__}()\n".encode()
             archive.writestr(item, content)
     return changed.getvalue()

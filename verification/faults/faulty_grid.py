@@ -40,13 +40,13 @@ class FaultyGrid(SubmittingGrid):
 
     @contextmanager
     def sabotaged(self, safeguard: str) -> Iterator[None]:
-        """Disable a safeguard in the intake, or in every child that starts during the block.
+        """Disable a safeguard in a function, or in every child that starts during the block.
 
         Args:
             safeguard: A name of `verification.faults.disabled_safeguards`.
         """
-        if safeguard in disabled_safeguards.SAFEGUARDS_OF_INTAKE:
-            with self._other_intake(safeguard):
+        if found := disabled_safeguards.SAFEGUARDS_OF_FUNCTIONS.get(safeguard):
+            with self._other_function(found):
                 yield
             return
         self.fork_client.environment[disabled_safeguards.VARIABLE] = safeguard
@@ -56,8 +56,8 @@ class FaultyGrid(SubmittingGrid):
             del self.fork_client.environment[disabled_safeguards.VARIABLE]
 
     @contextmanager
-    def _other_intake(self, safeguard: str) -> Iterator[None]:
-        name, functions = self.output("IntakeFunction"), client("lambda", "us-east-1")
+    def _other_function(self, safeguard: disabled_safeguards.InFunction) -> Iterator[None]:
+        name, functions = self.output(safeguard.output), client("lambda", "us-east-1")
         deployed = lambda_backends[ACCOUNT]["us-east-1"].get_function(name).code_bytes
         functions.update_function_code(FunctionName=name, ZipFile=disabled_safeguards.code_without(safeguard, deployed))
         try:

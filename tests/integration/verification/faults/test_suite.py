@@ -16,6 +16,7 @@ from verification.faults import (
     kills_reconciler,
     manifests,
     races,
+    registrations,
     scale,
 )
 from verification.faults.faulty_grid import FaultyGrid
@@ -38,6 +39,7 @@ HOLDS: dict[str, Experiment] = {
     "manifests are made up": lambda grid: manifests.made_up(grid, manifests=50, deployed=2),
     "a manifest has many lines": lambda grid: scale.of_lines(grid, lines=24),
     "manifests are submitted by hand": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
+    "datasets register themselves": lambda grid: registrations.registered(grid, datasets=3, copies=3),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 
@@ -45,6 +47,7 @@ SABOTAGES: dict[str, Experiment] = {
     "attach": lambda grid: kills.after_the_create(grid, kills=2),
     "look by name": lambda grid: kills_intake.after_the_submit(grid, kills=1),
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
+    "write once": lambda grid: registrations.after_the_write(grid, kills=2),
     "array size": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
 }
 
