@@ -189,12 +189,12 @@ def _revisions() -> list[str]:
     return sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
-def _upgrade(connection: Connection) -> None:
-    """Run the migrations that are missing, in the transaction of a connection."""
+def _upgrade(connection: Connection, revision: str = "head") -> None:
+    """Run the migrations that are missing up to a revision, in the transaction of a connection."""
     from alembic import command  # noqa: PLC0415  # 0.4 s of imports that other commands do not need
     from alembic.config import Config  # noqa: PLC0415  # as above
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, revision)

@@ -18,6 +18,7 @@ from traingrid.catalog.database import upsert
 from traingrid.catalog.links import link_datasets, price_runs
 from traingrid.catalog.registered import copy_registered, forget_registered
 from traingrid.catalog.tables import runs, synced_submissions
+from traingrid.child.cost import dollars
 from traingrid.job.job import in_region
 from traingrid.job.state import FINAL_STATES
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.s3 import Storage
     from traingrid.catalog.database import Catalog
+    from traingrid.grid.orchestrator import Orchestrator
     from traingrid.job.job import Job
     from traingrid.ledger.datasets import Datasets
     from traingrid.ledger.items import JobItem, RecordedAttempt
@@ -63,10 +65,12 @@ class GridRecords:
         storage: S3.
         bucket: The manifest bucket.
         datasets: The registered datasets.
+        orchestrator: The size of the Batch children, which determines their cost.
     """
 
     ledger: Ledger
     datasets: Datasets
+    orchestrator: Orchestrator
     storage: Storage
     bucket: str
 
@@ -135,6 +139,7 @@ def _rows(head: SubmissionItem, items: Iterable[JobItem], grid: GridRecords) -> 
                 **_of_attempt(item, attempt),
                 **_of_line(job, attempt.region),
                 **(_of_current(item) if current else _of_current(None)),
+                "orchestration_dollars": _of_child(item, grid.orchestrator) if current else None,
             }
 
 
@@ -164,6 +169,7 @@ def _of_line(job: Job | None, region: str) -> dict[str, Any]:
         "instances": job.instance_count if job else None,
         "purchase_option": ("spot" if job.spot else "on_demand") if job else "",
         "hyperparameters": job.hyperparameters if job else {},
+        "tags": job.tags if job else {},
     }
 
 
@@ -177,6 +183,17 @@ def _of_current(item: JobItem | None) -> dict[str, Any]:
         "top1": metrics.get(_TOP1),
         "metrics": dict(metrics),
     }
+
+
+def _of_child(item: JobItem, size: Orchestrator) -> float | None:
+    """Return the cost of the child of an ended job, in US dollars, from the time between its first and last record.
+
+    With `watch: until_started`, a child ends when the training job runs, and Fargate's minimum applies.
+    """
+    if item.state not in FINAL_STATES or not item.opened_at or not item.updated_at:
+        return None
+    seconds = (datetime.fromisoformat(item.updated_at) - datetime.fromisoformat(item.opened_at)).total_seconds()
+    return dollars(size, 0.0 if size.watch == "until_started" else seconds)
 
 
 def _time(text: str) -> datetime | None:

@@ -170,11 +170,14 @@ runs = Table(
     Column("estimated_dollars", Double),
     Column("actual_dollars", Double),
     Column("dollars", Double),
+    Column("orchestration_dollars", Double),
+    _mapping("tags"),
     _text("artifact"),
     _text("training_job"),
 )
 """Attempts of jobs. `job` is the index in the submission; `uri` is the job's first channel; `top1` is the metric
-validation_top1; `dollars` is `actual_dollars`, or `estimated_dollars` before those are known."""
+validation_top1; `dollars` is `actual_dollars`, or `estimated_dollars` before those are known. `orchestration_dollars`
+is the cost of the Batch child, which is not part of them."""
 
 synced_submissions = Table(
     "synced_submissions",

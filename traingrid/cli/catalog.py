@@ -180,7 +180,8 @@ def _records(grid_file: Path) -> GridRecords:
     plane = ControlPlane.of(grid_file)
     known = Datasets(plane.deployment.table, plane.deployment.grid.home)
     bucket = plane.deployment.manifest_bucket
-    return GridRecords(ledger=plane.ledger, datasets=known, storage=plane.storage, bucket=bucket)
+    size = plane.deployment.grid.orchestrator
+    return GridRecords(ledger=plane.ledger, datasets=known, orchestrator=size, storage=plane.storage, bucket=bucket)
 
 
 def _opened(grid_file: Path, url: str | None) -> Catalog:

@@ -15,6 +15,7 @@ from traingrid import __version__
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
 from traingrid.cli.catalog import catalog
+from traingrid.cli.cost import cost
 from traingrid.cli.data import download, upload
 from traingrid.cli.datasets import datasets
 from traingrid.cli.doctor import doctor
@@ -70,6 +71,7 @@ for command in (
     download,
     catalog,
     manifest,
+    cost,
     local,
 ):
     cli.add_command(command)

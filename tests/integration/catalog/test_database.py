@@ -208,7 +208,7 @@ def test_a_path_with_signs_of_urls_works(tmp_path: Path) -> None:
     catalog.create()
     catalog.check()
     with sqlite3.connect(folder / "catalog.db") as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone()
     connection.close()
 
 
@@ -244,3 +244,17 @@ os._exit(1)
     catalog.check()
     with catalog.read_only() as connection:
         assert connection.execute(select(campaigns)).all() == []
+
+
+def test_an_upgrade_keeps_the_rows_of_an_earlier_version(url: str) -> None:
+    first = Catalog(catalog_url(url))
+    with first.engine.begin() as connection:
+        database._upgrade(connection, "0001")
+        connection.execute(text("INSERT INTO runs (submission, job, attempt, region) VALUES ('0a1b2c3d', 0, 1, 'r')"))
+    with pytest.raises(TraingridError, match="are of an earlier version of traingrid"):
+        first.check()
+    assert first.create()
+    first.check()
+    with first.read_only() as connection:
+        (row,) = connection.execute(select(runs)).mappings()
+    assert (row["region"], row["tags"], row["orchestration_dollars"]) == ("r", {}, None)

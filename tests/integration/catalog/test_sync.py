@@ -50,7 +50,8 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 def grid(account: Account) -> GridRecords:
     known = Datasets(account.deployment.table, HOME)
     bucket = account.deployment.manifest_bucket
-    return GridRecords(ledger=account.ledger, datasets=known, storage=account.storage, bucket=bucket)
+    size = account.deployment.grid.orchestrator
+    return GridRecords(ledger=account.ledger, datasets=known, orchestrator=size, storage=account.storage, bucket=bucket)
 
 
 def rows(catalog: Catalog, submission: str) -> list[dict[str, Any]]:

@@ -1,0 +1,106 @@
+"""`traingrid cost`, on SQLite and on a real PostgreSQL."""
+
+import csv
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.tables import runs
+from traingrid.cli.main import cli
+
+RUN: dict[str, Any] = {
+    "submission": "0a1b2c3d",
+    "job": 0,
+    "attempt": 1,
+    "name": "day1",
+    "campaign": "oslo",
+    "dataset": "day1",
+    "region": "us-east-1",
+    "instance_type": "ml.p3.16xlarge",
+    "instances": 2,
+    "billable_seconds": 1800,
+    "estimated_dollars": 8.0,
+    "actual_dollars": 7.5,
+    "orchestration_dollars": 0.01,
+    "tags": {"team": "vision"},
+    "opened_at": datetime(2026, 11, 1, tzinfo=UTC),
+}
+RUNS = [
+    RUN,
+    {**RUN, "attempt": 2, "region": "eu-west-1", "estimated_dollars": None, "actual_dollars": 2.5},
+    {**RUN, "job": 1, "name": "day2", "campaign": "lima", "dataset": "day2", "actual_dollars": 40.0, "tags": {}},
+    {**RUN, "submission": "11111111", "estimated_dollars": None, "actual_dollars": None},
+]
+
+
+@pytest.fixture
+def filled(catalog: Catalog, url: str) -> str:
+    catalog.write(lambda connection: upsert(connection, runs, RUNS))
+    return url
+
+
+def cost(url: str, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["cost", "--no-sync", "--catalog", url, *words])
+
+
+def table(url: str, by: str, *words: str) -> dict[str, tuple[int, int, float, float, float]]:
+    """Return jobs, runs, hours, estimated and total dollars by group, in the order of the output."""
+    found = csv.DictReader(io.StringIO(cost(url, "--csv", "--by", by, *words).stdout))
+    return {
+        row[by]: (int(row["jobs"]), int(row["runs"]), *(float(row[name]) for name in ("hours", "estimated", "total")))  # type: ignore[misc]  # mypy does not count unpacked values
+        for row in found
+    }
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("submission", {"0a1b2c3d": (2, 3, 3.0, 16.0, 50.03), "11111111": (1, 1, 1.0, 0.0, 0.01)}),
+        ("campaign", {"lima": (1, 1, 1.0, 8.0, 40.01), "oslo": (2, 3, 3.0, 8.0, 10.03)}),
+        ("region", {"us-east-1": (3, 3, 3.0, 16.0, 47.53), "eu-west-1": (1, 1, 1.0, 0.0, 2.51)}),
+        ("tag:team", {"": (1, 1, 1.0, 8.0, 40.01), "vision": (2, 3, 3.0, 8.0, 10.03)}),
+        (
+            "job",
+            {
+                "0a1b2c3d 1 day2": (1, 1, 1.0, 8.0, 40.01),
+                "0a1b2c3d 0 day1": (1, 2, 2.0, 8.0, 10.02),
+                "11111111 0 day1": (1, 1, 1.0, 0.0, 0.01),
+            },
+        ),
+    ],
+)
+def test_costs_are_grouped_and_sorted(filled: str, by: str, expected: dict[str, tuple[float, ...]]) -> None:
+    found = table(filled, by)
+    assert list(found) == list(expected)
+    assert found == {name: pytest.approx(figures) for name, figures in expected.items()}
+
+
+def test_costs_of_a_campaign_or_submission(filled: str) -> None:
+    assert list(table(filled, "region", "--campaign", "lima")) == ["us-east-1"]
+    assert table(filled, "submission", "--submission", "11111111") == {"11111111": (1, 1, 1.0, 0.0, 0.01)}
+
+
+def test_runs_without_a_price_are_named(filled: str) -> None:
+    assert "1 run without a price in the catalog" in cost(filled).stderr
+    assert "without a price" not in cost(filled, "--submission", "0a1b2c3d").stderr
+
+
+def test_the_table_shows_dollars(filled: str) -> None:
+    lines = cost(filled, "--by", "campaign").stdout.splitlines()
+    assert lines[1].split() == ["lima", "1", "1", "1.00", "$8.00", "$40.00", "$0.01", "$40.01"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--by", "colour"), "Costs have no group colour"),
+        (("--by", "tag:"), "Costs have no group tag:"),
+        (("--campaign", "paris"), "The catalog has no such runs"),
+    ],
+)
+def test_bad_options_are_refused(filled: str, words: tuple[str, ...], reason: str) -> None:
+    assert reason in str(cost(filled, *words).exception)

@@ -1,0 +1,101 @@
+"""Costs: the dollars of runs, grouped by submission, campaign, Region, tag and other columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from traingrid.catalog.tables import runs
+from traingrid.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlalchemy import RowMapping
+
+    from traingrid.catalog.database import Catalog
+
+GROUPS: Mapping[str, Callable[[RowMapping], str]] = {
+    "submission": lambda row: str(row["submission"]),
+    "job": lambda row: f"{row['submission']} {row['job']} {row['name']}".rstrip(),
+    **{name: lambda row, name=name: str(row[name]) for name in ("campaign", "dataset", "region", "instance_type")},  # type: ignore[misc]  # mypy infers no type for this lambda
+}
+"""The values by which runs are grouped; `tag:KEY` groups by a tag of the job."""
+_TAG = "tag:"
+
+
+@dataclass(kw_only=True)
+class Cost:
+    """The cost of the runs of one group, in US dollars.
+
+    Attributes:
+        jobs: The jobs.
+        runs: The number of runs, including earlier attempts.
+        billable_hours: Hours that SageMaker bills, summed over instances.
+        estimated: The planned cost of training.
+        actual: The cost of training that has ended.
+        orchestration: The cost of the Batch children.
+        unpriced: The number of ended runs whose price is unknown.
+    """
+
+    jobs: set[tuple[str, int]] = field(default_factory=set)
+    runs: int = 0
+    billable_hours: float = 0.0
+    estimated: float = 0.0
+    actual: float = 0.0
+    orchestration: float = 0.0
+    unpriced: int = 0
+
+    @property
+    def total(self) -> float:
+        """The actual cost of training and orchestration."""
+        return self.actual + self.orchestration
+
+    def add(self, row: RowMapping) -> None:
+        """Add a run."""
+        self.jobs.add((row["submission"], row["job"]))
+        self.runs += 1
+        self.billable_hours += (row["billable_seconds"] or 0) * (row["instances"] or 0) / 3600
+        self.estimated += row["estimated_dollars"] or 0.0
+        self.actual += row["actual_dollars"] or 0.0
+        self.orchestration += row["orchestration_dollars"] or 0.0
+        self.unpriced += bool(row["billable_seconds"]) and row["actual_dollars"] is None
+
+
+def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = "") -> dict[str, Cost]:
+    """Return the cost of runs by group, most expensive first.
+
+    Args:
+        catalog: The catalog.
+        by: A name in `GROUPS`, or "tag:KEY". Runs without the value are in the group "".
+        submission: Include only this submission.
+        campaign: Include only this campaign.
+
+    Raises:
+        UsageError: There is no such group.
+        TraingridError: The database does not answer.
+    """
+    group = _group(by)
+    statement = select(runs)
+    for column, wanted in ((runs.c.submission, submission), (runs.c.campaign, campaign)):
+        statement = statement.where(column == wanted) if wanted else statement
+    found: dict[str, Cost] = {}
+    with catalog.read_only() as connection:
+        for row in connection.execute(statement).mappings():
+            found.setdefault(group(row), Cost()).add(row)
+    return dict(sorted(found.items(), key=lambda entry: (-entry[1].total, entry[0])))
+
+
+def _group(by: str) -> Callable[[RowMapping], str]:
+    if by in GROUPS:
+        return GROUPS[by]
+    tag = by.removeprefix(_TAG)
+    if not by.startswith(_TAG) or not tag:
+        raise UsageError(f"Costs have no group {by}.", f"The groups are {', '.join(GROUPS)} and {_TAG}KEY.")
+
+    def of_tag(row: Any) -> str:
+        return str(row["tags"].get(tag, ""))
+
+    return of_tag

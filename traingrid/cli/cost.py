@@ -1,0 +1,72 @@
+"""`traingrid cost`: prints the cost of jobs, from the catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from traingrid.cli.catalog import existing_catalog, synced, url_option
+from traingrid.cli.console import console
+from traingrid.cli.export import write_table
+from traingrid.errors import UsageError
+from traingrid.text import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.catalog.costs import Cost
+
+_COLUMNS = ("jobs", "runs", "hours", "estimated", "actual", "orchestration", "total")
+
+
+@click.command()
+@click.option("--by", default="submission", show_default=True, help="Group by this: submission, job, campaign, ...")
+@click.option("--submission", default="", help="Include only this submission.")
+@click.option("--campaign", default="", help="Include only this campaign.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe for spreadsheets.")
+@click.option("--no-sync", is_flag=True, help="Use the catalog as it is.")
+@url_option
+@click.pass_obj
+def cost(  # noqa: PLR0913  # the options of the command
+    grid_file: Path, by: str, submission: str, campaign: str, url: str | None, *, as_csv: bool, no_sync: bool
+) -> None:
+    """Print the cost of jobs in US dollars.
+
+    The groups are submission, job, campaign, dataset, region, instance_type and tag:KEY.
+    """
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.costs import costs
+
+    if not no_sync:
+        click.echo(f"synced {synced(database, grid_file)}", err=True)
+    found = costs(database, by, submission=submission, campaign=campaign)
+    if not found:
+        raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")
+    if as_csv:
+        write_table((by, *_COLUMNS), ((name, *_figures(each)) for name, each in found.items()))
+    else:
+        console().print(_table(by, found))
+    if unpriced := sum(each.unpriced for each in found.values()):
+        text = f"{counted(unpriced, 'run')} without a price in the catalog: the cost of their training is not included."
+        click.echo(f"{text} docs/catalog.md describes how to add prices.", err=True)
+
+
+def _figures(cost: Cost) -> tuple[float, ...]:
+    money = (cost.estimated, cost.actual, cost.orchestration, cost.total)
+    return (len(cost.jobs), cost.runs, round(cost.billable_hours, 2), *(round(dollars, 4) for dollars in money))
+
+
+def _table(by: str, found: Mapping[str, Cost]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(by, overflow="fold")
+    for name in _COLUMNS:
+        table.add_column(name, justify="right")
+    for name, each in found.items():
+        count, tries, hours, *money = _figures(each)
+        figures = (f"{count:,}", f"{tries:,}", f"{hours:,.2f}", *(f"${dollars:,.2f}" for dollars in money))
+        table.add_row(Text(printable(name)), *figures)
+    return table
