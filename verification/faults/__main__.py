@@ -90,9 +90,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
         "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
-        "E16 datasets that register themselves": partial(
-            registrations.registered, datasets=of(100, 4), copies=of(5, 3)
-        ),
+        "E16 datasets that register themselves": partial(registrations.registered, datasets=of(60, 4), copies=of(5, 3)),
         # These run last because they take far longer than the others.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),

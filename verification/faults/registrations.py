@@ -28,7 +28,8 @@ _SHARE = 0.06
 """Share of the function's calls that kill it, before and after. Lambda tries an event three times."""
 
 _ROUNDS = 6
-_ROUND_SECONDS = 20.0
+_QUIET_SECONDS = 20.0
+"""Seconds without a call after which no event is waiting: longer than a delay, a retry and the start of a function."""
 
 
 def registered(grid: FaultyGrid, datasets: int, copies: int) -> Outcome:
@@ -90,14 +91,21 @@ def _under(
 def _until_registered(uploads: "_Uploads") -> int:
     """Upload markers of unregistered replicas again until none is left; return the number of rounds."""
     for number in range(1, _ROUNDS + 1):
-        deadline = time.monotonic() + _ROUND_SECONDS
-        while uploads.missing() and time.monotonic() < deadline:
-            time.sleep(0.5)
+        _until_quiet(uploads)
         if not uploads.missing():
             return number
         for name, region in uploads.missing():
             uploads.mark(name, region)
     raise TimeoutError(f"not registered after {_ROUNDS} uploads: {uploads.missing()}")
+
+
+def _until_quiet(uploads: "_Uploads") -> None:
+    """Wait until every replica is registered, or the function has made no call for a while."""
+    calls, since = -1, time.monotonic()
+    while uploads.missing() and time.monotonic() < since + _QUIET_SECONDS:
+        time.sleep(2.0)
+        if (made := uploads.calls()) != calls:
+            calls, since = made, time.monotonic()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +140,10 @@ class _Uploads:
         client("s3", region).put_object(
             Bucket=_bucket(region), Key=f"{name}/{names.DATASET_MARKER}", Body=json.dumps(marker).encode()
         )
+
+    def calls(self) -> int:
+        """Return the number of calls of the function so far."""
+        return len(self.grid.cloud.record.entries("s3", "GetObject"))
 
     def missing(self) -> list[tuple[str, str]]:
         """Return the replicas that are not registered, or whose rule has not run."""
