@@ -145,6 +145,9 @@ class Ledger:
     def pause(self, *_: Any) -> None:
         """Return no pause."""
 
+    def shortage(self, *_: Any) -> None:
+        """Return no shortage."""
+
 
 def run_line(
     deployment: Deployment, job: Job, lines: int, seconds: float, chance: random.Random

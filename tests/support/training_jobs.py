@@ -11,6 +11,8 @@ from traingrid.job.observed import Seen
 from traingrid.job.ownership import conflict
 from traingrid.job.state import JobState
 
+FIRST_MOMENT = 1_800_000_000
+"""The time at which a fake clock begins, in seconds since 1970."""
 TRAINING = Seen(state=JobState.IN_PROGRESS, phase="Training", arn="arn:x")
 COMPLETED = Seen(
     state=JobState.COMPLETED,
@@ -44,7 +46,7 @@ class FakeTime:
 
     @property
     def clock(self) -> Clock:
-        return Clock(now=lambda: self.seconds, sleep=self.sleep)
+        return Clock(now=lambda: self.seconds, sleep=self.sleep, wall=lambda: FIRST_MOMENT + self.seconds)
 
 
 class FakeBackend:

@@ -18,7 +18,7 @@ from traingrid.aws.error_codes import KNOWN_CODES, THROTTLED_CODES
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,8 +42,10 @@ def is_outage(error: Exception) -> bool:
 
 
 class _Patient(Generic[T]):
-    def __init__(self, make: Callable[[], T], region: str, sleep: Callable[[float], None]) -> None:
-        self._make, self._region, self._sleep = make, region, sleep
+    def __init__(
+        self, make: Callable[[], T], region: str, sleep: Callable[[float], None], optional: Container[str]
+    ) -> None:
+        self._make, self._region, self._sleep, self._optional = make, region, sleep, optional
         self._made: T | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -59,7 +61,7 @@ class _Patient(Generic[T]):
                 self._made = self._made or self._make()
                 return getattr(self._made, name)(*arguments, **options)
             except (BotoCoreError, ClientError) as error:
-                if not is_outage(error):
+                if not is_outage(error) or (name in self._optional and not is_expired(error)):
                     raise
                 tries += 1
                 self._wait(error, tries)
@@ -81,7 +83,12 @@ def code_of(error: Exception) -> str:
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
-def patient(make: Callable[[], T], region: str, sleep: Callable[[float], None] = time.sleep) -> T:
+def patient(
+    make: Callable[[], T],
+    region: str,
+    sleep: Callable[[float], None] = time.sleep,
+    optional: Container[str] = (),
+) -> T:
     """Return an object whose methods are retried with a backoff during an outage of AWS.
 
     Args:
@@ -89,5 +96,6 @@ def patient(make: Callable[[], T], region: str, sleep: Callable[[float], None] =
             methods may be called twice, so they must be conditional or idempotent, like all actions of a child.
         region: The Region of the clients, for the log.
         sleep: Waits for a number of seconds.
+        optional: The methods that raise the error of an outage, because their caller continues without them.
     """
-    return cast("T", _Patient(make, region, sleep))
+    return cast("T", _Patient(make, region, sleep, optional))

@@ -33,10 +33,12 @@ class Clock:
     Attributes:
         now: Returns monotonic seconds, because the wall clock may jump.
         sleep: Waits for a number of seconds.
+        wall: Returns seconds since 1970, for times that children share.
     """
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    wall: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,8 @@ child, an event or the reconciler records it.
 
 While a person has paused the grid, no training job is created, but existing ones are found and watched. The pause is
 read before each creation. After it is recorded, each child sends at most one CreateTrainingJob request, which was in
-flight.
+flight. A recorded shortage of capacity has the same effect, except that a job with replicas moves to another Region
+instead (traingrid/child/capacity.py).
 
 A cancel may be recorded at any time. It is read before the creation and directly after it. Either the request is not
 sent, or the child that sent it stops the training job.
@@ -27,9 +28,11 @@ from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
+from traingrid.ledger.shortages import Shortage
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
+    from traingrid.child.capacity import Capacity
     from traingrid.job.facts import JobFacts
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.user_requests import Pause
@@ -46,14 +49,15 @@ class Launched(Enum):
     OVER = "the ledger has a final state of this attempt, or another process has started the next one"
 
 
-def launch(attempt: Attempt, item: JobItem) -> Launched:
+def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
     """Create or find the attempt's training job, or record the reason why it has none.
 
-    Waits as long as a quota, throttling or a service error prevents the creation.
+    Waits as long as a quota, a shortage of capacity, throttling or a service error prevents the creation.
 
     Args:
         attempt: The attempt.
         item: The job's ledger item before the launch.
+        capacity: The known shortages of capacity.
     """
     # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
     unresolved, tries, held = bool(item.training_job and item.phase), 0, 0
@@ -67,10 +71,10 @@ def launch(attempt: Attempt, item: JobItem) -> Launched:
     while True:
         if attempt.cancelled():
             return _cancel(attempt, unresolved)
-        pause = None if item.was_seen else attempt.ledger.pause()
-        if pause:
+        obstacle = None if item.was_seen else attempt.ledger.pause() or (None if unresolved else capacity.shortage())
+        if obstacle:
             held += 1
-            if not _hold(attempt, pause, held):
+            if (isinstance(obstacle, Shortage) and capacity.move(item, obstacle)) or not _hold(attempt, obstacle, held):
                 return Launched.OVER
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
@@ -92,13 +96,17 @@ def launch(attempt: Attempt, item: JobItem) -> Launched:
         return _launched(attempt, seen)
 
 
-def _hold(attempt: Attempt, pause: Pause, tries: int) -> bool:
-    """Record that launching is paused, and wait before the next check; return False if the attempt is over."""
-    why = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}"
+def _hold(attempt: Attempt, obstacle: Pause | Shortage, tries: int) -> bool:
+    """Record why nothing is launched, and wait before the next check; return False if the attempt is over."""
+    if isinstance(obstacle, Shortage):
+        event, why, end = "capacity_wait", obstacle.sentence(), ""
+    else:
+        event, end = "paused", ". Waiting for `traingrid resume`."
+        why = f"Launching has been paused since {obstacle.at} by {obstacle.by}: {obstacle.reason}"
     if not attempt.record({"state": JobState.WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:
-        logger.info("%s: %s. Waiting for `traingrid resume`.", attempt.name, why, extra={"event": "paused"})
+        logger.info("%s: %s%s", attempt.name, why, end, extra={"event": event})
     attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
     return True
 

@@ -20,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.aws.outage import code_of, patient
 from traingrid.aws.s3 import Storage
 from traingrid.backends import launching
+from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job
@@ -99,7 +100,8 @@ def exit_code(item: JobItem, array_file: str = "") -> int:
 
 def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     home = deployment.grid.home
-    storage, ledger = patient(lambda: Storage(home), home), patient(lambda: Ledger(deployment.table, home), home)
+    storage = patient(lambda: Storage(home), home)
+    ledger = patient(lambda: Ledger(deployment.table, home), home, optional=CAPACITY_CALLS)
     submission, job = find_job(child, deployment, storage, ledger)
     extend_log_context(submission=submission, index=job.index)
     message = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"

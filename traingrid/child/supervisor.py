@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
+from traingrid.child.capacity import Capacity
 from traingrid.child.launch import Launched, launch
 from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
@@ -115,11 +116,18 @@ class Supervisor:
 
     def _run_attempt(self, attempt: Attempt, item: JobItem) -> None:
         """Launch and watch the attempt's training job, and record how it ended."""
-        asked_at = None if item.was_seen else self.clock.now()
-        if launch(attempt, item) is Launched.RUNS:
-            watch = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at, pace=self.pace)
+        asked_at, capacity = None if item.was_seen else self.clock.now(), Capacity(attempt=attempt)
+        if launch(attempt, item, capacity) is Launched.RUNS:
+            watch = Watch(
+                attempt=attempt,
+                until_started=self.until_started,
+                asked_at=asked_at,
+                pace=self.pace,
+                on_start=capacity.found,
+            )
             if seen := watch.run():
-                self._conclude(attempt, seen)
+                self._conclude(attempt, seen, capacity)
+        capacity.end()
 
     def _attempt(self, item: JobItem) -> Attempt:
         region = item.region
@@ -137,9 +145,13 @@ class Supervisor:
             clock=self.clock,
         )
 
-    def _conclude(self, attempt: Attempt, seen: Seen) -> None:
+    def _conclude(self, attempt: Attempt, seen: Seen, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
         failure, item = of_end(seen), attempt.item()
+        if failure is CAPACITY:
+            capacity.missing()
+        elif failure is None or seen.training_seconds:
+            capacity.found()
         if failure and self._may_try_again(failure, item) and not attempt.cancelled():
             self._go_on(attempt, seen, failure, item)
         else:

@@ -21,6 +21,8 @@ from traingrid.ledger.record_outcome import deleted
 from traingrid.log import TRAINING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traingrid.child.attempt import Attempt
     from traingrid.ledger.items import JobItem
 
@@ -41,12 +43,14 @@ class Watch:
         until_started: Whether to watch only until the training job runs.
         asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
         pace: The intervals between calls of AWS.
+        on_start: Called when the training job runs; may be called repeatedly.
     """
 
     attempt: Attempt
     until_started: bool = False
     asked_at: float | None = None
     pace: Pace = field(default_factory=Pace)
+    on_start: Callable[[], None] = lambda: None
     _progress: Progress = field(init=False)
     _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
@@ -88,8 +92,7 @@ class Watch:
             if seen:
                 self.attempt.record(seen.facts())
                 item = replace(item, state=seen.state, phase=seen.phase)
-            if _runs(item) or item.state in FINAL_STATES:
-                self._follow_log(last=item.state in FINAL_STATES)
+            self._follow(item)
             self._log_state(item)
             if item.state in FINAL_STATES:
                 return None
@@ -122,6 +125,13 @@ class Watch:
         if not self._stopped and self.attempt.cancelled():
             self._stopped = True
             self.attempt.stop()
+
+    def _follow(self, item: JobItem) -> None:
+        """Report the start of the training job, and follow its log once it has started."""
+        if _runs(item):
+            self.on_start()
+        if _runs(item) or item.state in FINAL_STATES:
+            self._follow_log(last=item.state in FINAL_STATES)
 
     def _follow_log(self, *, last: bool) -> None:
         """Write new lines of the log, and record progress unless it was recorded a moment ago."""

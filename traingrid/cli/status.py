@@ -47,6 +47,9 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
     pause = plane.ledger.pause()
     if pause:
         out.print(paused_sentence(pause), style="yellow", markup=False, soft_wrap=True)
+    for shortage in plane.ledger.shortages():
+        if not shortage.is_over(time.time()):
+            out.print(printable(shortage.sentence()), style="yellow", markup=False, soft_wrap=True)
     if submission is None:
         out.print(_submissions(plane))
         return

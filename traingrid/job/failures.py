@@ -79,6 +79,14 @@ CAPACITY = Failure(
     sentence="The Region has no capacity for this instance type.",
     next_step="Set higher `retries`, add replicas of the data in other Regions, or choose another instance_type.",
 )
+SHORTAGE = Failure(
+    "shortage",
+    retried=True,
+    counted=False,  # no training job was requested
+    exit_code=JOB_FAILED,
+    sentence="Another job found no capacity in the Region for this instance type.",
+    next_step="",
+)
 SPOT_INTERRUPTION = Failure(
     "spot_interruption",
     retried=True,
@@ -179,8 +187,8 @@ INVALID_REQUEST = Failure(
 FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
-        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE, DATA),
-        *(PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE),
+        *(DATA, PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
     )
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})

@@ -16,7 +16,8 @@ class JobState(StrEnum):
     PENDING = "Pending"
     """The job has no training job yet."""
     WAITING = "Waiting"
-    """The job has no training job because a quota is used up, or launching is paused; see the item's `reason`."""
+    """The job has no training job because a quota is used up, the Region has no capacity for its instance type, or
+    launching is paused; see the item's `reason`."""
     IN_PROGRESS = "InProgress"
     STOPPING = "Stopping"
     DELETING = "Deleting"

@@ -15,6 +15,7 @@ from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import JOB_PREFIX, JobItem, job_item
+from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
 from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobKey
+    from traingrid.ledger.shortages import CapacityPool
     from traingrid.ledger.submission_item import Array
 
 LedgerItem = JobItem | SubmissionItem | Cancel
@@ -236,7 +238,8 @@ class Ledger:
 
     def everything(self) -> Iterator[LedgerItem]:
         """Yield every submission, job and cancel of the table."""
-        yield from _read(item for item in self._table.everything() if item["submission"] not in (_GRID, DATASETS))
+        outside = (_GRID, DATASETS, SHORTAGES)
+        yield from _read(item for item in self._table.everything() if item["submission"] not in outside)
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.
@@ -300,8 +303,15 @@ class Ledger:
         changes = {"progress": dict(progress), "progress_at": now()}
         return self._table.update(key.table_key, changes, "#attempt = :attempt", {":attempt": key.attempt})
 
-    def next_attempt(
-        self, key: JobKey, tried: AttemptFacts, region: str, *, reopen: str = "", array_file: str = ""
+    def next_attempt(  # noqa: PLR0913  # one keyword for each independent option
+        self,
+        key: JobKey,
+        tried: AttemptFacts,
+        region: str,
+        *,
+        reopen: str = "",
+        array_file: str = "",
+        unrequested: bool = False,
     ) -> bool:
         """Move a job to its next attempt with one conditional write, which succeeds for one of several callers.
 
@@ -312,6 +322,7 @@ class Ledger:
             reopen: A unique value for a person's retry, which requires that the job is recorded as failed or stopped.
                 Empty for an automatic retry, which requires that no final state is recorded.
             array_file: The array file whose children launch the next attempt; by default it does not change.
+            unrequested: Require that no child has requested a training job of the previous attempt.
 
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
@@ -320,6 +331,7 @@ class Ledger:
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
+        condition += " AND attribute_not_exists(training_job)" if unrequested else ""
         entry: Item = {"attempt": key.attempt, **tried} | ({"reopened": reopen} if reopen else {})
         changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
         changes |= {"opened_at": now()}
@@ -368,6 +380,32 @@ class Ledger:
         """Return the pause of launching; None if launching is not paused."""
         item = self._table.get(_GRID, _LAUNCHING)
         return None if item is None else Pause.read(item)
+
+    def shortage(self, pool: CapacityPool) -> Shortage | None:
+        """Return the recorded shortage of a capacity pool, which may be over; None if none was ever recorded."""
+        item = self._table.get(*pool.key)
+        return None if item is None else Shortage.read(item)
+
+    def shortages(self) -> list[Shortage]:
+        """Return the recorded shortages of all pools, including those that are over."""
+        return [Shortage.read(item) for item in self._table.query(SHORTAGES, "#item >= :value", " ")]
+
+    def replace_shortage(self, read: Shortage | None, new: Shortage) -> bool:
+        """Record a shortage.
+
+        Args:
+            read: The recorded shortage of the same pool that the caller has read.
+            new: The new one.
+
+        Returns:
+            False, without a change, if the recorded shortage has changed since.
+        """
+        if read is None:
+            submission, item = new.pool.key
+            return self._table.put_new({"submission": submission, "item": item, **new.stored()})
+        condition = "#until = :until AND #failed_at = :failed_at AND #probe = :probe"
+        values = {":until": read.until, ":failed_at": read.failed_at, ":probe": read.probe}
+        return self._table.update(new.pool.key, new.stored(), condition, values)
 
 
 def _read(items: Iterable[Item]) -> Iterator[LedgerItem]:

@@ -13,6 +13,11 @@ def now() -> str:
     return time.strftime(_FORMAT, time.gmtime())
 
 
+def timestamp(seconds: float) -> str:
+    """Return seconds since 1970 as a timestamp."""
+    return time.strftime(_FORMAT, time.gmtime(seconds))
+
+
 def epoch_seconds(timestamp: str) -> int:
     """Return a timestamp as seconds since 1970."""
     return calendar.timegm(time.strptime(timestamp, _FORMAT))

@@ -12,6 +12,7 @@ from traingrid.aws.outage import patient
 from traingrid.aws.s3 import Storage
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.child.attempt import Clock
+from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.environment import Child, find_job
 from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError, Supervisor
@@ -28,7 +29,7 @@ from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.submission.retry import Retrier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from traingrid.grid.deployment import Deployment
     from verification.model.actors import Turns
@@ -71,7 +72,7 @@ class Programs:
     def _supervisor(self, child: BatchChild, *, until_started: bool) -> Supervisor:
         deployment, home = self._deployment, self._deployment.grid.home
         storage = self._patient(lambda: Storage(home), home)
-        ledger = self._patient(lambda: Ledger(deployment.table, home), home)
+        ledger = self._patient(lambda: Ledger(deployment.table, home), home, CAPACITY_CALLS)
         environment = {"S3_ARRAY_FILE": child.file, "AWS_BATCH_JOB_ID": child.id}
         environment |= {} if child.index is None else {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index)}
         parsed = Child.from_environment(environment)
@@ -85,11 +86,11 @@ class Programs:
             batch_child=child.id,
             array_file=array_file(parsed.array_file.key),
             until_started=until_started,
-            clock=Clock(now=lambda: self._turns.now, sleep=self._turns.sleep),
+            clock=Clock(now=lambda: self._turns.now, sleep=self._turns.sleep, wall=lambda: self._turns.now),
         )
 
-    def _patient(self, make: Callable[[], Any], region: str) -> Any:
-        return patient(make, region, self._turns.sleep)
+    def _patient(self, make: Callable[[], Any], region: str, optional: Container[str] = ()) -> Any:
+        return patient(make, region, self._turns.sleep, optional)
 
     def intake(self, source: ManifestVersion) -> None:
         """Run the function lambda/accept_manifest; each run claims the submission as a different owner."""

@@ -1,0 +1,183 @@
+"""Capacity: uses the shortages that all children record, so that one job tests a Region without capacity, not all.
+
+A lost or failed call never prevents a launch: without an answer the child continues as if no shortage were known. A
+service queue tries queued jobs again itself, so they neither read nor record shortages.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.outage import code_of
+from traingrid.job.failures import SHORTAGE
+from traingrid.job.state import JobState
+from traingrid.ledger.errors import ItemError
+from traingrid.ledger.shortages import CapacityPool, after_failure, claimed, ended, given_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.child.attempt import Attempt
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.ledger import AttemptFacts
+    from traingrid.ledger.shortages import Shortage
+
+logger = logging.getLogger(__name__)
+CAPACITY_CALLS = frozenset({"shortage", "replace_shortage"})
+"""The methods of the ledger that may fail without consequence."""
+
+
+@dataclass(kw_only=True)
+class Capacity:
+    """The known shortages, as one attempt uses them.
+
+    Attributes:
+        attempt: The attempt.
+    """
+
+    attempt: Attempt
+    _is_probe: bool | None = field(default=None, init=False)  # None: another child launched the training job
+    _is_reported: bool = field(default=False, init=False)
+
+    @property
+    def pool(self) -> CapacityPool:
+        """The pool of the attempt's instances."""
+        return self._pool_in(self.attempt.job.region)
+
+    def shortage(self) -> Shortage | None:
+        """Return the shortage that prevents the launch now; None if there is none, or if this attempt is its probe."""
+        self._is_probe = False
+        return self._shortage(self.pool, self.attempt.name) if self._is_shared else None
+
+    def move(self, item: JobItem, shortage: Shortage) -> bool:
+        """Move the job to its next Region without a shortage, if no training job of the attempt was ever requested.
+
+        A requested training job may exist and start later, even if its request was refused: another child of this line
+        may have sent a second request.
+
+        Args:
+            item: The job's item.
+            shortage: The shortage in the current Region.
+
+        Returns:
+            True if this attempt is over.
+        """
+        if item.training_job:
+            return False
+        attempt = self.attempt
+        following = names.training_job(attempt.grid, attempt.submission, attempt.job.index, attempt.number + 1)
+        for region in self._others(item):
+            if self._shortage(self._pool_in(region), following):
+                continue
+            here, what = attempt.job.region, shortage.sentence()
+            tried: AttemptFacts = {"region": here, "state": JobState.STOPPED, "failure": SHORTAGE.name, "reason": what}
+            if attempt.ledger.next_attempt(attempt.key, tried, region, unrequested=True):
+                fields = {"event": "next_attempt", "failure": SHORTAGE.name, "reason": what, "target": region}
+                logger.info("%s: %s Next in %s.", attempt.name, what, region, extra=fields)
+            self._is_probe = False
+            return True  # otherwise another child of this line was faster
+        return False
+
+    def missing(self) -> None:
+        """Record that the attempt's training job found no capacity."""
+        if not self._is_shared:
+            return
+        read, is_known = self._read(self.pool)
+        new = after_failure(read, self.pool, self.attempt.name, self.attempt.clock.wall()) if is_known else None
+        self._is_reported = True
+        if new and self._replace(read, new):
+            _log(f"{self.attempt.name}: {new.sentence()}", "capacity_missing", new)
+
+    def found(self) -> None:
+        """Record that the attempt's training job has its instances, if it is the probe of a shortage."""
+        if self._is_reported:
+            return
+        self._is_reported = True
+        read = self._probed()
+        if read and self._replace(read, ended(read)):
+            _log(f"{self.attempt.name}: there is capacity for {read.pool} again", "capacity_found", read)
+
+    def end(self) -> None:
+        """Let another job probe if this attempt was the probe and ended without showing if there is capacity."""
+        if self._is_reported or not self._is_probe:
+            return
+        item = self.attempt.item()
+        if item.attempt == self.attempt.number and (item.training_seconds or item.state == JobState.COMPLETED):
+            self.found()  # an event recorded the end before this child saw that it ran
+            return
+        read = self._probed()
+        if read and read.probe == self.attempt.name and self._replace(read, given_up(read, self.attempt.clock.wall())):
+            _log(f"{self.attempt.name}: another job tests the capacity of {read.pool}", "capacity_untested", read)
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.attempt.job.launch == "direct"
+
+    def _pool_in(self, region: str) -> CapacityPool:
+        job = self.attempt.job
+        return CapacityPool(region=region, instance_type=job.instance_type, spot=job.spot)
+
+    def _others(self, item: JobItem) -> Iterator[str]:
+        """Yield the other Regions with the job's data, beginning with the one after the current Region."""
+        here, regions = self.attempt.job.region, item.regions
+        place = regions.index(here) if here in regions else 0
+        yield from (region for region in (*regions[place:], *regions[:place]) if region in self.attempt.job.replicas)
+
+    def _shortage(self, pool: CapacityPool, training_job: str) -> Shortage | None:
+        """Return the shortage of a pool; None if there is none, or if the training job is its probe from now on."""
+        read, _ = self._read(pool)
+        now = self.attempt.clock.wall()
+        if read is None or read.is_over(now):
+            return None
+        if read.probe != training_job:
+            if not read.is_due(now):
+                return read
+            new = claimed(read, training_job, now)
+            if not self._replace(read, new):
+                return read
+            _log(f"{training_job} tests if there is capacity for {pool} again", "capacity_probe", new)
+        self._is_probe = True
+        return None
+
+    def _probed(self) -> Shortage | None:
+        """Return the shortage of which this attempt is, or was, the probe."""
+        if self._is_probe is False or not self._is_shared:
+            return None
+        read, _ = self._read(self.pool)
+        if read is None or read.is_over(self.attempt.clock.wall()):
+            return None
+        return read if self._is_probe or read.probe == self.attempt.name else None
+
+    def _read(self, pool: CapacityPool) -> tuple[Shortage | None, bool]:
+        """Return the shortage of a pool, and True if the ledger has answered."""
+        try:
+            return self.attempt.ledger.shortage(pool), True
+        except (BotoCoreError, ClientError, ItemError) as error:
+            _log_failure(error, pool)
+            return None, False
+
+    def _replace(self, read: Shortage | None, new: Shortage) -> bool:
+        """Record a shortage; return False if it has changed since it was read, or the ledger did not answer."""
+        try:
+            return self.attempt.ledger.replace_shortage(read, new)
+        except (BotoCoreError, ClientError) as error:
+            _log_failure(error, new.pool)
+            return False
+
+
+def _log(message: str, event: str, shortage: Shortage) -> None:
+    pool = shortage.pool
+    fields = {"region": pool.region, "instance_type": pool.instance_type, "spot": pool.spot, "until": shortage.until}
+    logger.info(message, extra={"event": event, **fields, "failures": shortage.failures, "probe": shortage.probe})
+
+
+def _log_failure(error: Exception, pool: CapacityPool) -> None:
+    code = type(error).__name__ if isinstance(error, ItemError) else code_of(error)
+    fields = {"event": "capacity_unknown", "failure": code, "region": pool.region, "instance_type": pool.instance_type}
+    message = f"The recorded capacity of {pool} cannot be used: {error}. Continuing without it."
+    logger.warning(message, extra=fields)

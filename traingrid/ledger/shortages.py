@@ -1,0 +1,154 @@
+"""Shortages: the ledger's memory of instance types for which a Region has no capacity, shared by all children.
+
+Each capacity pool has at most one item, which is replaced only if it has not changed since it was read. The functions
+below compute the next item, without side effects. docs/decisions/capacity-memory.md describes the states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from traingrid.ledger.errors import ItemError
+from traingrid.ledger.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHORTAGES = "capacity"
+"""The partition key of the items. It never collides with a submission id, which is hexadecimal."""
+
+FIRST_SECONDS, LONGEST_SECONDS = 10, 600
+"""The wait after the first failure, which doubles after each failed probe, and its maximum."""
+
+PROBE_SECONDS = 600
+"""The time that a probe has to get instances. After it, another job may probe, because the first one may be lost."""
+
+FORGOTTEN_SECONDS = 1800
+"""The time after `until` after which a shortage that no job has probed is ignored, because it is too old."""
+
+_CLOCKS_DIFFER_SECONDS = 60
+"""The difference between the clocks of two children that is tolerated; Amazon Time Sync keeps it below a second."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapacityPool:
+    """The instances that jobs of one kind compete for.
+
+    Attributes:
+        region: The Region.
+        instance_type: The instance type.
+        spot: True for spot instances, False for on-demand instances.
+    """
+
+    region: str
+    instance_type: str
+    spot: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The keys of the pool's item in the table."""
+        return SHORTAGES, f"{self.region}#{self.instance_type}#{'spot' if self.spot else 'on_demand'}"
+
+    def __str__(self) -> str:
+        return f"{self.instance_type} ({'spot' if self.spot else 'on demand'}) in {self.region}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shortage:
+    """A pool without capacity, or one that has capacity again. Times are in seconds since 1970.
+
+    Attributes:
+        pool: The pool.
+        until: No job of this pool is launched before this time, except the probe. 0 if the pool has capacity again.
+        since: The time of the first failure.
+        failed_at: The time of the last failure.
+        failures: The number of failures, of which each after the first is a failed probe.
+        training_job: The training job that failed last.
+        probe: The training job that tests until `until` if there is capacity again; empty if none does.
+    """
+
+    pool: CapacityPool
+    until: int
+    since: int
+    failed_at: int
+    failures: int
+    training_job: str
+    probe: str = ""
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self:
+        """Return the shortage of a stored item.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        try:
+            region, instance_type, option = item["item"].split("#")
+            pool = CapacityPool(region=region, instance_type=instance_type, spot=option == "spot")
+            return cls(pool=pool, **{field.name: item[field.name] for field in fields(cls) if field.name != "pool"})
+        except (KeyError, ValueError) as error:
+            raise ItemError(item, str(error.args[0])) from None
+
+    def stored(self) -> dict[str, Any]:
+        """Return the fields of the stored item, without its keys."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "pool"}
+
+    def is_over(self, now: float) -> bool:
+        """Return True if the pool has capacity again, or if no job has probed it for so long that it may have."""
+        return now >= self.until + FORGOTTEN_SECONDS
+
+    def is_due(self, now: float) -> bool:
+        """Return True if the next job may probe. A time that no correct clock has written does not prevent that."""
+        latest = now + max(LONGEST_SECONDS, PROBE_SECONDS) + _CLOCKS_DIFFER_SECONDS
+        return not now < self.until <= latest
+
+    def sentence(self) -> str:
+        """Return the shortage as a sentence for a person."""
+        until = timestamp(self.until)
+        found = f"No capacity for {self.pool} since {timestamp(self.since)}"
+        if self.probe:
+            return f"{found}. {self.probe} tests until {until} at the latest if there is capacity again."
+        return f"{found}, last seen by {self.training_job}. One job tests at {until} if there is capacity again."
+
+
+def after_failure(read: Shortage | None, pool: CapacityPool, training_job: str, now: float) -> Shortage | None:
+    """Return the shortage after a training job found no capacity; None if that changes nothing.
+
+    Jobs that were launched before the shortage was known do not extend it; only the probe does.
+
+    Args:
+        read: The recorded shortage, if any.
+        pool: The pool of the training job.
+        training_job: Its name.
+        now: The time in seconds since 1970.
+    """
+    moment, failures, since = int(now), 1, int(now)
+    if read and not read.is_over(now):
+        if read.probe != training_job:
+            return None
+        failures, since = read.failures + 1, read.since
+    seconds = min(FIRST_SECONDS * 2 ** min(failures - 1, 30), LONGEST_SECONDS)
+    return Shortage(
+        pool=pool,
+        until=moment + seconds,
+        since=since,
+        failed_at=moment,
+        failures=failures,
+        training_job=training_job,
+    )
+
+
+def claimed(read: Shortage, training_job: str, now: float) -> Shortage:
+    """Return the shortage with a new probe."""
+    return replace(read, probe=training_job, until=int(now) + PROBE_SECONDS)
+
+
+def given_up(read: Shortage, now: float) -> Shortage:
+    """Return the shortage after its probe ended without showing if there is capacity, so that another job may probe."""
+    return replace(read, probe="", until=int(now))
+
+
+def ended(read: Shortage) -> Shortage:
+    """Return the shortage after a training job got its instances."""
+    return replace(read, probe="", until=0)
