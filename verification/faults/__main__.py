@@ -27,6 +27,7 @@ from verification.faults import (
     races,
     registrations,
     scale,
+    shortages,
     state_machine,
 )
 from verification.faults.account import DEFAULT_ACCOUNT, grant_instances
@@ -90,6 +91,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
         "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
+        "E15 missing capacity": partial(shortages.missing, lines=of(120, 8)),
         "E16 datasets that register themselves": partial(registrations.registered, datasets=of(60, 4), copies=of(5, 3)),
         # These run last because they take far longer than the others.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),

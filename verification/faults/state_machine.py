@@ -174,6 +174,11 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         self.account.regions[region].lag = lag
         self.account.regions[region].quota_is_used_up = used_up
 
+    @rule(region=st.sampled_from(REGIONS), seconds=st.sampled_from([0, 30, 600]))
+    def change_capacity(self, region: str, seconds: int) -> None:
+        """A job of another submission finds no capacity in a Region, or finds capacity again."""
+        self.find_capacity(region, seconds)
+
     @rule(seconds=st.sampled_from([1.0, 5.0, 70.0, 130.0, 700.0, 100_000.0]))
     def time_passes(self, seconds: float) -> None:
         """The clock jumps."""

@@ -19,8 +19,10 @@ from traingrid.backoff import SWEEP_SECONDS
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
+from traingrid.job.failures import SHORTAGE
 from traingrid.job.state import UNLAUNCHED_STATES
 from traingrid.ledger.items import job_item
+from traingrid.ledger.shortages import CapacityPool, Shortage
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
 from verification.model.account import GRID, Account
@@ -30,6 +32,7 @@ from verification.model.programs import FUNCTION_SECONDS, Programs
 from verification.model.sagemaker import TrainingJob
 
 REGIONS = ("us-east-1", "eu-west-1")
+INSTANCE_TYPE = "ml.p3.16xlarge"
 ACCOUNT = "123456789012"
 LAMBDA_TRIES = 3
 ROUNDS, SWEEPS = 80, 8
@@ -38,7 +41,7 @@ ROUNDS, SWEEPS = 80, 8
 
 def deployment() -> Deployment:
     """Return the deployment under test: two Regions, each with a data bucket."""
-    job = {"image": "resnet", "instance_type": "ml.p3.16xlarge", "processes_per_host": 8}
+    job = {"image": "resnet", "instance_type": INSTANCE_TYPE, "processes_per_host": 8}
     grid = Grid.model_validate(
         {
             "name": GRID,
@@ -203,6 +206,14 @@ class ModelGrid:
         self.account.regions[job.region].move(job, reason)
         self.events.append(Event(f"event of {job.name}", partial(self.programs.record_event, job.name, job.region)))
 
+    def find_capacity(self, region: str, seconds: int) -> None:
+        """Record, as a child of another submission does, that a Region lacks capacity for some seconds, or has it."""
+        now, pool = int(self.turns.now), CapacityPool(region=region, instance_type=INSTANCE_TYPE, spot=False)
+        until = now + seconds if seconds else 0
+        found = Shortage(pool=pool, until=until, since=now, failed_at=now, failures=1, training_job=f"{GRID}-other-0-1")
+        submission, item = pool.key
+        self.account.table.put({"submission": submission, "item": item, **found.stored()})
+
     def tidy(self) -> None:
         """Let Batch and Lambda process the programs that have ended."""
         for one in [one for one in self.running if one.actor.ended]:
@@ -263,6 +274,9 @@ class ModelGrid:
             if kind.startswith("job#"):
                 seen[f"lines {item['state']}"] += 1
                 seen["lines tried again"] += item["attempt"] > 1
+                seen["moves because of a shortage"] += sum(
+                    tried.get("failure") == SHORTAGE.name for tried in item.get("tried", ())
+                )
             seen["cancels"] += kind.startswith("cancel#")
             seen["retries"] += kind.startswith("array#")
         seen["training jobs"] += len(self.account.training_jobs)

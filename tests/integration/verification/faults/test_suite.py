@@ -18,6 +18,7 @@ from verification.faults import (
     races,
     registrations,
     scale,
+    shortages,
 )
 from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.table import Outcome, measured, table
@@ -39,6 +40,7 @@ HOLDS: dict[str, Experiment] = {
     "manifests are made up": lambda grid: manifests.made_up(grid, manifests=50, deployed=2),
     "a manifest has many lines": lambda grid: scale.of_lines(grid, lines=24),
     "manifests are submitted by hand": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
+    "a Region has no capacity for a while": lambda grid: shortages.missing(grid, lines=8),
     "datasets register themselves": lambda grid: registrations.registered(grid, datasets=3, copies=3),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
