@@ -133,6 +133,9 @@ bench-synth: setup-control  ## Compare the synthesis of four Regions with that o
 bench-catalog: setup-control  ## Measure the time from a query to a manifest in SQLite and PostgreSQL, into bench/results/
 	.venv/bin/python -m bench.catalog
 
+bench-capacity: setup-control  ## Count the CreateTrainingJob calls of 200 lines without capacity, into bench/results/
+	.venv/bin/python -m bench.capacity
+
 bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their targets, into bench/results/
 	.venv-training/bin/python -m bench.training
 

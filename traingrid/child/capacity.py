@@ -7,6 +7,7 @@ service queue tries queued jobs again itself, so they neither read nor record sh
 from __future__ import annotations
 
 import logging
+import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.outage import code_of
-from traingrid.job.failures import SHORTAGE
+from traingrid.backoff import PAUSE_CAP, backoff_seconds
+from traingrid.job.failures import CAPACITY, SHORTAGE
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.shortages import CapacityPool, after_failure, claimed, ended, given_up
+from traingrid.ledger.shortages import FIRST_SECONDS, CapacityPool, after_failure, claimed, ended, given_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 CAPACITY_CALLS = frozenset({"shortage", "replace_shortage"})
 """The methods of the ledger that may fail without consequence."""
+
+_MANY_TRIES = 30
+"""After this many tries, `backoff_seconds` returns between half of its maximum and its maximum."""
+_MOST_TURNS = 2
+"""The number of failures of a line that still postpone its next probe."""
 
 
 @dataclass(kw_only=True)
@@ -82,6 +89,20 @@ class Capacity:
             self._is_probe = False
             return True  # otherwise another child of this line was faster
         return False
+
+    def wait_seconds(self, item: JobItem, shortage: Shortage) -> float:
+        """Return the time until the attempt reads the shortage again.
+
+        A line that has found no capacity before waits longer than the others, so that another line probes.
+
+        Args:
+            item: The job's item.
+            shortage: The shortage.
+        """
+        before = min(item.failures_since_retry.count(CAPACITY.name), _MOST_TURNS)
+        left = max(shortage.until - self.attempt.clock.wall(), 0.0)
+        turn = FIRST_SECONDS * (before + random.random())  # noqa: S311  # not used for cryptography
+        return min(left + turn, backoff_seconds(_MANY_TRIES, PAUSE_CAP))
 
     def missing(self) -> None:
         """Record that the attempt's training job found no capacity."""

@@ -74,7 +74,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         obstacle = None if item.was_seen else attempt.ledger.pause() or (None if unresolved else capacity.shortage())
         if obstacle:
             held += 1
-            if (isinstance(obstacle, Shortage) and capacity.move(item, obstacle)) or not _hold(attempt, obstacle, held):
+            if not _hold(attempt, item, capacity, obstacle, held):
                 return Launched.OVER
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
@@ -96,18 +96,21 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         return _launched(attempt, seen)
 
 
-def _hold(attempt: Attempt, obstacle: Pause | Shortage, tries: int) -> bool:
+def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause | Shortage, tries: int) -> bool:
     """Record why nothing is launched, and wait before the next check; return False if the attempt is over."""
     if isinstance(obstacle, Shortage):
+        if capacity.move(item, obstacle):
+            return False
         event, why, end = "capacity_wait", obstacle.sentence(), ""
+        seconds = capacity.wait_seconds(item, obstacle)
     else:
-        event, end = "paused", ". Waiting for `traingrid resume`."
+        event, end, seconds = "paused", ". Waiting for `traingrid resume`.", backoff_seconds(tries, PAUSE_CAP)
         why = f"Launching has been paused since {obstacle.at} by {obstacle.by}: {obstacle.reason}"
     if not attempt.record({"state": JobState.WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:
         logger.info("%s: %s%s", attempt.name, why, end, extra={"event": event})
-    attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
+    attempt.clock.sleep(seconds)
     return True
 
 

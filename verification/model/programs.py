@@ -45,10 +45,14 @@ class Programs:
     Args:
         deployment: The grid.
         turns: The clock that they use to sleep.
+
+    Attributes:
+        ledger: Makes the ledger of the children.
     """
 
     def __init__(self, deployment: Deployment, turns: Turns) -> None:
         self._deployment, self._turns, self._runs = deployment, turns, count()
+        self.ledger: Callable[[str, str], Ledger] = Ledger
 
     def child(self, child: BatchChild, *, until_started: bool) -> int:
         """Run a child as `traingrid.child.main.run_child` does, and return its exit code."""
@@ -72,7 +76,7 @@ class Programs:
     def _supervisor(self, child: BatchChild, *, until_started: bool) -> Supervisor:
         deployment, home = self._deployment, self._deployment.grid.home
         storage = self._patient(lambda: Storage(home), home)
-        ledger = self._patient(lambda: Ledger(deployment.table, home), home, CAPACITY_CALLS)
+        ledger = self._patient(lambda: self.ledger(deployment.table, home), home, CAPACITY_CALLS)
         environment = {"S3_ARRAY_FILE": child.file, "AWS_BATCH_JOB_ID": child.id}
         environment |= {} if child.index is None else {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index)}
         parsed = Child.from_environment(environment)

@@ -20,7 +20,7 @@ from traingrid.child.supervisor import LetGoError
 from traingrid.job.failures import INVALID_REQUEST
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
 from traingrid.ledger.shortages import FIRST_SECONDS, PROBE_SECONDS, Shortage, claimed, ended
 from verification.model.table import ModelTable
 
@@ -119,13 +119,26 @@ def test_a_region_is_still_tried_after_a_move_that_used_no_retry(roaming: Job, l
 
 def test_a_line_waits_if_no_region_of_its_data_has_capacity(roaming: Job, ledger: Ledger) -> None:
     for region in roaming.regions:
-        recorded(ledger, short(pool_of(roaming, region), until=FIRST_MOMENT + (50 if region == "us-west-2" else 500)))
+        recorded(ledger, short(pool_of(roaming, region), until=FIRST_MOMENT + (200 if region == "us-west-2" else 500)))
     backends, time, states = {region: FakeBackend(COMPLETED) for region in roaming.regions}, FakeTime(), []
-    time.on_sleep = lambda: states.append((time.seconds < 50, known(ledger).state, known(ledger).attempt))
+    time.on_sleep = lambda: states.append((time.seconds < 200, known(ledger).state, known(ledger).attempt))
     item = supervisor(roaming, backends, ledger, time).run()
     assert {(state, attempt) for early, state, attempt in states if early} == {("Waiting", 1)}
     assert (item.state, item.region, item.attempt) == ("Completed", "us-west-2", 2)
     assert shortage_of(ledger, roaming, "us-west-2").until == 0
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_a_line_that_found_no_capacity_before_lets_the_others_probe_first(job: Job, ledger: Ledger, times: int) -> None:
+    item = ledger.open_job("0123abcd", job)
+    failed: AttemptFacts = {"region": job.region, "state": JobState.FAILED, "failure": "capacity"}
+    for attempt in range(1, times + 1):
+        assert ledger.next_attempt(job_key(attempt=attempt), failed, job.region)
+    capacity, item = capacity_of(job, ledger, FakeTime(seconds=95)), known(ledger)
+    waits = [capacity.wait_seconds(item, short(pool_of(job))) for _ in range(200)]
+    assert 5 + FIRST_SECONDS * times <= min(waits)
+    assert max(waits) <= 5 + FIRST_SECONDS * (times + 1)
+    assert max(capacity.wait_seconds(item, short(pool_of(job), until=FIRST_MOMENT + 600)) for _ in range(200)) <= 60
 
 
 def test_other_types_and_options_are_not_affected(job: Job, ledger: Ledger, log: RecordedLog) -> None:
