@@ -297,8 +297,10 @@ def test_a_waiting_line_can_be_cancelled(job: Job, ledger: Ledger) -> None:
     assert (item.state, backend.created) == ("Stopped", [])
 
 
-def test_a_job_whose_request_may_have_been_accepted_does_not_move(roaming: Job, ledger: Ledger) -> None:
-    """The training job may exist: moving the line would train it twice."""
+def test_a_job_whose_request_may_have_been_accepted_neither_moves_nor_waits(
+    roaming: Job, ledger: Ledger, log: RecordedLog
+) -> None:
+    """The training job may exist: moving the line would train it twice, and waiting would not watch it."""
     here, there = FakeBackend(COMPLETED), FakeBackend(COMPLETED)
     here.loses_reply, here.unseen, time = True, 3, FakeTime()
 
@@ -310,7 +312,7 @@ def test_a_job_whose_request_may_have_been_accepted_does_not_move(roaming: Job, 
     time.on_sleep = opened_meanwhile
     item = supervisor(roaming, {"us-east-1": here, "eu-west-1": there}, ledger, time).run()
     assert (here.created, there.created) == ([NAME], [])
-    assert (item.state, item.attempt) == ("Completed", 1)
+    assert (item.state, item.attempt, log.of("capacity_wait")) == ("Completed", 1, [])
 
 
 def test_a_job_with_a_refused_request_waits_and_does_not_move(roaming: Job, ledger: Ledger) -> None:
