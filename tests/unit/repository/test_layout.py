@@ -31,9 +31,12 @@ FORBIDDEN = {
     },
     "lambda": {
         *("stacks", "localcloud", "training_container", "batch_job", "aws_cdk", "tensorflow", "moto", "click"),
-        "sqlalchemy",
+        *("sqlalchemy", "numpy", "highspy"),
     },
-    "batch_job": {"stacks", "localcloud", "training_container", "aws_cdk", "tensorflow", "moto", "click", "sqlalchemy"},
+    "batch_job": {
+        *("stacks", "localcloud", "training_container", "aws_cdk", "tensorflow", "moto", "click"),
+        *("sqlalchemy", "numpy", "highspy"),
+    },
     "stacks": {"localcloud", "training_container", "batch_job", "moto"},
     "app.py": {"localcloud", "training_container", "batch_job", "moto"},
     "localcloud": {
@@ -64,7 +67,7 @@ PARTS = {
             "deploy",
             "reconciler",
         ),
-        *("child", "catalog", "cli"),
+        *("child", "catalog", "planner", "cli"),
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "log_streams", "dynamodb", "s3"),

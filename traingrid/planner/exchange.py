@@ -1,0 +1,128 @@
+"""Exchanges: lets a job take a cheaper choice in a full pool, if the jobs that make room for it lose less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from traingrid.planner.repair import LEAST_SAVING, Room
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traingrid.planner.problem import Problem
+
+_PASSES = 4
+_TRIED = 6
+"""The number of a job's cheaper choices, from the cheapest, for which an exchange is tried."""
+_EVICTED = 40
+"""The maximum number of jobs that make room for one."""
+
+
+def exchanged(problem: Problem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return an assignment that costs at most as much.
+
+    Args:
+        problem: The problem.
+        chosen: An assignment that keeps all limits.
+    """
+    search = _Search(problem, chosen)
+    wish = np.minimum.reduceat(problem.cost, problem.starts[:-1])
+    for _ in range(_PASSES):
+        search.look()
+        gains = problem.cost[search.chosen] - wish
+        jobs = np.flatnonzero(gains > LEAST_SAVING)
+        if not sum(search.try_job(int(job)) for job in jobs[np.argsort(-gains[jobs], kind="stable")]):
+            break
+    return search.chosen
+
+
+class _Search:
+    def __init__(self, problem: Problem, chosen: NDArray[np.int64]) -> None:
+        self.problem, self.chosen = problem, chosen.copy()
+        self._room = Room(problem)
+        for job, choice in enumerate(chosen):
+            self._room.take(job, int(choice))
+        self._losses = np.zeros(problem.jobs)
+
+    def look(self) -> None:
+        """Find out how much each job would lose by its cheapest other choice that fits now."""
+        fits = self._room.fitting()
+        fits[self.chosen] = False
+        others = np.where(fits, self.problem.cost, np.inf)
+        self._losses = np.minimum.reduceat(others, self.problem.starts[:-1]) - self.problem.cost[self.chosen]
+
+    def try_job(self, job: int) -> bool:
+        """Return True if an exchange gives a job a cheaper choice."""
+        costs = self.problem.cost[self.problem.starts[job] : self.problem.starts[job + 1]]
+        cheaper = np.flatnonzero(costs < self.problem.cost[self.chosen[job]] - LEAST_SAVING)
+        order = cheaper[np.argsort(costs[cheaper], kind="stable")][:_TRIED]
+        return any(self._try_choice(job, int(self.problem.starts[job] + choice)) for choice in order)
+
+    def _try_choice(self, job: int, choice: int) -> bool:
+        evicted = self._evicted(job, choice)
+        if evicted is None:
+            return False
+        before = [(job, int(self.chosen[job])), *((int(other), int(self.chosen[other])) for other in evicted)]
+        for one, taken in before:
+            self._room.take(one, taken, -1)
+        after: list[tuple[int, int]] = []
+        if self._room.fits(job, choice):
+            self._room.take(job, choice)
+            after.append((job, choice))
+            for other in evicted:
+                best = self._room.best(int(other), self.problem.cost)
+                self._room.take(int(other), best)
+                after.append((int(other), best))
+            if self._cost(after) < self._cost(before) - LEAST_SAVING:
+                self._keep(after)
+                return True
+        for one, taken in after:
+            self._room.take(one, taken, -1)
+        for one, taken in before:
+            self._room.take(one, taken)
+        return False
+
+    def _evicted(self, job: int, choice: int) -> NDArray[np.int64] | None:
+        """Return jobs of a choice's pool that make room for a job and lose less than it gains; None without any."""
+        problem, window = self.problem, self.problem.window[job]
+        gain = problem.cost[self.chosen[job]] - problem.cost[choice]
+        needed = problem.hours[choice] - self._room.hours_for(job, choice)
+        if needed <= 0:
+            return self._unaffordable(job, choice)
+        inside = problem.pool[self.chosen] == problem.pool[choice]
+        inside[job] = False
+        others = np.flatnonzero(inside & (self._losses < gain) & (problem.window <= window))
+        if not len(others):
+            return None
+        losses, hours = self._losses[others], problem.hours[self.chosen[others]]
+        single = np.where(hours >= needed, losses, np.inf)
+        one = int(single.argmin())
+        order = np.argsort(losses / np.maximum(hours, 1e-12), kind="stable")[:_EVICTED]
+        number = int(np.searchsorted(np.cumsum(hours[order]), needed)) + 1
+        several = losses[order[:number]].sum() if number <= len(order) else np.inf
+        if min(single[one], several) >= gain:
+            return None
+        return others[[one]] if single[one] <= several else others[order[:number]]
+
+    def _unaffordable(self, job: int, choice: int) -> NDArray[np.int64] | None:
+        """Return the job that stays unplaced so that the budget suffices for another one; none if it suffices."""
+        problem, dollars = self.problem, self.problem.dollars
+        needed = dollars[choice] - dollars[self.chosen[job]] - self._room.dollars
+        if needed <= 0:
+            return np.array([], dtype=np.int64)
+        losses = problem.cost[problem.starts[:-1]] - problem.cost[self.chosen]
+        losses = np.where(dollars[self.chosen] >= needed, losses, np.inf)
+        losses[job] = np.inf
+        other = int(losses.argmin())
+        gain = problem.cost[self.chosen[job]] - problem.cost[choice]
+        return np.array([other]) if losses[other] < gain else None
+
+    def _cost(self, choices: list[tuple[int, int]]) -> float:
+        return float(sum(self.problem.cost[choice] for _, choice in choices))
+
+    def _keep(self, choices: list[tuple[int, int]]) -> None:
+        for job, choice in choices:
+            self.chosen[job] = choice
+            self._losses[job] = np.inf  # unknown until the next look

@@ -1,0 +1,68 @@
+"""Solver: finds an assignment that keeps all limits, and a lower bound for the cost of every assignment.
+
+The prices of the limits (`ascent`) give a lower bound and a first assignment (`repair`), which exchanges of jobs
+improve (`exchange`). For smaller problems, HiGHS improves both, to optimality for the smallest (`exact`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.planner.ascent import ascend
+from traingrid.planner.duals import Duals
+from traingrid.planner.exact import solved, tightened
+from traingrid.planner.exchange import exchanged
+from traingrid.planner.repair import improved, repaired
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from traingrid.planner.problem import Problem
+
+EXACT_BELOW = 2000
+"""The number of jobs below which HiGHS improves assignment and bound."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """An assignment that keeps all limits.
+
+    Attributes:
+        chosen: The index of the choice of each job.
+        cost: Its cost in dollars, with the penalties of unplaced jobs.
+        bound: A lower bound for the cost of every assignment.
+        duals: The prices of the limits.
+    """
+
+    chosen: NDArray[np.int64]
+    cost: float
+    bound: float
+    duals: Duals
+
+    @property
+    def gap(self) -> float:
+        """The share of the cost that a better assignment could save at most."""
+        return max(0.0, self.cost - self.bound) / self.cost if self.cost else 0.0
+
+
+def solve(problem: Problem, *, exact_below: int = EXACT_BELOW) -> Solution:
+    """Return an assignment of low cost.
+
+    Args:
+        problem: The problem, with at least one job.
+        exact_below: The number of jobs below which HiGHS is used.
+    """
+    bound = ascend(problem)
+    candidates = (repaired(problem, duals) for duals in (bound.duals, Duals.zero(problem)))
+    chosen = min((improved(problem, one) for one in candidates), key=lambda one: float(problem.cost[one].sum()))
+    chosen = exchanged(problem, chosen)
+    cost = bound.cost
+    if problem.jobs < exact_below:
+        bound = tightened(problem, bound, chosen)
+        chosen, cost = solved(problem, bound, chosen)
+    total = float(problem.cost[chosen].sum())
+    least = min(total, cost - _ROUNDING * abs(cost))
+    return Solution(chosen=chosen, cost=total, bound=least, duals=bound.duals)
