@@ -136,6 +136,9 @@ bench-catalog: setup-control  ## Measure the time from a query to a manifest in 
 bench-capacity: setup-control  ## Count the CreateTrainingJob calls of 200 lines without capacity, into bench/results/
 	.venv/bin/python -m bench.capacity
 
+bench-plan: setup-control  ## Measure the planner with 10,000 datasets against its targets, into bench/results/
+	.venv/bin/python -m bench.plan
+
 bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their targets, into bench/results/
 	.venv-training/bin/python -m bench.training
 
@@ -232,4 +235,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check check-fast clean conformance coverage demo deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types
+.PHONY: FORCE bench-control bench-plan bench-synth bench-training check check-fast clean conformance coverage demo deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types

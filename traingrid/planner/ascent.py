@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from traingrid.planner.problem import Problem, Usage
 
-_STEPS, _REFRESH = 400, 25
+_STEPS, _REFRESH = 150, 25
 """The number of steps, and after how many each job's considered choices are selected again."""
 _FIRST, _LAST = 0.12, 0.0005
 """The factors of the first and the last step."""
@@ -73,7 +73,8 @@ def _bound(problem: Problem, duals: Duals) -> Bound:
 
 def _core(problem: Problem, costs: NDArray[np.float64]) -> Problem:
     """Return the problem with only the cheapest choices of each job, and the choice to leave it unplaced."""
-    kept = np.union1d(cheapest_few(problem, costs, _CONSIDERED), problem.starts[:-1])
+    kept: NDArray[np.bool_] = np.zeros(len(costs), dtype=bool)
+    kept[cheapest_few(problem, costs, _CONSIDERED)] = kept[problem.starts[:-1]] = True
     counts = np.bincount(problem.job[kept], minlength=problem.jobs)
     return replace(
         problem,

@@ -1,4 +1,4 @@
-"""Exact solution of smaller problems: duals by column generation, then a mixed-integer program over few choices."""
+"""Exact solution of smaller problems: a mixed-integer program over the choices that can be part of a better one."""
 
 from __future__ import annotations
 
@@ -6,56 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traingrid.planner.ascent import Bound
-from traingrid.planner.duals import bound_of, cheapest, cheapest_few, priced
+from traingrid.planner.duals import priced
 from traingrid.planner.problem import Usage
 from traingrid.planner.program import Program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traingrid.planner.ascent import Bound
     from traingrid.planner.problem import Problem
 
-_ROUNDS = 30
-_NEW = 4
-"""The number of choices of each job that a round of the column generation adds at most."""
 _CHOICES = 20_000
 """The maximum number of choices of the mixed-integer program."""
 _SECONDS, _NODES = 30.0, 20_000
 _SMALL = 200
 """The number of jobs up to which the program is solved to optimality."""
 _GAP = 1e-4
-
-
-def tightened(problem: Problem, bound: Bound, chosen: NDArray[np.int64]) -> Bound:
-    """Return the bound of the linear relaxation, or the given one if HiGHS does not find it.
-
-    Column generation: a relaxation with some choices gives prices, at which all other choices are priced; those that
-    are cheaper than the job's cheapest one are added.
-
-    Args:
-        problem: The problem.
-        bound: A bound to start with.
-        chosen: An assignment that keeps all limits.
-    """
-    whole = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)
-    jobs = np.arange(problem.jobs)
-    duals, choices = bound.duals, np.union1d(chosen, problem.starts[:-1])
-    for _ in range(_ROUNDS):
-        choices = np.union1d(choices, cheapest_few(problem, priced(problem, duals), _NEW))
-        found = Program(problem=problem, jobs=jobs, choices=choices, room=whole).relaxed()
-        if found is None:
-            break
-        duals = found
-        bound = max(bound, Bound(duals=duals, cost=bound_of(problem, duals)), key=lambda one: one.cost)
-        costs = priced(problem, duals)
-        missing = np.setdiff1d(cheapest(costs, problem.starts), choices)
-        present = np.full(len(costs), np.inf)
-        present[choices] = costs[choices]
-        best = np.minimum.reduceat(present, problem.starts[:-1])
-        if not np.any(costs[missing] < best[problem.job[missing]] - 1e-9 * np.abs(best[problem.job[missing]]) - 1e-9):
-            break
-    return bound
 
 
 def solved(problem: Problem, bound: Bound, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:

@@ -45,6 +45,7 @@ class _Search:
         for job, choice in enumerate(chosen):
             self._room.take(job, int(choice))
         self._losses = np.zeros(problem.jobs)
+        self._pools, self._hours = problem.pool[chosen], problem.hours[chosen]
 
     def look(self) -> None:
         """Find out how much each job would lose by its cheapest other choice that fits now."""
@@ -91,12 +92,11 @@ class _Search:
         needed = problem.hours[choice] - self._room.hours_for(job, choice)
         if needed <= 0:
             return self._unaffordable(job, choice)
-        inside = problem.pool[self.chosen] == problem.pool[choice]
-        inside[job] = False
-        others = np.flatnonzero(inside & (self._losses < gain) & (problem.window <= window))
+        others = np.flatnonzero(self._pools == problem.pool[choice])
+        others = others[(self._losses[others] < gain) & (problem.window[others] <= window)]
         if not len(others):
             return None
-        losses, hours = self._losses[others], problem.hours[self.chosen[others]]
+        losses, hours = self._losses[others], self._hours[others]
         single = np.where(hours >= needed, losses, np.inf)
         one = int(single.argmin())
         order = np.argsort(losses / np.maximum(hours, 1e-12), kind="stable")[:_EVICTED]
@@ -125,4 +125,5 @@ class _Search:
     def _keep(self, choices: list[tuple[int, int]]) -> None:
         for job, choice in choices:
             self.chosen[job] = choice
+            self._pools[job], self._hours[job] = self.problem.pool[choice], self.problem.hours[choice]
             self._losses[job] = np.inf  # unknown until the next look

@@ -35,14 +35,15 @@ class Program:
     choices: NDArray[np.int64]
     room: Usage
 
-    def relaxed(self) -> Duals | None:
-        """Return the duals of the limits of the linear relaxation, or None if HiGHS does not solve it."""
+    def relaxed(self) -> Relaxed | None:
+        """Return the solution of the linear relaxation, or None if HiGHS does not find it."""
         solver, rows = self._solver(integer=False)
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
-        prices = np.maximum(0.0, -np.array(solver.getSolution().row_dual)[len(self.jobs) :])
-        return rows.duals(prices)
+        found = solver.getSolution()
+        prices = np.maximum(0.0, -np.array(found.row_dual)[len(self.jobs) :])
+        return Relaxed(duals=rows.duals(prices), shares=np.array(found.col_value))
 
     def solved(self, start: NDArray[np.int64], *, seconds: float, nodes: int, gap: float) -> Solved:
         """Return the best assignment of the jobs that HiGHS finds, and a lower bound for the program.
@@ -88,6 +89,19 @@ class Program:
             solver.setOptionValue(option, value)
         solver.passModel(lp)
         return solver, rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Relaxed:
+    """The solution of a linear relaxation, in which a job may be divided among several choices.
+
+    Attributes:
+        duals: The prices of the limits.
+        shares: The share of its job that each choice of the program gets.
+    """
+
+    duals: Duals
+    shares: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -38,6 +38,27 @@ def repaired(problem: Problem, duals: Duals) -> NDArray[np.int64]:
     return chosen
 
 
+def rounded(problem: Problem, duals: Duals, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return an assignment that keeps all limits and follows the linear relaxation.
+
+    Args:
+        problem: The problem.
+        duals: The prices of the limits.
+        shares: The share of its job that each choice gets in the relaxation. The jobs with the largest shares choose
+            first.
+    """
+    costs = priced(problem, duals)
+    wish = cheapest(-shares, problem.starts)
+    room, chosen = Room(problem), problem.starts[:-1].copy()
+    for job in np.argsort(-shares[wish], kind="stable").tolist():
+        choice = int(wish[job])
+        if not (shares[choice] > 0 and room.fits(job, choice)):
+            choice = room.best(job, costs)
+        room.take(job, choice)
+        chosen[job] = choice
+    return chosen
+
+
 def improved(problem: Problem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return an assignment in which no job alone has a cheaper choice that fits.
 

@@ -1,7 +1,8 @@
 """Solver: finds an assignment that keeps all limits, and a lower bound for the cost of every assignment.
 
-The prices of the limits (`ascent`) give a lower bound and a first assignment (`repair`), which exchanges of jobs
-improve (`exchange`). For smaller problems, HiGHS improves both, to optimality for the smallest (`exact`).
+The prices of the limits, from a quick search (`ascent`) and then from the linear relaxation (`relaxation`), give a
+lower bound and a first assignment (`repair`), which exchanges of jobs improve (`exchange`). Smaller problems are then
+solved as a mixed-integer program (`exact`), the smallest to optimality.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.planner.ascent import ascend
-from traingrid.planner.duals import Duals
-from traingrid.planner.exact import solved, tightened
+from traingrid.planner.exact import solved
 from traingrid.planner.exchange import exchanged
-from traingrid.planner.repair import improved, repaired
+from traingrid.planner.relaxation import relax
+from traingrid.planner.repair import improved, repaired, rounded
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from traingrid.planner.duals import Duals
     from traingrid.planner.problem import Problem
 
 EXACT_BELOW = 2000
@@ -55,13 +57,13 @@ def solve(problem: Problem, *, exact_below: int = EXACT_BELOW) -> Solution:
         problem: The problem, with at least one job.
         exact_below: The number of jobs below which HiGHS is used.
     """
-    bound = ascend(problem)
-    candidates = (repaired(problem, duals) for duals in (bound.duals, Duals.zero(problem)))
+    relaxation = relax(problem, ascend(problem))
+    bound, duals = relaxation.bound, relaxation.bound.duals
+    candidates = (rounded(problem, duals, relaxation.shares), repaired(problem, duals))
     chosen = min((improved(problem, one) for one in candidates), key=lambda one: float(problem.cost[one].sum()))
     chosen = exchanged(problem, chosen)
     cost = bound.cost
     if problem.jobs < exact_below:
-        bound = tightened(problem, bound, chosen)
         chosen, cost = solved(problem, bound, chosen)
     total = float(problem.cost[chosen].sum())
     least = min(total, cost - _ROUNDING * abs(cost))

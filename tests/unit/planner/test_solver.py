@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from traingrid.planner.ascent import ascend
 from traingrid.planner.problem import UNPLACED, Problem
+from traingrid.planner.relaxation import relax
 from traingrid.planner.solver import Solution, solve
 
 AMOUNTS = st.integers(1, 20).map(float)
@@ -124,5 +125,7 @@ def test_prices_raise_the_bound_of_a_problem_whose_jobs_compete() -> None:
         accelerators=np.array([np.inf]),
         budget=np.inf,
     )
-    assert ascend(problem).cost == pytest.approx(30.0, rel=0.01)
+    without_prices, searched = 10.0, ascend(problem)
+    assert without_prices < 25.0 < searched.cost <= 30.0
+    assert relax(problem, searched).bound.cost == pytest.approx(30.0)
     assert solve(problem, exact_below=0).cost == pytest.approx(30.0)

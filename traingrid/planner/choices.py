@@ -1,0 +1,165 @@
+"""Choices: builds an assignment problem from jobs and pools."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from traingrid.planner.problem import UNPLACED, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+ON_DEMAND, SPOT = "on_demand", "spot"
+PENALTY_FACTOR = 10.0
+"""An unplaced job costs this many times its most expensive choice, so that jobs are unplaced only if they must be."""
+LEAST_PENALTY = 100.0
+SPOT_ATTEMPTS = 2.0
+"""A job may use spot instances if it could train this many times before its deadline: an interrupted job can then still
+train on demand from the start."""
+MAX_WINDOWS = 12
+"""The maximum number of windows; earlier ones are merged, which assigns a job to a window before its deadline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """The instances of one Region, type and purchase option.
+
+    Attributes:
+        region: The Region.
+        instance_type: The instance type.
+        option: `ON_DEMAND` or `SPOT`.
+        instances: The number of instances that may run at once.
+        dollars: The price of an instance-hour in dollars.
+    """
+
+    region: str
+    instance_type: str
+    option: str
+    instances: int
+    dollars: float
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The Region, type and purchase option."""
+        return self.region, self.instance_type, self.option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """One job, as the solver needs it.
+
+    Attributes:
+        instances: The number of instances.
+        hours: The hours of training on each allowed instance type.
+        data: The dollars that each allowed Region costs for transfer and storage; 0 where the data is.
+        spot: True if spot instances are allowed.
+        deadline: The hours from now after which the job must have ended; infinite for the end of the plan.
+    """
+
+    instances: int
+    hours: Mapping[str, float]
+    data: Mapping[str, float]
+    spot: bool = False
+    deadline: float = math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The limits of a plan.
+
+    Attributes:
+        hours: The hours from now until the end of the plan.
+        budget: The budget in dollars.
+        accelerators: The maximum number of accelerators in use at once.
+        accelerators_of: The number of accelerators of a host of each instance type.
+    """
+
+    hours: float
+    budget: float = math.inf
+    accelerators: float = math.inf
+    accelerators_of: Mapping[str, int] = field(default_factory=dict)
+
+
+def problem_of(demands: Sequence[Demand], pools: Sequence[Pool], limits: Limits) -> Problem:
+    """Return the problem of placing jobs in pools.
+
+    A choice that cannot be right for a single job is left out: a pool with fewer instances than the job, a duration
+    beyond the deadline, more accelerators than allowed.
+
+    Args:
+        demands: The jobs.
+        pools: The pools.
+        limits: The limits of the plan.
+    """
+    deadlines = np.array([min(demand.deadline, limits.hours) for demand in demands])
+    ends = _window_ends(deadlines, limits.hours)
+    table = _Pools(pools, limits)
+    parts = [table.choices(demand, deadline) for demand, deadline in zip(demands, deadlines, strict=True)]
+    pool, cost, dollars, hours, accelerators = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Problem(
+        starts=np.concatenate([[0], np.cumsum([len(part[0]) for part in parts])]),
+        pool=pool,
+        cost=cost,
+        dollars=dollars,
+        hours=hours,
+        accelerator_hours=accelerators,
+        window=np.searchsorted(ends, deadlines, side="right") - 1,
+        capacity=np.outer([one.instances for one in pools], ends).astype(float),
+        accelerators=np.full(len(ends), np.inf) if math.isinf(limits.accelerators) else limits.accelerators * ends,
+        budget=limits.budget,
+    )
+
+
+def _window_ends(deadlines: NDArray[np.float64], horizon: float) -> NDArray[np.float64]:
+    """Return the ends of the windows in hours: all deadlines, or a selection with the first one, and the horizon."""
+    ends = np.unique(np.append(deadlines, horizon))
+    if len(ends) > MAX_WINDOWS:
+        ends = ends[np.unique(np.linspace(0, len(ends) - 1, MAX_WINDOWS).astype(int))]
+    return ends
+
+
+class _Pools:
+    """The pools as arrays."""
+
+    def __init__(self, pools: Sequence[Pool], limits: Limits) -> None:
+        self._regions = {region: index for index, region in enumerate(dict.fromkeys(pool.region for pool in pools))}
+        types = dict.fromkeys(pool.instance_type for pool in pools)
+        self._types = {name: index for index, name in enumerate(types)}
+        self._region = np.array([self._regions[pool.region] for pool in pools], dtype=np.int64)
+        self._type = np.array([self._types[pool.instance_type] for pool in pools], dtype=np.int64)
+        self._attempts = np.array([SPOT_ATTEMPTS if pool.option == SPOT else 1.0 for pool in pools])
+        self._instances = np.array([pool.instances for pool in pools], dtype=np.int64)
+        self._price = np.array([pool.dollars for pool in pools], dtype=float)
+        accelerators = [limits.accelerators_of.get(pool.instance_type, 0) for pool in pools]
+        self._accelerators = np.array(accelerators, dtype=float)
+        self._most_accelerators = limits.accelerators
+
+    def choices(self, demand: Demand, deadline: float) -> tuple[NDArray[np.float64], ...]:
+        """Return the columns of a job's choices: pool, cost, dollars, instance-hours, accelerator-hours."""
+        data = self._by_index(demand.data, self._regions)[self._region]
+        hours = self._by_index(demand.hours, self._types)[self._type]
+        allowed = (hours * self._attempts <= deadline) & np.isfinite(data) & (self._instances >= demand.instances)
+        allowed &= demand.instances * self._accelerators <= self._most_accelerators
+        if not demand.spot:
+            allowed &= self._attempts == 1.0
+        pool = np.flatnonzero(allowed)
+        used = demand.instances * hours[pool]
+        dollars = used * self._price[pool] + data[pool]
+        penalty = max(LEAST_PENALTY, PENALTY_FACTOR * float(dollars.max(initial=0.0)))
+        columns = (dollars, dollars, used, used * self._accelerators[pool])
+        first = (penalty, 0.0, 0.0, 0.0)
+        return np.append(UNPLACED, pool), *(np.append(one, column) for one, column in zip(first, columns, strict=True))
+
+    def _by_index(self, values: Mapping[str, float], indexes: Mapping[str, int]) -> NDArray[np.float64]:
+        """Return values by index; infinite where there is none."""
+        found = np.full(len(indexes), np.inf)
+        for name, value in values.items():
+            if name in indexes:
+                found[indexes[name]] = value
+        return found
