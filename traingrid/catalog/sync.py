@@ -20,6 +20,7 @@ from traingrid.catalog.registered import copy_registered, forget_registered
 from traingrid.catalog.tables import runs, synced_submissions
 from traingrid.child.cost import dollars
 from traingrid.job.job import in_region
+from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
@@ -170,6 +171,8 @@ def _of_line(job: Job | None, region: str) -> dict[str, Any]:
         "purchase_option": ("spot" if job.spot else "on_demand") if job else "",
         "hyperparameters": job.hyperparameters if job else {},
         "tags": job.tags if job else {},
+        "recipe": recipe_of(job) if job else "",
+        "estimated_dollars": job.estimated_dollars if job else None,
     }
 
 

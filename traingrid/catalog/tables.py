@@ -167,6 +167,7 @@ runs = Table(
     Column("top1", Double),
     _mapping("metrics"),
     _mapping("hyperparameters"),
+    _text("recipe"),
     Column("estimated_dollars", Double),
     Column("actual_dollars", Double),
     Column("dollars", Double),

@@ -83,6 +83,10 @@ class Job(BaseModel):
         default="direct", description="`direct`: the child creates the training job; `queued`: the service queue does"
     )
     share: str = Field(default="", description="Share that the job belongs to, if queues are shared")
+    residency: tuple[str, ...] = Field(default=(), description="Geographies and Regions in which the data may be")
+    finish_by: str = Field(default="", description="Time in UTC by which the job should have ended")
+    estimated_dollars: float | None = Field(default=None, description="Cost of the job that its plan expects")
+    budget_dollars: float | None = Field(default=None, description="Budget of the whole submission")
     replicas: dict[str, Replica] = Field(default={}, description="Other Regions with the same data, in order")
 
     @property

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid.job.ownership import tags_of
-from traingrid.manifest import values
+from traingrid.manifest import plan_fields, values
 from traingrid.manifest.channel_checks import channel, wrong_channels
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest.errors import LineError
@@ -57,6 +57,10 @@ class _Check:
         settings = self._settings(wanted) if len(row.values) > 2 else {}
         replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
         name = self._read("name", _name) or _name_of(data, inputs)
+        for error in plan_fields.wrong_residency((wanted, *replicas), settings):
+            self._refuse(*error)
+        for error in plan_fields.wrong_types(settings, self.rules.grid):
+            self._refuse(*error)
         if not self.errors:
             self._check_channels((data or inputs, *replicas.values()), settings)
         if self.errors:
@@ -155,7 +159,8 @@ class _Check:
             "output": self._read("output", lambda uri: self.rules.output(uri, region)),
             "checkpoints": self._read("checkpoints", lambda value: self._checkpoints(value, region)),
             "source": self._read("source", lambda uri: self._source(uri, region)),
-            **{name: self._read(name, read) for name, read in values.SETTINGS.items()},
+            "instance_types": self._read("instance_types", self._types),
+            **{name: self._read(name, read) for name, read in (values.SETTINGS | plan_fields.SETTINGS).items()},
         }
         for name, read in (("image", self.rules.image), ("algorithm", self.rules.algorithm)):
             if self._read(name, partial(read, region=region)):
@@ -164,6 +169,10 @@ class _Check:
         self._check_combinations(found)
         self._check_numbers(found)
         return found
+
+    def _types(self, value: object) -> tuple[str, ...]:
+        listed = plan_fields.words(value, "Write a list of instance types.")
+        return tuple(self.rules.instance_type(name) for name in listed)
 
     def _checkpoints(self, value: object, region: str) -> bool | str:
         is_uri = isinstance(value, str) and "://" in value

@@ -26,6 +26,7 @@ FIELDS = (
     *("hyperparameters", "instance_type", "instance_count", "volume_gb", "processes_per_host", "mpi_options"),
     *("spot", "max_runtime", "max_wait", "checkpoints", "output", "metrics", "environment", "tags"),
     *("priority", "retries", "launch", "share"),
+    *("residency", "finish_by", "instance_types", "estimated_runtime", "estimated_dollars", "budget_dollars"),
 )
 _FROM_THE_DEPLOYMENT = re.compile(
     r"(execution)?role(arn)?|subnets?(ids?)?|securitygroups?(ids?)?|vpc(id|config)?|(output|volume)?kmskey(id|arn)?"

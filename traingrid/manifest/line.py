@@ -114,6 +114,10 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         retries=line.setting("retries", defaults),
         launch=line.setting("launch", defaults),
         share=line.setting("share", defaults) or "",
+        residency=line.settings.get("residency", ()),
+        finish_by=line.settings.get("finish_by", ""),
+        estimated_dollars=line.settings.get("estimated_dollars"),
+        budget_dollars=line.settings.get("budget_dollars"),
         replicas={
             region: _place(line, region, data, deployment, (submission, index))
             for region, data in line.replicas.items()

@@ -80,7 +80,7 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
         incomplete = "" if rows.ended else ", and its last line is incomplete"
         found = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
         return file_error(found, "Upload the complete file, or correct the number.").errors
-    if of_several := different_shares(lines, grid):
+    if of_several := different_shares(lines, grid) or _different_budgets(lines):
         return of_several
     hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
     asked = {
@@ -96,6 +96,15 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
             f"Split it, or raise limits.{name} in grid.yaml and deploy.",
         ).errors
     ]
+
+
+def _different_budgets(lines: list[Line]) -> list[LineError]:
+    """Return an error if lines have different budgets, because a budget is that of the whole submission."""
+    budgets = sorted({line.settings["budget_dollars"] for line in lines if "budget_dollars" in line.settings})
+    if len(budgets) < 2:
+        return []
+    reason = f"its lines have different values of budget_dollars, {budgets[0]:g} and {budgets[1]:g}"
+    return file_error(reason, "A budget is that of the whole file: write the same on all lines.").errors
 
 
 def _accelerators(line: Line, grid: Grid) -> int:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
 
-# Fields that do not come from the line's content: its line number, and a field that this program's version sets.
-_NO_CHANGE = {"line", "tensorboard"}
+# Fields that do not come from the line's content: its line number, and a field that this program's version sets; and
+# those of a plan, which do not affect the training.
+_NO_CHANGE = {"line", "tensorboard", "residency", "finish_by", "estimated_dollars", "budget_dollars"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,98 @@
+"""Fields that a plan reads or writes, and residency, which the intake enforces."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.sample_deployment import sample_deployment
+from traingrid.grid.deployment import Deployment
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import jobs_of_lines
+from traingrid.manifest.parse import parse
+from traingrid.manifest.plan_fields import is_resident
+
+LINE: dict[str, Any] = {"region": "eu-west-1", "s3_uri": "s3://ragab-ml-dub/day1"}
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Deployment:
+    found = sample_deployment()
+    grid = found.grid.model_copy(update={"instance_types": ("ml.p4d.24xlarge", "ml.g5.xlarge")})
+    return Deployment(**{**found.__dict__, "grid": grid})
+
+
+def errors(deployment: Deployment, *lines: dict[str, Any]) -> list[str]:
+    with pytest.raises(ManifestError) as caught:
+        parse("".join(json.dumps(LINE | line) + "\n" for line in lines).encode(), deployment)
+    return [str(error) for error in caught.value.errors]
+
+
+def test_a_job_keeps_the_fields_of_its_plan(deployment: Deployment) -> None:
+    line = {
+        "residency": ["eu"],
+        "finish_by": "2026-12-01T14:00:00+02:00",
+        "estimated_dollars": 12.5,
+        "budget_dollars": 100,
+        "estimated_runtime": "6h",
+        "instance_types": ["ml.p4d.24xlarge"],
+    }
+    (job,) = jobs_of_lines(parse(json.dumps(LINE | line).encode(), deployment), deployment, "0" * 8)
+    assert (job.residency, job.finish_by) == (("eu",), "2026-12-01T12:00:00Z")
+    assert (job.estimated_dollars, job.budget_dollars) == (12.5, 100.0)
+
+
+def test_csv_has_the_same_fields(deployment: Deployment) -> None:
+    text = "region,s3_uri,residency,finish_by,estimated_dollars\neu-west-1,s3://ragab-ml-dub/d,eu us,2026-12-01,7.25\n"
+    (job,) = jobs_of_lines(parse(text.encode(), deployment), deployment, "0" * 8)
+    assert (job.residency, job.finish_by, job.estimated_dollars) == (("eu", "us"), "2026-12-01T00:00:00Z", 7.25)
+
+
+@pytest.mark.parametrize("residency", [["us"], "us-east-1 us-west-2"])
+def test_a_region_outside_of_the_residency_is_refused(deployment: Deployment, residency: object) -> None:
+    (error,) = errors(deployment, {"residency": residency})
+    assert "the data may only be in us" in error
+    assert "eu-west-1" in error
+
+
+def test_a_replica_outside_of_the_residency_is_refused(deployment: Deployment) -> None:
+    (error,) = errors(deployment, {"residency": ["eu"], "replicas": {"us-east-1": "s3://ragab-ml/day1"}})
+    assert "the line names us-east-1" in error
+
+
+def test_lines_with_different_budgets_are_refused(deployment: Deployment) -> None:
+    (error,) = errors(deployment, {"budget_dollars": 10}, {"budget_dollars": 20})
+    assert "different values of budget_dollars" in error
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("residency", ["mars"], "neither a geography nor a Region"),
+        ("residency", [], "must be a list of words"),
+        ("residency", [1], "must be a list of words"),
+        ("finish_by", "tomorrow", "must be a time"),
+        ("finish_by", 20261201, "must be a time"),
+        ("estimated_dollars", "12 USD", "must be a number"),
+        ("estimated_dollars", -1, "out of range"),
+        ("estimated_dollars", True, "must be a number"),
+        ("budget_dollars", 1e12, "out of range"),
+        ("estimated_runtime", "long", "a duration is a whole number"),
+        ("instance_types", ["ml.unknown.large"], "does not allow this instance type"),
+        ("instance_types", ["ml.g5.xlarge"], "ml.g5.xlarge has 1 accelerators"),
+    ],
+)
+def test_an_invalid_value_is_refused_with_its_field(
+    deployment: Deployment, field: str, value: object, reason: str
+) -> None:
+    (error,) = errors(deployment, {field: value})
+    assert field in error
+    assert reason in error
+
+
+def test_a_geography_has_the_regions_with_its_prefix() -> None:
+    assert is_resident("eu-central-1", ["eu"])
+    assert not is_resident("eusc-de-east-1", ["eu"])
+    assert not is_resident("us-east-1", ["eu", "us-west-2"])
+    assert is_resident("us-west-2", ["eu", "us-west-2"])
+    assert is_resident("ap-south-1", [])
