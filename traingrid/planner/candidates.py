@@ -1,0 +1,181 @@
+"""Candidates: the places, instance types and durations of each line of a manifest, for the solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from traingrid.errors import UsageError
+from traingrid.job.recipe import recipe_of
+from traingrid.manifest.accelerators import accelerators
+from traingrid.manifest.line import job_of_line
+from traingrid.planner.choices import ON_DEMAND, SPOT, Demand, Limits, Pool
+from traingrid.planner.durations import GUESS, LINE, MAX_RUNTIME, Duration, Durations
+from traingrid.planner.places import places_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.manifest.line import Line
+    from traingrid.planner.facts import Facts
+    from traingrid.planner.places import Places
+
+DEFAULT_DAYS = 7
+"""The days until the end of a plan, for lines without `finish_by`."""
+_SECONDS = 3600.0
+_NO_SUBMISSION = "00000000"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of a plan.
+
+    Attributes:
+        now: The time of the plan.
+        finish_by: The deadline of lines without one.
+        budget: The budget in dollars; infinite without one.
+        accelerators: The maximum number of accelerators in use at once; infinite without one.
+        moves: True if data may be copied to another Region.
+    """
+
+    now: datetime
+    finish_by: datetime
+    budget: float
+    accelerators: float
+    moves: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A line with everything that a plan may choose for it.
+
+    Attributes:
+        line: The line.
+        values: Its values in the manifest.
+        job: Its job with the grid's defaults.
+        finish_by: Its deadline.
+        deadline: The hours until its deadline.
+        places: The Regions.
+        durations: The duration on each allowed instance type.
+        skipped: Allowed instance types that are left out, because no past run shows a duration.
+    """
+
+    line: Line
+    values: Mapping[str, Any]
+    job: Job
+    finish_by: datetime
+    deadline: float
+    places: Places
+    durations: Mapping[str, Duration]
+    skipped: tuple[str, ...]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The purchase options: a line with `spot` may also train on demand."""
+        return (ON_DEMAND, SPOT) if self.job.spot else (ON_DEMAND,)
+
+    def demand(self) -> Demand:
+        """Return the job as the solver needs it."""
+        return Demand(
+            instances=self.job.instance_count,
+            hours={name: duration.hours for name, duration in self.durations.items()},
+            data={region: place.dollars for region, place in self.places.by_region.items()},
+            spot=self.job.spot,
+            deadline=self.deadline,
+        )
+
+
+def candidates(
+    lines: Sequence[Line],
+    values: Mapping[int, Mapping[str, Any]],
+    facts: Facts,
+    deployment: Deployment,
+    options: Options,
+) -> list[Candidate]:
+    """Return the candidates of all lines.
+
+    Args:
+        lines: The lines of the manifest.
+        values: The values of each line in the manifest, by line number.
+        facts: The catalog's facts.
+        deployment: The grid.
+        options: The options of the plan.
+
+    Raises:
+        UsageError: A deadline has passed.
+    """
+    durations = Durations(facts.runs)
+    found = []
+    for index, line in enumerate(lines):
+        job = job_of_line(line, index, deployment, _NO_SUBMISSION)
+        finish_by = datetime.fromisoformat(job.finish_by) if job.finish_by else options.finish_by
+        hours = (finish_by - options.now).total_seconds() / _SECONDS
+        if hours <= 0:
+            text = f"Line {line.number}: finish_by {finish_by:%Y-%m-%dT%H:%M:%SZ} has passed."
+            raise UsageError(text, "Write a later time.")
+        places = places_of(line, facts, deployment, moves=options.moves, hours=hours)
+        size = next((place.replica.size for place in places.by_region.values() if place.replica), None)
+        by_type = _durations(line, job, durations, size)
+        allowed = line.settings.get("instance_types", ())
+        found.append(
+            Candidate(
+                line=line,
+                values=values[line.number],
+                job=job,
+                finish_by=finish_by,
+                deadline=hours,
+                places=places,
+                durations=by_type,
+                skipped=tuple(name for name in allowed if name not in by_type),
+            )
+        )
+    return found
+
+
+def pools_of(found: Sequence[Candidate], facts: Facts) -> list[Pool]:
+    """Return the pools that candidates can use: those with a price and at least one instance."""
+    wanted = {
+        (region, instance_type, option)
+        for one in found
+        for region in one.places.by_region
+        for instance_type in one.durations
+        for option in one.options
+    }
+    return [
+        Pool(
+            region=key[0],
+            instance_type=key[1],
+            option=key[2],
+            instances=facts.instances[key],
+            dollars=facts.prices[key].dollars,
+        )
+        for key in sorted(wanted)
+        if key in facts.prices and facts.instances.get(key, 0) > 0
+    ]
+
+
+def limits_of(found: Sequence[Candidate], options: Options) -> Limits:
+    """Return the limits of a plan."""
+    types = {name: one.job.processes_per_host for one in found for name in one.durations}
+    return Limits(
+        hours=max(one.deadline for one in found),
+        budget=options.budget,
+        accelerators=options.accelerators,
+        accelerators_of={name: accelerators(name, ranks) for name, ranks in types.items()},
+    )
+
+
+def _durations(line: Line, job: Job, durations: Durations, size: int | None) -> dict[str, Duration]:
+    """Return the durations by instance type. The line's own durations are those of its own type only."""
+    recipe, settings = recipe_of(job), line.settings
+    types = dict.fromkeys((job.instance_type, *settings.get("instance_types", ())))
+    past = {name: durations.of_past_runs(recipe, name, size) for name in types}
+    found = {name: duration for name, duration in past.items() if duration}
+    if job.instance_type not in found:
+        source = LINE if "estimated_runtime" in settings else MAX_RUNTIME if "max_runtime" in settings else GUESS
+        seconds = settings.get("estimated_runtime", job.max_runtime_seconds)
+        found[job.instance_type] = Duration(hours=seconds / _SECONDS, source=source)
+    return found

@@ -1,0 +1,140 @@
+"""Shortages: why a line could not be placed, and the command that raises the limit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from traingrid.planner.choices import SPOT, SPOT_ATTEMPTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from traingrid.planner.candidates import Candidate
+    from traingrid.planner.choices import Limits, Pool
+    from traingrid.planner.facts import Facts, PoolKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortage:
+    """A line that could not be placed.
+
+    Attributes:
+        candidate: The line.
+        reason: The limit, as the end of a sentence.
+        next_step: How to raise it.
+    """
+
+    candidate: Candidate
+    reason: str
+    next_step: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remainder:
+    """The limits of a plan, and the rest that it leaves.
+
+    Attributes:
+        pools: The pools.
+        limits: The limits.
+        hours: The instance-hours that are left in each pool.
+        budget: The dollars that are left of the budget.
+    """
+
+    pools: Sequence[Pool]
+    limits: Limits
+    hours: Mapping[PoolKey, float]
+    budget: float
+
+
+def shortages(unplaced: Sequence[Candidate], facts: Facts, remainder: Remainder) -> Iterator[Shortage]:
+    """Yield a shortage for each unplaced line, in their order; instances that earlier lines lack are added up.
+
+    Args:
+        unplaced: The lines.
+        facts: The catalog's facts.
+        remainder: The limits of the plan and their rest.
+    """
+    search = _Search(facts, remainder)
+    for one in unplaced:
+        reason, next_step = search.reason(one)
+        yield Shortage(candidate=one, reason=reason, next_step=next_step)
+
+
+def raise_quota(region: str, instance_type: str, option: str, instances: int) -> str:
+    """Return the command that requests a quota.
+
+    The names of the quotas are in https://docs.aws.amazon.com/general/latest/gr/sagemaker.html; their codes are only
+    known to the API.
+    """
+    quota = f"{instance_type} for {'spot ' * (option == SPOT)}training job usage"
+    service = f"--service-code sagemaker --region {region}"
+    query = f"--query \"Quotas[?QuotaName=='{quota}'].QuotaCode\""
+    code = f"aws service-quotas list-service-quotas {service} --output text {query}"
+    request = f"aws service-quotas request-service-quota-increase {service} --desired-value {instances}"
+    return f"{request} --quota-code $({code})"
+
+
+class _Search:
+    def __init__(self, facts: Facts, remainder: Remainder) -> None:
+        self._facts, self._limits, self._budget = facts, remainder.limits, remainder.budget
+        self._pools = {pool.key: pool for pool in remainder.pools}
+        self._hours = dict(remainder.hours)
+
+    def reason(self, one: Candidate) -> tuple[str, str]:
+        """Return the limit that prevents a line's cheapest choice, and how to raise it."""
+        choices = _choices(one, self._facts)
+        if not choices:
+            hours = min(duration.hours for duration in one.durations.values())
+            text = f"it needs {hours:,.1f} hours, and its deadline is in {one.deadline:,.1f}"
+            return text, "Write a later finish_by, or more instances."
+        instances = one.job.instance_count
+        fitting = [
+            choice for choice in choices if choice.key in self._pools and self._pools[choice.key].instances >= instances
+        ]
+        best = (fitting or choices)[0]
+        most = self._limits.accelerators_of.get(best.key[1], 0) * instances
+        if most > self._limits.accelerators:
+            text = f"it needs {most} accelerators, and at most {self._limits.accelerators:,.0f} may be in use"
+            return text, f"Plan with --accelerators {most} or more."
+        if fitting and best.dollars > self._budget:
+            text = f"it costs ${best.dollars:,.2f}, and ${max(0.0, self._budget):,.2f} of the budget are left"
+            return text, f"Plan with --budget {math.ceil(self._limits.budget + best.dollars - self._budget)} or more."
+        return self._of_pool(one, best)
+
+    def _of_pool(self, one: Candidate, best: _Choice) -> tuple[str, str]:
+        """Return the shortage of instances in a pool, or of accelerators if the pool has room."""
+        instances, present = one.job.instance_count, self._facts.instances.get(best.key, 0)
+        region, name, option = best.key
+        where = f"{name} ({option.replace('_', ' ')}) in {region}"
+        left = self._hours.get(best.key, 0.0) - instances * best.hours
+        if left >= 0 and math.isfinite(self._limits.accelerators):
+            text = f"the {self._limits.accelerators:,.0f} accelerators are in use until its deadline"
+            return text, "Plan with more --accelerators, or with a later deadline."
+        self._hours[best.key] = left
+        wanted = max(instances, present + max(1, math.ceil(-left / one.deadline)))
+        if present < instances:
+            text = f"it needs {instances} instances of {where}, and the quota is {present}"
+            return text, raise_quota(*best.key, wanted)
+        return f"the {present} instances of {where} are in use until its deadline", raise_quota(*best.key, wanted)
+
+
+class _Choice(NamedTuple):
+    dollars: float
+    key: PoolKey
+    hours: float
+
+
+def _choices(one: Candidate, facts: Facts) -> list[_Choice]:
+    """Return the line's choices before its deadline from the cheapest, whether they have room or not."""
+    found = []
+    for region, place in one.places.by_region.items():
+        for name, duration in one.durations.items():
+            for option in one.options:
+                key = (region, name, option)
+                attempts = SPOT_ATTEMPTS if option == SPOT else 1.0
+                if key in facts.prices and duration.hours * attempts <= one.deadline:
+                    compute = one.job.instance_count * duration.hours * facts.prices[key].dollars
+                    found.append(_Choice(compute + place.dollars, key, duration.hours))
+    return sorted(found)

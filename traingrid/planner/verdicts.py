@@ -1,0 +1,95 @@
+"""Verdicts: the reason for a line's Region, in dollars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from traingrid.planner.places import GIGABYTE
+
+if TYPE_CHECKING:
+    from traingrid.planner.candidates import Candidate
+    from traingrid.planner.choices import Pool
+    from traingrid.planner.facts import Facts
+    from traingrid.planner.places import Place
+
+
+class _Option(NamedTuple):
+    total: float
+    compute: float
+    place: Place
+
+
+def verdict(one: Candidate, pool: Pool, facts: Facts) -> str:
+    """Return the reason for a choice, as a sentence without a full stop.
+
+    It compares list prices; capacity is the reason if the cheaper alternative was not chosen.
+    """
+    compute = one.job.instance_count * one.durations[pool.instance_type].hours * pool.dollars
+    place = one.places.by_region[pool.region]
+    chosen = _Option(compute + place.dollars, compute, place)
+    others = _best_by_region(one, facts)
+    if place.is_move:
+        return _moved(chosen, [other for other in others if not other.place.is_move])
+    if place.region != one.line.region:
+        return _replica(chosen, next((other for other in others if other.place.region == one.line.region), None))
+    return _stayed(one, chosen, [other for other in others if other.place.region != place.region])
+
+
+def size_text(size: int) -> str:
+    """Return bytes as GB of 2^30 bytes, or as MB below one."""
+    gigabytes = size / GIGABYTE
+    return f"{gigabytes:,.0f} GB" if gigabytes >= 10 else f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else "under 0.1 GB"
+
+
+def _best_by_region(one: Candidate, facts: Facts) -> list[_Option]:
+    """Return the cheapest choice in each Region by list prices, before its deadline, whether it has room or not."""
+    found = []
+    for region, place in one.places.by_region.items():
+        computes = [
+            one.job.instance_count * duration.hours * facts.prices[region, name, option].dollars
+            for name, duration in one.durations.items()
+            for option in one.options
+            if (region, name, option) in facts.prices and duration.hours <= one.deadline
+        ]
+        if computes:
+            found.append(_Option(min(computes) + place.dollars, min(computes), place))
+    return sorted(found, key=lambda option: (option.total, option.place.region))
+
+
+def _copying(place: Place) -> str:
+    size = place.source.size if place.source and place.source.size else 0
+    return f"moving {size_text(size)} to {place.region} costs ${place.dollars:,.2f}"
+
+
+def _moved(chosen: _Option, without_move: list[_Option]) -> str:
+    text = f"moves: {_copying(chosen.place)}"
+    if not without_move:
+        return text
+    saving = without_move[0].compute - chosen.compute
+    if saving > chosen.place.dollars:
+        return f"{text} and saves ${saving:,.2f}"
+    return f"{text}, because {without_move[0].place.region} has no room"
+
+
+def _replica(chosen: _Option, own: _Option | None) -> str:
+    text = f"trains at the replica in {chosen.place.region}"
+    if own is None:
+        return f"{text}: its own Region has no price"
+    saving = own.total - chosen.total
+    return f"{text}: saves ${saving:,.2f}" if saving > 0 else f"{text}: its own Region has no room"
+
+
+def _stayed(one: Candidate, chosen: _Option, others: list[_Option]) -> str:
+    if not others:
+        reason = one.places.only or "no other Region is possible"
+        return f"stays: {reason}"
+    best = others[0]
+    saving = chosen.compute - best.compute
+    if not best.place.is_move:
+        if best.total < chosen.total:
+            return f"stays: the replica in {best.place.region} is cheaper, but has no room"
+        return "stays: no replica is in a cheaper Region"
+    if saving <= 0:
+        return "stays: no other Region is cheaper"
+    text = f"stays: {_copying(best.place)} and saves ${saving:,.2f}"
+    return text if saving <= best.place.dollars else f"{text}, but {best.place.region} has no room"
