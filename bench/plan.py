@@ -1,6 +1,6 @@
 """`make bench-plan`: measures the planner with 10,000 datasets, and compares its dollars with simpler strategies.
 
-Each plan is a separate process, so that its memory is its own. The problem is random, from a fixed seed.
+Each plan is a separate process, so that it has separate memory. The problem is random, from a fixed seed.
 """
 
 import json
@@ -172,7 +172,8 @@ def _in_turn(problem: Problem, costs: np.ndarray) -> np.ndarray:
     for job in range(problem.jobs):
         chosen[job] = room.best(job, costs)
         room.take(job, int(chosen[job]))
-    return np.asarray(chosen)
+    found: np.ndarray = chosen
+    return found
 
 
 def _dollars(problem: Problem, chosen: np.ndarray) -> float:

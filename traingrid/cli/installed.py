@@ -18,6 +18,8 @@ LOCAL = ("moto", "flask", "flask_cors")
 """Modules of the extra `local`: moto, and the web server of `moto[server]`."""
 CATALOG = ("sqlalchemy", "alembic", "psycopg")
 """Modules of the extra `catalog`."""
+PLAN = (*CATALOG, "numpy", "highspy")
+"""Modules of the extra `plan`."""
 _FOLDER = Path(traingrid.__file__).resolve().parents[1]
 
 

@@ -23,6 +23,7 @@ from traingrid.cli.local import local
 from traingrid.cli.logs import logs
 from traingrid.cli.manifest import manifest
 from traingrid.cli.pause import pause, resume
+from traingrid.cli.plan import plan
 from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retained import retained
 from traingrid.cli.retry import retry
@@ -71,6 +72,7 @@ for command in (
     download,
     catalog,
     manifest,
+    plan,
     cost,
     local,
 ):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
-_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+    from traingrid.catalog.database import Catalog
+
+SQL_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -42,7 +44,7 @@ def _print_queries(context: click.Context, _option: click.Parameter, wanted: boo
 
 
 @click.command()
-@click.option("--sql", "file", type=_FILE, help="File with a SELECT; - for standard input.")
+@click.option("--sql", "file", type=SQL_FILE, help="File with a SELECT; - for standard input.")
 @click.option("--query", "name", help="Name of a query that is part of traingrid.")
 @click.option("--queries", is_flag=True, is_eager=True, expose_value=False, callback=_print_queries, help="List them.")
 @parameters_option
@@ -71,21 +73,41 @@ def manifest(  # noqa: PLR0913  # an option each
 
     If grid.yaml exists, the catalog's runs are brought up to date first.
     """
-    sql = _sql(file, name)
-    database = existing_catalog(grid_file, url)
-    if grid_file.exists() and not no_sync:
-        with _or_without_sync():
-            synced(database, grid_file)
-    from traingrid.catalog.manifest_lines import manifest_of
-    from traingrid.catalog.query import select
-
-    result = select(database, sql, parameters_of(parameters))
-    text = manifest_of(result, as_csv=as_csv)
+    sql = sql_of(file, name)
+    database = synced_catalog(grid_file, url, no_sync=no_sync)
+    text, lines = queried(database, sql, parameters, as_csv=as_csv)
     if output is None:
         click.echo(text, nl=False)
         return
     output.write_text(text)
-    click.echo(f"{output}: {counted(len(result.rows), 'line')}")
+    click.echo(f"{output}: {counted(lines, 'line')}")
+
+
+def synced_catalog(grid_file: Path, url: str | None, *, no_sync: bool) -> Catalog:
+    """Return the catalog of a command's options, after a sync if there is a grid.yaml.
+
+    Raises:
+        UsageError: The extra `catalog` is not installed, or the URL is invalid.
+        TraingridError: The database, its tables or AWS cannot be used.
+    """
+    database = existing_catalog(grid_file, url)
+    if grid_file.exists() and not no_sync:
+        with _or_without_sync():
+            synced(database, grid_file)
+    return database
+
+
+def queried(database: Catalog, sql: str, parameters: tuple[str, ...], *, as_csv: bool = False) -> tuple[str, int]:
+    """Return the manifest of a query, and the number of its lines.
+
+    Raises:
+        UsageError: The query cannot be run, or its result is no manifest.
+    """
+    from traingrid.catalog.manifest_lines import manifest_of
+    from traingrid.catalog.query import select
+
+    result = select(database, sql, parameters_of(parameters))
+    return manifest_of(result, as_csv=as_csv), len(result.rows)
 
 
 @contextmanager
@@ -97,7 +119,7 @@ def _or_without_sync() -> Iterator[None]:
         raise
 
 
-def _sql(file: Path | None, name: str | None) -> str:
+def sql_of(file: Path | None, name: str | None) -> str:
     """Return the query of --sql or --query.
 
     Raises:

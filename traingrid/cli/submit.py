@@ -78,7 +78,20 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     if plan:
         _print_plan(manifest, deployment)
         return
-    content = _prepared(manifest, deployment)
+    submit_content(manifest, _prepared(manifest, deployment), deployment)
+
+
+def submit_content(manifest: Path, content: bytes, deployment: Deployment) -> None:
+    """Upload the content of a manifest, wait until its jobs are submitted, and print the submission.
+
+    Args:
+        manifest: The manifest's path; its name becomes that of the object.
+        content: The bytes to upload.
+        deployment: The grid.
+
+    Raises:
+        TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
+    """
     taken = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
     with _may_go_on(taken), announcing_a_wait("S3"):
         uploaded = _uploaded(manifest, content, deployment)
@@ -109,7 +122,7 @@ def _prepared(manifest: Path, deployment: Deployment) -> bytes:
     found = packed(manifest, deployment)
     logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
     if found.sources:
-        _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
+        parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
         found.upload(click.echo)
     return found.content
 
@@ -144,7 +157,7 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
         TraingridError: The manifest is invalid, or some jobs would fail in the present state.
     """
     content = packed(manifest, deployment)
-    found = list(planned(_parsed(manifest, content.content, deployment), deployment))
+    found = list(planned(parsed(manifest, content.content, deployment), deployment))
     console().print(plan_table(found))
     for source in content.sources:
         click.echo(f"would upload {printable(str(source))}")
@@ -168,10 +181,15 @@ def read_manifest(manifest: Path, deployment: Deployment) -> tuple[list[Line], P
         TraingridError: The manifest is invalid; the text lists its errors.
     """
     found = packed(manifest, deployment)
-    return _parsed(manifest, found.content, deployment), found
+    return parsed(manifest, found.content, deployment), found
 
 
-def _parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line]:
+def parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line]:
+    """Return the lines of a manifest's content, validated as by the intake.
+
+    Raises:
+        TraingridError: The manifest is invalid; the text lists its errors.
+    """
     if len(content) > MAX_BYTES:
         raise too_large(len(content))
     try:

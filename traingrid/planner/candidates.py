@@ -169,7 +169,7 @@ def limits_of(found: Sequence[Candidate], options: Options) -> Limits:
 
 
 def _durations(line: Line, job: Job, durations: Durations, size: int | None) -> dict[str, Duration]:
-    """Return the durations by instance type. The line's own durations are those of its own type only."""
+    """Return the durations by instance type; those that the line gives are only of its instance type."""
     recipe, settings = recipe_of(job), line.settings
     types = dict.fromkeys((job.instance_type, *settings.get("instance_types", ())))
     past = {name: durations.of_past_runs(recipe, name, size) for name in types}

@@ -74,6 +74,18 @@ def test_a_command_of_the_catalog_names_the_missing_extra(
     assert "pip install '.[catalog]'" in error
 
 
+@pytest.mark.parametrize("module", installed.PLAN)
+def test_plan_names_the_missing_extra(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hide(monkeypatch, module)
+    assert run(monkeypatch, "plan", "--query", "newest") == 2
+    error = capsys.readouterr().err
+    assert f"the Python package {module}, which the extra `plan` installs" in error
+    assert "pip install '.[plan]'" in error
+
+
 def test_rehearse_names_the_missing_extra(
     *, checkout: Path, manifest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,183 @@
+"""`traingrid plan`: chooses Region, instance type and purchase option for the lines of a manifest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.cli.catalog import parameters_option, url_option
+from traingrid.cli.deployed import find_deployment
+from traingrid.cli.installed import PLAN, require_extra
+from traingrid.cli.manifest import SQL_FILE, queried, sql_of, synced_catalog
+from traingrid.cli.plan_report import report
+from traingrid.cli.submit import parsed, read_manifest, submit_content
+from traingrid.errors import UsageError
+from traingrid.manifest.plan_fields import moment
+from traingrid.manifest.rows import Row, Rows
+from traingrid.manifest.values import RefusedError
+from traingrid.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from traingrid.catalog.database import Catalog
+    from traingrid.grid.deployment import Deployment
+    from traingrid.manifest.line import Line
+    from traingrid.planner.plan_file import PlanFile
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_SHOWN_CHANGES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """The lines to plan: a manifest, or a query."""
+
+    manifest: Path | None
+    sql: Path | None
+    query: str | None
+    parameters: tuple[str, ...]
+
+
+@click.command()
+@click.argument("manifest", required=False, type=_FILE)
+@click.option("--sql", "sql", type=SQL_FILE, help="Plan the lines of a SELECT in a file; - for standard input.")
+@click.option("--query", help="Plan the lines of a query that is part of traingrid.")
+@parameters_option
+@click.option("--budget", type=click.FloatRange(0, min_open=True), help="Budget of all lines, in US dollars.")
+@click.option("--finish-by", help="Deadline of lines without finish_by [default: in seven days].")
+@click.option("--accelerators", type=click.IntRange(1), help="Accelerators that may be in use at once.")
+@click.option("--no-moves", is_flag=True, help="Do not copy data to other Regions.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Also write the plan to this file.")
+@click.option("--apply", "applied", type=_FILE, help="Submit exactly the jobs of this plan.")
+@click.option("--no-sync", is_flag=True, help="Use the catalog as it is; do not read the ledger first.")
+@url_option
+@click.pass_obj
+def plan(  # noqa: PLR0913  # an option each
+    grid_file: Path,
+    *,
+    manifest: Path | None,
+    sql: Path | None,
+    query: str | None,
+    parameters: tuple[str, ...],
+    budget: float | None,
+    finish_by: str | None,
+    accelerators: int | None,
+    no_moves: bool,
+    output: Path | None,
+    applied: Path | None,
+    no_sync: bool,
+    url: str | None,
+) -> None:
+    """Choose the cheapest Regions for jobs.
+
+    Chooses Region, instance type and purchase option for each line of MANIFEST or of a query, by the prices, quotas,
+    replicas and past runs in the catalog. Submits nothing, unless --apply is given.
+    """
+    require_extra("plan", PLAN)
+    source = _Source(manifest=manifest, sql=sql, query=query, parameters=parameters)
+    _check_options(source, applied, output)
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    end = _time(finish_by) if finish_by else now + timedelta(days=7)
+    database = synced_catalog(grid_file, url, no_sync=no_sync)
+    deployment = find_deployment(grid_file)
+    if applied:
+        _apply(applied, database, deployment)
+        return
+    from traingrid.planner.candidates import Options, candidates
+    from traingrid.planner.facts import read_facts
+    from traingrid.planner.plan import plan_of
+    from traingrid.planner.plan_file import written
+
+    lines, values = _lines(source, database, deployment, to_file=output is not None)
+    options = Options(
+        now=now,
+        finish_by=end,
+        budget=budget
+        or next((line.settings["budget_dollars"] for line in lines if "budget_dollars" in line.settings), math.inf),
+        accelerators=math.inf if accelerators is None else accelerators,
+        moves=not no_moves,
+    )
+    facts = read_facts(database)
+    found = plan_of(candidates(lines, values, facts, deployment, options), facts, options)
+    report(found, facts)
+    if output:
+        output.write_bytes(written(found, facts))
+        click.echo(f"{output}: {counted(len(found.assignments), 'job')}. Submit it: traingrid plan --apply {output}")
+
+
+def _check_options(source: _Source, applied: Path | None, output: Path | None) -> None:
+    given = [value for value in (source.manifest, source.sql, source.query, applied) if value is not None]
+    if len(given) != 1:
+        text = "Give one of MANIFEST, --sql FILE, --query NAME and --apply FILE."
+        raise UsageError(text, "For example: traingrid plan manifest.csv --output plan.jsonl.")
+    if applied and output:
+        raise UsageError("--output and --apply cannot be combined.", "Write the plan first, and apply the file then.")
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(moment(text))
+    except RefusedError as error:
+        raise UsageError(f"--finish-by {text} {error.reason}.", error.next_step) from None
+
+
+def _lines(
+    source: _Source, database: Catalog, deployment: Deployment, *, to_file: bool
+) -> tuple[list[Line], Mapping[int, Mapping[str, Any]]]:
+    """Return the validated lines, and the values of each by line number."""
+    if source.manifest:
+        lines, packed = read_manifest(source.manifest, deployment)
+        content = packed.content
+        if packed.sources and to_file:
+            text = f"{source.manifest} has local source folders, which a plan file cannot contain."
+            raise UsageError(text, "Write the s3:// URI that `traingrid submit --plan` prints, after an upload.")
+    else:
+        content = queried(database, sql_of(source.sql, source.query), source.parameters)[0].encode()
+        lines = parsed(Path("query"), content, deployment)
+    rows = Rows(chunks=[content])
+    return lines, {row.number: row.values for row in rows if isinstance(row, Row)}
+
+
+def _apply(file: Path, database: Catalog, deployment: Deployment) -> None:
+    """Submit the jobs of a plan file.
+
+    Raises:
+        UsageError: The file is not a plan or was edited, needs moves, or its facts have changed.
+        TraingridError: The manifest is rejected, or AWS does not answer.
+    """
+    from traingrid.planner.changes import changes
+    from traingrid.planner.facts import read_facts
+    from traingrid.planner.plan_file import read
+
+    planned = read(file.read_bytes(), str(file))
+    _check_moves(planned, file)
+    found = list(changes(planned, read_facts(database), datetime.now(UTC)))
+    if found:
+        more = [f"and {len(found) - _SHOWN_CHANGES} more"] if len(found) > _SHOWN_CHANGES else []
+        text = "; ".join([*found[:_SHOWN_CHANGES], *more])
+        raise UsageError(f"{file} is out of date: {text}.", "Nothing was submitted. Plan again.")
+    if not planned.lines:
+        raise UsageError(f"{file} has no jobs.", "Raise the limits that it names, and plan again.")
+    if planned.header.unplaced:
+        click.echo(f"{counted(planned.header.unplaced, 'line')} could not be placed and will not be submitted.")
+    name = Path(f"plan-{planned.sha256[:8]}.jsonl")
+    parsed(name, planned.manifest, deployment)  # nothing is uploaded for a manifest that will be rejected
+    submit_content(name, planned.manifest, deployment)
+
+
+def _check_moves(planned: PlanFile, file: Path) -> None:
+    """Refuse a plan with moves, because nothing copies data yet."""
+    moves = [line for line in planned.lines if line.move]
+    if moves:
+        first = moves[0]
+        text = f"{file} moves the data of {counted(len(moves), 'line')}, which traingrid cannot do yet: "
+        text += f"line {first.line} needs a copy in {first.job['region']} at {first.job['s3_uri']}."
+        step = "Copy the data, import the replicas and plan again; or plan with --no-moves."
+        raise UsageError(text, step)

@@ -1,0 +1,251 @@
+"""Plan file: a plan as JSON Lines, which a person can review and `traingrid plan --apply` submits.
+
+The first line has the options and the facts that the plan used, each further one a job, and the last one the SHA-256 of
+all bytes before it. The same plan always has the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from traingrid.errors import UsageError
+from traingrid.planner.choices import SPOT
+from traingrid.planner.places import planned_values
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from traingrid.planner.facts import Facts
+    from traingrid.planner.plan import Assignment, Plan
+
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_MONEY_DIGITS = 4
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class UsedPrice(_Part):
+    """A price of an instance-hour."""
+
+    region: str
+    instance_type: str
+    purchase_option: str
+    dollars_per_hour: float
+    as_of: str
+    source: str
+
+
+class UsedTransferPrice(_Part):
+    """A price of the transfer of a GB."""
+
+    from_region: str
+    to_region: str
+    dollars_per_gb: float
+    as_of: str
+    source: str
+
+
+class UsedQuota(_Part):
+    """The instances that may run at once."""
+
+    region: str
+    instance_type: str
+    purchase_option: str
+    instances: int
+
+
+class UsedReplica(_Part):
+    """A dataset version in a Region."""
+
+    dataset: str
+    version: str
+    region: str
+    uri: str
+    bytes: int | None
+    objects: int | None
+
+
+class Header(_Part):
+    """The first line of a plan file."""
+
+    plan: Literal[1] = 1
+    planned_at: str
+    finish_by: str
+    budget_dollars: float | None
+    accelerators: float | None
+    jobs: int
+    unplaced: int
+    dollars: float
+    gap: float
+    prices: tuple[UsedPrice, ...]
+    transfer_prices: tuple[UsedTransferPrice, ...]
+    quotas: tuple[UsedQuota, ...]
+    replicas: tuple[UsedReplica, ...]
+
+
+class PlannedLine(_Part):
+    """A line of a plan file that is a job.
+
+    `line` is the line number in the original manifest, `move` the Region from which data must be copied, `duration` the
+    source of the expected hours, and `job` the values of the line for the intake.
+    """
+
+    line: Annotated[int, Field(ge=1)]
+    verdict: str
+    hours: float
+    duration: str
+    move: str = ""
+    job: dict[str, Any]
+
+
+class UnplacedLine(_Part):
+    """A line of a plan file that could not be placed; it is not submitted."""
+
+    line: Annotated[int, Field(ge=1)]
+    unplaced: str
+    next_step: str
+
+
+class PlanFile(_Part):
+    """The content of a plan file."""
+
+    header: Header
+    lines: tuple[PlannedLine, ...]
+    sha256: str
+
+    @property
+    def manifest(self) -> bytes:
+        """The manifest of the placed lines."""
+        jobs = [json.dumps(line.job) for line in self.lines]
+        return "\n".join([f"# jobs: {len(jobs)}", *jobs, ""]).encode()
+
+
+def written(plan: Plan, facts: Facts) -> bytes:
+    """Return the plan file of a plan.
+
+    Args:
+        plan: The plan.
+        facts: The facts that it used.
+    """
+    lines: list[BaseModel] = [_header(plan, facts)]
+    lines += [_planned(one, plan) for one in plan.assignments]
+    lines += [
+        UnplacedLine(line=one.candidate.line.number, unplaced=one.reason, next_step=one.next_step)
+        for one in plan.shortages
+    ]
+    content = "".join(json.dumps(line.model_dump()) + "\n" for line in lines).encode()
+    return content + json.dumps({"sha256": hashlib.sha256(content).hexdigest()}).encode() + b"\n"
+
+
+def read(content: bytes, name: str) -> PlanFile:
+    """Return the content of a plan file.
+
+    Args:
+        content: Its bytes.
+        name: Its name, for errors.
+
+    Raises:
+        UsageError: It is not a plan file, is incomplete, or was edited.
+    """
+    body, _, last = content.rstrip(b"\n").rpartition(b"\n")
+    body += b"\n"
+    try:
+        expected = json.loads(last)["sha256"]
+    except (ValueError, KeyError, TypeError):
+        text = f"{name} is not a complete plan: its last line is not a SHA-256."
+        raise UsageError(text, "Write a plan: traingrid plan MANIFEST --output FILE.") from None
+    if expected != hashlib.sha256(body).hexdigest():
+        text = f"{name} was edited after it was planned: its SHA-256 differs."
+        raise UsageError(text, "Change the manifest, and plan again: traingrid plan MANIFEST --output FILE.")
+    first, *rest = body.splitlines()
+    try:
+        header = Header.model_validate_json(first)
+        lines = [PlannedLine.model_validate_json(line) for line in rest[: header.jobs]]
+    except ValidationError:
+        text = f"{name} is not a plan of this version of traingrid."
+        raise UsageError(text, "Plan again: traingrid plan MANIFEST --output FILE.") from None
+    return PlanFile(header=header, lines=tuple(lines), sha256=expected)
+
+
+def _header(plan: Plan, facts: Facts) -> Header:
+    options = plan.options
+    pools = sorted({one.pool.key for one in plan.assignments})
+    moved = {(one.place.source.region, one.place.region) for one in plan.assignments if one.place.source}
+    used = {one.place.replica for one in plan.assignments if one.place.replica}
+    prices = [(key, facts.prices[key]) for key in pools]
+    return Header(
+        planned_at=_text(options.now),
+        finish_by=_text(options.finish_by),
+        budget_dollars=_finite(options.budget),
+        accelerators=_finite(options.accelerators),
+        jobs=len(plan.assignments),
+        unplaced=len(plan.shortages),
+        dollars=round(plan.dollars, _MONEY_DIGITS),
+        gap=round(plan.gap, 6),
+        prices=tuple(
+            UsedPrice(**_pool(key), dollars_per_hour=price.dollars, as_of=price.as_of.isoformat(), source=price.source)
+            for key, price in prices
+        ),
+        transfer_prices=tuple(
+            UsedTransferPrice(
+                from_region=key[0],
+                to_region=key[1],
+                dollars_per_gb=facts.transfer[key].dollars,
+                as_of=facts.transfer[key].as_of.isoformat(),
+                source=facts.transfer[key].source,
+            )
+            for key in sorted(moved)
+        ),
+        quotas=tuple(UsedQuota(**_pool(key), instances=facts.instances[key]) for key in pools),
+        replicas=tuple(
+            UsedReplica(
+                dataset=one.dataset,
+                version=one.version,
+                region=one.region,
+                uri=one.uri,
+                bytes=one.size,
+                objects=one.objects,
+            )
+            for one in sorted(used, key=lambda one: (one.dataset, one.version, one.region))
+        ),
+    )
+
+
+def _planned(one: Assignment, plan: Plan) -> PlannedLine:
+    values = planned_values(dict(one.candidate.values), one.candidate.line, one.place)
+    spot = one.pool.option == SPOT
+    if not spot:
+        values.pop("max_wait", None)  # only valid with spot
+    if spot or one.candidate.job.spot:
+        values["spot"] = spot
+    budget = _finite(plan.options.budget)
+    values |= {"instance_type": one.pool.instance_type, "finish_by": _text(one.candidate.finish_by)}
+    values |= {"estimated_dollars": round(one.dollars, _MONEY_DIGITS)}
+    values |= {} if budget is None else {"budget_dollars": budget}
+    return PlannedLine(
+        line=one.candidate.line.number,
+        verdict=one.verdict,
+        hours=round(one.duration.hours, _MONEY_DIGITS),
+        duration=one.duration.source,
+        move=one.place.source.region if one.place.source else "",
+        job=values,
+    )
+
+
+def _pool(key: tuple[str, str, str]) -> dict[str, Any]:
+    return dict(zip(("region", "instance_type", "purchase_option"), key, strict=True))
+
+
+def _text(time: datetime) -> str:
+    return time.strftime(_TIME)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
