@@ -64,7 +64,7 @@ def _by_line(assignments: Iterable[Assignment]) -> Table:
     for one in assignments:
         job = one.candidate.job
         instances = f"{job.instance_count} x {one.pool.instance_type}{' spot' * (one.pool.option == 'spot')}"
-        hours = f"{one.duration.hours:,.1f} ({one.duration.source})"
+        hours = f"{one.duration.hours:,.{1 if one.duration.hours >= 1 else 2}f} ({one.duration.source})"
         cells = (str(job.line), job.name, one.pool.region, instances, hours, f"${one.dollars:,.2f}", one.verdict)
         table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
