@@ -12,6 +12,7 @@ from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import HOME, OTHER, Account
+from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import job_key
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
@@ -256,3 +257,18 @@ def test_a_rebuild_keeps_imported_datasets(
     with catalog.read_only() as connection:
         names = set(connection.execute(select(datasets.c.dataset)).scalars())
     assert {"day1", "all"} <= names
+
+
+def test_a_run_has_the_dollars_of_its_plan_and_its_recipe(
+    catalog: Catalog, grid: GridRecords, account: Account
+) -> None:
+    head = "region,s3_uri,hp.seconds,estimated_dollars\n"
+    lines = "".join(
+        f"{region},s3://{account.data(region)}/x,0,{price}\n" for region, price in ((HOME, 12.5), (OTHER, 7))
+    )
+    submission = account.accept(head + lines)
+    wait_until(lambda: len(list(account.ledger.jobs(submission))) == 2, seconds=60)
+    sync(catalog, grid)
+    first, second = rows(catalog, submission)
+    assert (first["estimated_dollars"], second["estimated_dollars"]) == (12.5, 7.0)
+    assert first["recipe"] == second["recipe"] != ""
