@@ -28,6 +28,9 @@ REPORT_SUFFIX = ".report.json"
 DATASETS = "datasets"
 """The partition key in the ledger of all datasets. It never collides with a submission id, which is hexadecimal."""
 
+MOVES = "moves"
+"""The partition key in the ledger of all copies of data between Regions; no submission id, as `DATASETS`."""
+
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
 

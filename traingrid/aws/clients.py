@@ -37,6 +37,15 @@ _RETRIED = Config(
 _GENTLE = Config(retries={"mode": "adaptive", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
 _BRISK = Config(retries={"mode": "adaptive", "total_max_attempts": 3}, connect_timeout=5, read_timeout=10)
 _ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
+COPIES_AT_ONCE = 64
+"""The number of threads that may share a client returned by `copying`."""
+# S3 replies to a copy of up to 5 GB when it has ended, which takes minutes between distant Regions.
+_COPYING = Config(
+    retries={"mode": "standard", "total_max_attempts": 8},
+    connect_timeout=10,
+    read_timeout=900,
+    max_pool_connections=COPIES_AT_ONCE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +94,11 @@ def brisk(service: str, region: str | None = None, role: ActingRole | None = Non
 def once(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
     """Return a client that sends every request exactly once, for calls that must not be repeated."""
     return _client(service, region, role, _ONCE)
+
+
+def copying(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
+    """Return a client like `client` that waits for long replies and may be shared by `COPIES_AT_ONCE` threads."""
+    return _client(service, region, role, _COPYING)
 
 
 def renew() -> None:

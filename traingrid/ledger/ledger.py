@@ -19,7 +19,7 @@ from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
 from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
-from traingrid.names import DATASETS
+from traingrid.names import DATASETS, MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +37,7 @@ CANCEL_ALL = "all"
 _GRID, _LAUNCHING = "grid", "launching"
 """The key of the item that records if launching is paused. It never collides with a submission id, which is
 hexadecimal."""
+_OTHER_ITEMS = (_GRID, DATASETS, MOVES, SHORTAGES)
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
 _RETRY = "array#retry-"
 # The fields that belong to one attempt, and are removed when the next one begins.
@@ -238,8 +239,7 @@ class Ledger:
 
     def everything(self) -> Iterator[LedgerItem]:
         """Yield every submission, job and cancel of the table."""
-        outside = (_GRID, DATASETS, SHORTAGES)
-        yield from _read(item for item in self._table.everything() if item["submission"] not in outside)
+        yield from _read(item for item in self._table.everything() if item["submission"] not in _OTHER_ITEMS)
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.

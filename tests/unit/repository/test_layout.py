@@ -62,6 +62,7 @@ PARTS = {
             "backends",
             "manifest",
             "datasets",
+            "moves",
             "submission",
             "audit",
             "deploy",

@@ -1,0 +1,127 @@
+"""Ledger items of copies between Regions: one item for each folder that data is copied to.
+
+The items only prevent that several children copy the same folder at once, and show the progress. A copy that two
+children make at once is still correct, because copying an object twice has no further effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from traingrid.aws.clients import Maker, client
+from traingrid.aws.dynamodb import Table
+from traingrid.ledger.errors import ItemError
+from traingrid.ledger.timestamps import now
+from traingrid.names import MOVES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MoveItem:
+    """The copy of one folder.
+
+    Attributes:
+        target: The S3 URI of the folder that is copied to.
+        source: The S3 URI of the folder that is copied.
+        region: The Region of the target.
+        from_region: The Region of the source.
+        state: `copying`, or `copied` after every object was verified.
+        owner: The Batch child that copies.
+        job: The submission and the index of its job.
+        updated_at: The time of the last write.
+        objects: The number of objects of the source.
+        bytes: Their size in bytes.
+        copied_objects: The number of verified objects of the target.
+        copied_bytes: Their size in bytes.
+        verified: The number of objects by the way in which they were verified (`traingrid.moves.verification`).
+        source_digest: A hash of the keys, sizes and ETags of the source.
+        target_digest: The same of the target, once it is copied.
+        revision: The number of the item's last change.
+    """
+
+    target: str
+    source: str
+    region: str
+    from_region: str
+    state: Literal["copying", "copied"] = "copying"
+    owner: str = ""
+    job: str = ""
+    updated_at: str = ""
+    objects: int = 0
+    bytes: int = 0
+    copied_objects: int = 0
+    copied_bytes: int = 0
+    verified: Mapping[str, int] = field(default_factory=dict)
+    source_digest: str = ""
+    target_digest: str = ""
+    revision: int = 1
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self:
+        """Return the copy of a stored item.
+
+        Raises:
+            ItemError: A required field is missing.
+        """
+        known = {name: item[name] for name in cls.__slots__ if name in item}
+        for name in ("source", "region", "from_region"):
+            if name not in known:
+                raise ItemError(item, name)
+        return cls(**{**known, "target": item["item"]})
+
+    def stored(self) -> dict[str, Any]:
+        """Return the fields to store, without the keys."""
+        return {name: getattr(self, name) for name in self.__slots__ if name not in ("target", "verified")} | {
+            "verified": dict(self.verified),
+            "updated_at": now(),
+        }
+
+    @property
+    def percent(self) -> int:
+        """The share of the bytes, or of the objects if they are empty, that is verified."""
+        done, total = (self.copied_bytes, self.bytes) if self.bytes else (self.copied_objects, self.objects)
+        return min(100 * done // total, 100) if total else 0
+
+
+class Moves:
+    """The copies of one grid.
+
+    Args:
+        table: The name of the ledger's table.
+        region: The table's Region; by default the environment's.
+        make: Makes the client of DynamoDB.
+    """
+
+    def __init__(self, table: str, region: str | None = None, make: Maker = client) -> None:
+        self._table = Table(table, region, make)
+
+    def find(self, target: str) -> MoveItem | None:
+        """Return the copy to a folder, or None if there is none."""
+        item = self._table.get(MOVES, target)
+        return None if item is None else MoveItem.read(item)
+
+    def all(self) -> Iterator[MoveItem]:
+        """Yield every copy in the order of the targets."""
+        yield from map(MoveItem.read, self._table.query(MOVES, "#item > :value", " "))
+
+    def add(self, item: MoveItem) -> bool:
+        """Write the first revision of a copy; return False, without a change, if the folder has one."""
+        return self._table.put_new({"submission": MOVES, "item": item.target, **item.stored()})
+
+    def change(self, read: MoveItem, changed: MoveItem) -> MoveItem | None:
+        """Write the next revision of a copy.
+
+        Args:
+            read: The item as the caller read it.
+            changed: The item with the changes.
+
+        Returns:
+            The item that was written; None, without a change, if another process changed it first. botocore repeats a
+            write whose reply was lost: that also returns None, and the caller reads the item again.
+        """
+        written = replace(changed, revision=read.revision + 1)
+        condition, values = "#revision = :revision", {":revision": read.revision}
+        return written if self._table.update((MOVES, read.target), written.stored(), condition, values) else None
