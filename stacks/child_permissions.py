@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from stacks.grants import deny, grant
+from stacks.keys import read_with
 from stacks.training_job_permissions import NEVER, WHOSE, alike, creation_conditions, training_jobs
 from traingrid import names
 from traingrid.grid.model import Grid
@@ -71,6 +72,27 @@ def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]
         [f"arn:aws:s3:::{bucket}/*/{MANIFEST_FOLDER}/*{MANIFEST_SUFFIX}" for bucket in outputs],
         because="The manifest files of any training job are below its own output; no other object has such a name",
     )
+
+
+def let_copy_data(role: iam.Role, grid: Grid) -> None:
+    """Allow a role to copy data between the Regions of its account, if `moves` is set.
+
+    S3 reads a copy's source with the caller's permissions
+    (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html). The role cannot delete objects, and writes
+    only to the grid's own data buckets.
+    """
+    regions = grid.at_home()
+    if not grid.moves or len(regions) == 1:
+        return
+    own = [names.data_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
+    data = [bucket for region in regions for bucket in grid.data_buckets(Aws.ACCOUNT_ID, region)]
+    because = "A manifest line may copy any folder of a data bucket to another Region"
+    grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{bucket}/*" for bucket in data], because=because)
+    writes = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
+    grant(role, writes, [f"arn:aws:s3:::{bucket}/*" for bucket in own], because=because)
+    grant(role, ["s3:ListBucketMultipartUploads"], [f"arn:aws:s3:::{bucket}" for bucket in own])
+    for region in regions:
+        read_with(role, grid.regions[region].data_keys, region=region)
 
 
 def _let_pass_execution_roles(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:

@@ -24,7 +24,16 @@ _ELSEWHERE = {"Sts": (ec2.InterfaceVpcEndpointAwsService.STS, "sts:*")}
 
 
 def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
-    """Add the gateway endpoints of S3 and DynamoDB, which are free of charge, and restrict them to this grid."""
+    """Add the gateway endpoints of S3 and DynamoDB, which are free of charge, and restrict them to this grid.
+
+    If children copy data to the home Region from another one, S3 has no endpoint: "VPC endpoints do not support
+    cross-region requests" is S3's refusal of such a copy
+    (https://github.com/data-science-on-aws/data-science-on-aws/issues/221).
+    """
+    ledger = vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
+    ledger.add_to_policy(_accounts_of_home(grid, "dynamodb:*"))
+    if grid.moves and grid.home in grid.at_home() and len(grid.at_home()) > 1:
+        return
     storage = vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
     storage.add_to_policy(_accounts_of_home(grid, "s3:*"))
     # ECR keeps the layers of images in its own bucket; they are downloaded with URLs that ECR has signed
@@ -36,8 +45,6 @@ def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
             resources=[f"arn:aws:s3:::prod-{grid.home}-starport-layer-bucket/*"],
         )
     )
-    ledger = vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
-    ledger.add_to_policy(_accounts_of_home(grid, "dynamodb:*"))
 
 
 def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup, grid: Grid) -> None:

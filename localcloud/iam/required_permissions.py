@@ -1,14 +1,16 @@
 """Permissions that a call requires: actions, resources and condition keys for IAM.
 
 They are in the table required_permissions.json. `python -m tests.integration.policies.derivation` derives it from
-the Service Authorization Reference and from public records of AWS's refusals; only `named_resources` is written by
-hand. A call that is not in the table requires the action with its own name on the request's resources.
+the Service Authorization Reference and from public records of AWS's refusals. Only `named_resources`, and the
+permissions on the source of a copy, are written by hand. A call that is not in the table requires the action with its
+name on the request's resources.
 """
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from localcloud.iam.encryption_keys import key_context
 from localcloud.iam.named_resources import Asked, named_resources
@@ -18,6 +20,9 @@ TABLE = Path(__file__).with_suffix(".json")
 _CALLS: Mapping[str, list[Mapping[str, Any]]] = json.loads(TABLE.read_text())["calls"]
 _PREFIXES = {"monitoring": "cloudwatch"}
 """The prefixes of actions, by signing name, if they differ."""
+
+
+_COPIES = ("CopyObject", "UploadPartCopy")
 
 
 class Permission(NamedTuple):
@@ -36,6 +41,23 @@ def required_permissions(asked: Asked) -> list[Permission]:
     if call not in _CALLS:
         of_service = ["*", *(arn for kind, arns in named.items() if kind.startswith(f"{prefix}:") for arn in arns)]
         return [_permission(call, of_service[-1], {}, asked)]
+    if asked.operation in _COPIES and asked.parameters.get("CopySource") is not None:
+        return [*_of_call(call, asked, named), *required_permissions(_read_of_source(asked))]
+    return _of_call(call, asked, named)
+
+
+def _read_of_source(asked: Asked) -> Asked:
+    """Return S3's read of the source of a copy, which requires the permissions of GetObject on the source.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html
+    """
+    path, _, version = str(asked.parameters["CopySource"]).partition("?versionId=")
+    bucket, _, key = unquote(path).lstrip("/").partition("/")
+    parameters = {"Bucket": bucket, "Key": key, **({"versionId": version} if version else {})}
+    return asked._replace(operation="GetObject", parameters=parameters)
+
+
+def _of_call(call: str, asked: Asked, named: Mapping[str, list[str]]) -> list[Permission]:
     entries = [entry for entry in _CALLS[call] if _applies(entry, asked, named)]
     return [
         _permission(entry["action"], arn, entry.get("context", {}), asked)

@@ -134,6 +134,9 @@ class Grid(GridPart):
         default=(), max_length=MAX_RULES, examples=[[{"name": "night", "match": {"campaign": "oslo"}}]]
     )
     """Rules that generate a manifest when a dataset version is registered, so that uploading data starts training."""
+    moves: bool = Field(default=False, strict=True, examples=[True])
+    """True if lines may have `copy_from`: children then copy data between the grid's Regions, and may read all data
+    buckets and write to the grid's own."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])
     """Days for which logs of the control plane are retained."""
 

@@ -61,6 +61,15 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         **{f"dynamodb:{name}": {KEY} for name in ("GetItem", "PutItem", "Query", "UpdateItem")},
         "batch:SubmitServiceJob": {"tags", "quotaShareName", "serviceRequestPayload"},
         "batch:TerminateServiceJob": set(),
+        # With `moves`: S3 also reads the source of a copy as GetObject does.
+        "s3:HeadObject": {KEY},
+        "s3:CopyObject": {KEY},
+        "s3:CreateMultipartUpload": {KEY},
+        "s3:UploadPartCopy": {KEY},
+        "s3:ListMultipartUploads": set(),
+        "s3:ListParts": set(),
+        "s3:CompleteMultipartUpload": set(),
+        "s3:AbortMultipartUpload": set(),
     },
     "start of a child": {**_PULL, **_LOG},
     "intake": {

@@ -64,6 +64,22 @@ def cases() -> Iterator[Case]:
     yield from _training_jobs()
     yield from _passing()
     yield from _reading_and_writing()
+    yield from _copying()
+
+
+def _copying() -> Iterator[Case]:
+    """Yield the calls of a copy, because the grid has `moves`."""
+    own, foreign = (f"arn:aws:s3:::{name}" for name in (f"traingrid-data-{ACCOUNT}-{FREE}", "mine-east"))
+    for bucket in (own, foreign):
+        yield child.may("read data to copy", "s3:GetObject", f"{bucket}/campaign/train/a")
+    for action in ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"):
+        yield child.may("write a copy", action, f"{own}/campaign/train/a")
+        yield child.may_not("write to your bucket", action, f"{foreign}/campaign/train/a", breaks=RESOURCE)
+    yield child.may("find unfinished copies", "s3:ListBucketMultipartUploads", own)
+    yield child.may_not("find those of your bucket", "s3:ListBucketMultipartUploads", foreign, breaks=RESOURCE)
+    yield child.may_not("delete a copy", "s3:DeleteObject", f"{own}/campaign/train/a")
+    abroad = f"arn:aws:s3:::traingrid-data-{ACCOUNT}-eu-west-1/campaign/train/a"
+    yield child.may_not("read data of a Region outside the grid", "s3:GetObject", abroad, breaks=RESOURCE)
 
 
 def _creating() -> Iterator[Case]:
@@ -214,7 +230,6 @@ def _reading_and_writing() -> Iterator[Case]:
     model = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz"
     for action in ("s3:GetObject", "s3:PutObject"):
         yield child.may_not("read or write a model", action, model, breaks=RESOURCE)
-    yield child.may_not("read data", "s3:GetObject", "arn:aws:s3:::mine-east/campaign/x.tfrecord", breaks=RESOURCE)
     yield child.may_not("delete a model", "s3:DeleteObject", model)
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     stream = f"{group}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000"

@@ -70,6 +70,7 @@ def the_grid() -> Grid:
         shares={"research": 1},
         job={"image": "resnet", "instance_type": "ml.g5.48xlarge", "share": "research"},
         encryption="kms",
+        moves=True,
         instance_types=["ml.p4d.24xlarge"],
         image_registries=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"],
         training={"max_runtime": "2d", "network_isolation": True, "encrypt_traffic": True},

@@ -81,6 +81,9 @@ def _container() -> Iterator[Case]:
         yield container.may_not("use the key directly", action, data_key(INSIDE), breaks=VIA)
         yield container.may_not("use the control plane's key", action, CONTROL, through("s3"), breaks=RESOURCE)
         yield container.may_not("use another Region's key", action, data_key(FREE), through("s3"), breaks=RESOURCE)
+    yield Caller("child").may(
+        "read data to copy with a key of grid.yaml", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE)
+    )
     yield container.may("read data encrypted with a key of grid.yaml", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE))
     yield container.may_not("decrypt directly with a key of grid.yaml", "kms:Decrypt", YOUR_KEY, breaks=VIA)
     for action in ("kms:Encrypt", "kms:DescribeKey"):

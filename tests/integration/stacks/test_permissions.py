@@ -18,6 +18,7 @@ from tests.integration.stacks.templates import (
     a_grid,
     actions,
     allowed,
+    as_list,
     flat,
     on,
     policies,
@@ -45,6 +46,29 @@ def test_a_child_passes_exactly_the_execution_roles_and_only_to_sagemaker(contro
         f"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-{region}" for region in REGIONS[:4]
     )
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+
+
+COPIES = {"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:ListBucketMultipartUploads"}
+
+
+def of_data_buckets(control: Template) -> set[str]:
+    """Return the actions on objects of data buckets that a child has."""
+    return {
+        action
+        for statement in statements(control, CHILD)
+        for action in as_list(statement["Action"])
+        if action.startswith("s3:") and any("-data-" in str(resource) for resource in statement["Resource"])
+    }
+
+
+def test_a_child_may_copy_data_only_with_moves(control: Template, tmp_path: Path) -> None:
+    (tmp_path / "layer" / "python").mkdir(parents=True)
+    assert of_data_buckets(control) == {"s3:ListBucket"}
+    moving = synthesise(a_grid(2, moves=True), tmp_path / "layer", tmp_path / "out")
+    assert of_data_buckets(moving["traingrid-control"]) == {"s3:ListBucket", "s3:GetObject", "s3:PutObject", *COPIES}
+    endpoints = resources(moving["traingrid-control"], "AWS::EC2::VPCEndpoint").values()
+    assert len(endpoints) == 1, "S3's endpoint would refuse copies from other Regions"
+    assert len(resources(control, "AWS::EC2::VPCEndpoint")) == 2
 
 
 def created(control: Template) -> list[dict[str, Any]]:
