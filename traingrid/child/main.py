@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from traingrid.backends.base import Backend
+    from traingrid.child.attempt import Attempt
     from traingrid.grid.orchestrator import Orchestrator
     from traingrid.ledger.items import JobItem
 
@@ -119,8 +121,15 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         batch_child=child.id,
         array_file=array_file(child.array_file.key),
         until_started=deployment.grid.orchestrator.watch == "until_started",
+        copy_data=partial(_copy_data, deployment=deployment),
         pace=Pace.of_array(child.size, deployment.grid.orchestrator),
     )
+
+
+def _copy_data(attempt: Attempt, deployment: Deployment) -> bool:
+    from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # most children copy nothing
+
+    return data_copy(attempt, deployment).run()
 
 
 def _farewell(supervisor: Supervisor | None) -> int:

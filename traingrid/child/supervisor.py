@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.capacity import Capacity
-from traingrid.child.launch import Launched, launch
+from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
@@ -59,6 +59,8 @@ class Supervisor:
         batch_child: The id of this Batch child; empty without one.
         array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
         until_started: Whether to watch only until the training job runs.
+        copy_data: Copies the data of an attempt into its Region, and returns True if it is verified; returns False if
+            the attempt is over. Only called for a job with `copy_from`.
         pace: The intervals between calls of AWS.
         clock: The clock.
     """
@@ -71,6 +73,7 @@ class Supervisor:
     batch_child: str = ""
     array_file: str = ""
     until_started: bool = False
+    copy_data: Callable[[Attempt], bool] = lambda _: False
     pace: Pace = field(default_factory=Pace)
     clock: Clock = field(default_factory=Clock)
     _backends: dict[str, Backend] = field(default_factory=dict, init=False)
@@ -116,6 +119,10 @@ class Supervisor:
 
     def _run_attempt(self, attempt: Attempt, item: JobItem) -> None:
         """Launch and watch the attempt's training job, and record how it ended."""
+        if needs_copy(attempt.job, item):
+            if not self.copy_data(attempt):
+                return
+            item = attempt.item()
         asked_at, capacity = None if item.was_seen else self.clock.now(), Capacity(attempt=attempt)
         if launch(attempt, item, capacity) is Launched.RUNS:
             watch = Watch(
@@ -176,6 +183,14 @@ class Supervisor:
         fields = {"event": "next_attempt", "failure": failure.name, "reason": seen.reason, "target": target}
         logger.info(message, extra=fields)
         self.clock.sleep(seconds)
+
+
+def needs_copy(job: Job, item: JobItem) -> bool:
+    """Return True if data must be copied before the launch.
+
+    The phase Creating is recorded after the copy is verified, so a training job may exist already.
+    """
+    return bool(job.copy_from) and not item.was_seen and item.phase != CREATING
 
 
 def _ending(item: JobItem) -> str:

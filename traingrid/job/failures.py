@@ -135,6 +135,14 @@ PERMISSION = Failure(
     sentence="A role lacks a permission that the training needs.",
     next_step="Deploy the grid again; data in other buckets requires `data_buckets` in grid.yaml.",
 )
+COPY = Failure(
+    "copy",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="The data could not be copied into the Region of the job.",
+    next_step="Check copy_from and s3_uri of the line, and submit it again or retry it.",
+)
 STOPPED_BY_USER = Failure(
     "stopped_by_user",
     retried=False,
@@ -187,8 +195,8 @@ INVALID_REQUEST = Failure(
 FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
-        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE),
-        *(DATA, PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
+            *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE),
+            *(DATA, PERMISSION, COPY, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
     )
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})

@@ -89,6 +89,9 @@ class Job(BaseModel):
     budget_dollars: float | None = Field(default=None, description="Budget of the whole submission")
     replicas: dict[str, Replica] = Field(default={}, description="Other Regions with the same data, in order")
 
+    copy_from: str = Field(default="", description="S3 URI of a folder in another Region that is copied first")
+    copy_to: str = Field(default="", description="With copy_from: S3 URI of the folder that it is copied to")
+
     @property
     def ranks(self) -> int:
         """The world size: hosts x processes per host. An algorithm starts its own processes and counts one per host."""

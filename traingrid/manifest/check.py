@@ -13,6 +13,7 @@ from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.limits import most
 from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
+from traingrid.manifest.move_checks import copy_source
 from traingrid.manifest.queue_checks import wrong_queue
 from traingrid.manifest.values import RefusedError, literal
 
@@ -56,6 +57,7 @@ class _Check:
         data, inputs = self._data(wanted)
         settings = self._settings(wanted) if len(row.values) > 2 else {}
         replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
+        source = self._read("copy_from", partial(copy_source, region=wanted, row=row.values, rules=self.rules))
         name = self._read("name", _name) or _name_of(data, inputs)
         for error in plan_fields.wrong_residency((wanted, *replicas), settings):
             self._refuse(*error)
@@ -73,6 +75,7 @@ class _Check:
             inputs=inputs,
             settings=settings,
             replicas=replicas,
+            copy_from=source,
         )
         for label, value, refused in wrong_queue(line, self.rules.deployment):
             self._refuse(label, value, refused)

@@ -21,7 +21,7 @@ MAPPINGS = {
     "replica.": "replicas",
 }
 FIELDS = (
-    *("name", "region", "s3_uri", "inputs", "replicas", "input_mode", "streams", "shuffle_seed"),
+    *("name", "region", "s3_uri", "copy_from", "inputs", "replicas", "input_mode", "streams", "shuffle_seed"),
     *("image", "algorithm", "source", "entry_point"),
     *("hyperparameters", "instance_type", "instance_count", "volume_gb", "processes_per_host", "mpi_options"),
     *("spot", "max_runtime", "max_wait", "checkpoints", "output", "metrics", "environment", "tags"),

@@ -36,6 +36,7 @@ class Line:
         inputs: The channels that the line defines; keys that it omits are unset.
         settings: The job fields that the line sets, by their names in a manifest, with validated values.
         replicas: The folder or the channels of the same data in other Regions, by Region.
+        copy_from: The folder in another Region that is copied to `data` before the training; None to copy nothing.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Line:
     inputs: Inputs = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     replicas: Mapping[str, S3Uri | Inputs] = field(default_factory=dict)
+    copy_from: S3Uri | None = None
 
     def priority(self) -> int:
         """Return the job's priority in its submission; a higher priority starts earlier."""
@@ -122,6 +124,8 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
             region: _place(line, region, data, deployment, (submission, index))
             for region, data in line.replicas.items()
         },
+        copy_from=str(line.copy_from or ""),
+        copy_to=str(line.data) if line.copy_from else "",
         **{name: getattr(here, name) for name in Replica.model_fields},
     )
 

@@ -1,0 +1,230 @@
+"""Copies of a job's data by its child: nothing is launched before the copy is verified."""
+
+from functools import partial
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.support.copies import (
+    CONTENT,
+    SOURCE,
+    SOURCE_REGION,
+    TARGET,
+    TARGET_REGION,
+    Calls,
+    KilledError,
+    folder_copy,
+    folders,
+    stored,
+    upload,
+)
+from tests.support.recorded_log import RecordedLog
+from tests.support.sample_deployment import sample_deployment
+from tests.support.sample_job import sample_job
+from tests.support.supervised_job import NAME, known, supervisor
+from tests.support.training_jobs import COMPLETED, FakeBackend, FakeTime
+from traingrid.child.attempt import Attempt
+from traingrid.child.data_copy import STALE_SECONDS, DataCopy
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.moves import MoveItem, Moves
+from verification.model.table import ModelTable
+
+
+@pytest.fixture
+def s3(aws: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
+    client: Any = boto3.client("s3", SOURCE_REGION)
+    client.create_bucket(Bucket=SOURCE.bucket)
+    client.create_bucket(Bucket=TARGET.bucket, CreateBucketConfiguration={"LocationConstraint": TARGET_REGION})
+    upload(client, CONTENT)
+    return client
+
+
+@pytest.fixture
+def moves(table: ModelTable, monkeypatch: pytest.MonkeyPatch) -> Moves:
+    monkeypatch.setattr("traingrid.ledger.moves.Table", lambda *_: table)
+    return Moves(sample_deployment().table)
+
+
+@pytest.fixture
+def moving() -> Job:
+    return sample_job(TARGET_REGION).model_copy(update={"copy_from": str(SOURCE), "copy_to": str(TARGET)})
+
+
+class Mover:
+    """Copies with moto's S3; `verified` has the targets' contents at each return of True."""
+
+    def __init__(self, s3: Any, moves: Moves, calls: Calls | None = None) -> None:
+        self.s3, self.moves, self.calls = s3, moves, calls or Calls()
+        self.verified: list[dict[str, bytes]] = []
+
+    def __call__(self, attempt: Attempt) -> bool:
+        both = folders(self.calls)
+        copy = DataCopy(
+            attempt=attempt,
+            moves=self.calls.of(self.moves),
+            folders=both,
+            from_region=SOURCE_REGION,
+            begin=lambda: folder_copy(both),
+        )
+        done = copy.run()
+        if done:
+            self.verified.append(stored(self.s3))
+        return done
+
+
+def item(moves: Moves) -> MoveItem:
+    found = moves.find(str(TARGET))
+    assert found is not None
+    return found
+
+
+def other_child(moves: Moves, **changes: Any) -> MoveItem:
+    """Record a copy by another child."""
+    made = MoveItem(
+        target=str(TARGET),
+        source=str(SOURCE),
+        region=TARGET_REGION,
+        from_region=SOURCE_REGION,
+        owner="other:1",
+        job="fedc3210/1",
+        objects=3,
+        bytes=50,
+        copied_bytes=20,
+        **changes,
+    )
+    assert moves.add(made)
+    return made
+
+
+def test_the_data_is_copied_before_the_training_job_is_created(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, log: RecordedLog
+) -> None:
+    mover, backend = Mover(s3, moves), FakeBackend(COMPLETED)
+    backend.on_create = lambda: mover.verified.append(stored(s3))
+    assert supervisor(moving, backend, ledger, copy_data=mover).run().state == "Completed"
+    assert mover.verified == [CONTENT, CONTENT]
+    found = item(moves)
+    assert (found.state, found.objects, found.copied_objects, found.percent) == ("copied", 3, 3, 100)
+    assert (found.verified, found.job) == ({"checksum": 3}, "0123abcd/0")
+    assert any("Verified: 3 objects by the checksum of the whole object" in line for line in log.messages)
+
+
+def keep(s3: Any, contents: list[dict[str, bytes]]) -> None:
+    contents.append(stored(s3))
+
+
+def test_a_child_that_is_killed_at_any_call_never_trains_on_a_part_of_the_data(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, table: ModelTable
+) -> None:
+    counted = Calls()
+    supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves, counted)).run()
+    for kill_at in range(1, len(counted.made) + 1):
+        table.items.clear()
+        for name in stored(s3):
+            s3.delete_object(Bucket=TARGET.bucket, Key=f"{TARGET.key}/{name}")
+        backend = FakeBackend(COMPLETED)
+        contents: list[dict[str, bytes]] = []
+        backend.on_create = partial(keep, s3, contents)
+        with pytest.raises(KilledError):
+            supervisor(
+                moving, backend, ledger, copy_data=Mover(s3, moves, Calls(kill_at, after=kill_at % 2 == 0))
+            ).run()
+        assert backend.created == [], f"killed at call {kill_at}"
+        ended = supervisor(moving, backend, ledger, copy_data=Mover(s3, moves)).run()
+        assert (ended.state, backend.created, contents) == ("Completed", [NAME], [CONTENT]), f"call {kill_at}"
+        assert item(moves).state == "copied"
+
+
+def test_a_folder_that_was_copied_before_is_only_listed(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
+    supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves)).run()
+    again, second = Calls(), moving.model_copy(update={"index": 1})
+    supervisor(second, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves, again)).run()
+    assert set(again.made) == {"find", "page", "head"}
+    assert again.made.count("head") == 1, "that of the marker"
+
+
+def test_a_copy_that_changed_since_is_not_trained_on(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
+    supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves)).run()
+    upload(s3, {"train/a": b"FIRST"}, TARGET)
+    backend = FakeBackend(COMPLETED)
+    ended = supervisor(moving.model_copy(update={"index": 1}), backend, ledger, copy_data=Mover(s3, moves)).run()
+    assert (ended.state, ended.failure, backend.created) == ("Failed", "copy", [])
+    assert "train/a is not a copy of the source's object" in ended.reason
+
+
+def test_a_source_without_objects_fails_the_line(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
+    for name in stored(s3, SOURCE):
+        s3.delete_object(Bucket=SOURCE.bucket, Key=f"{SOURCE.key}/{name}")
+    backend = FakeBackend(COMPLETED)
+    ended = supervisor(moving, backend, ledger, copy_data=Mover(s3, moves)).run()
+    assert (ended.state, ended.failure, backend.created) == ("Failed", "copy", [])
+    assert ended.reason.startswith(f"{SOURCE} has no objects to copy.")
+    assert moves.find(str(TARGET)) is None
+
+
+def test_a_child_waits_while_another_one_copies(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
+    theirs, time, reasons = other_child(moves), FakeTime(), []
+
+    def meanwhile() -> None:
+        nonlocal theirs
+        reasons.append((known(ledger).state, known(ledger).reason))
+        assert stored(s3) == {}
+        if len(reasons) < 30:
+            theirs = moves.change(theirs, theirs) or theirs
+        else:
+            time.on_sleep = lambda: None
+
+    time.on_sleep = meanwhile
+    backend = FakeBackend(COMPLETED)
+    assert supervisor(moving, backend, ledger, time, copy_data=Mover(s3, moves)).run().state == "Completed"
+    reason = f"Waits for the copy of {SOURCE} from us-east-1 by job fedc3210/1: 40 %"
+    assert set(reasons) == {("Waiting", reason)}
+    assert time.seconds >= 29 * 15 + STALE_SECONDS
+    assert (item(moves).owner, stored(s3)) == ("array:0", CONTENT)
+
+
+def test_a_child_that_waits_for_a_copy_can_be_cancelled(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
+    other_child(moves)
+    time, backend = FakeTime(), FakeBackend(COMPLETED)
+    time.on_sleep = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+    ended = supervisor(moving, backend, ledger, time, copy_data=Mover(s3, moves)).run()
+    assert (ended.state, ended.failure, backend.created) == ("Stopped", "stopped_by_user", [])
+    assert (item(moves).owner, stored(s3)) == ("other:1", {})
+
+
+def test_a_copy_is_cancelled_and_shows_its_progress(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.child.data_copy.LOOK_SECONDS", 0.05)
+    reasons: list[str] = []
+    calls = Calls()
+
+    def watch(name: str) -> None:
+        if name == "copy_part":  # in the worker's thread, until the child has recorded a reason
+            while not known(ledger).reason:
+                pass
+            reasons.append(known(ledger).reason)
+            ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+
+    calls.before_each = watch
+    backend = FakeBackend(COMPLETED)
+    ended = supervisor(moving, backend, ledger, copy_data=Mover(s3, moves, calls)).run()
+    assert (ended.state, backend.created) == ("Stopped", [])
+    assert reasons[0] == "Copies 59 bytes from us-east-1 before the training: 8 %"
+
+
+def test_a_refused_permission_fails_the_line(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
+    s3.delete_bucket(Bucket=TARGET.bucket)
+    ended = supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves)).run()
+    assert (ended.state, ended.failure) == ("Failed", "copy")
+    assert "NoSuchBucket" in ended.reason
+
+
+def test_items_of_copies_are_no_part_of_the_ledgers_submissions(moves: Moves, moving: Job, ledger: Ledger) -> None:
+    other_child(moves)
+    ledger.open_job("0123abcd", moving)
+    assert [type(found).__name__ for found in ledger.everything()] == ["JobItem"]
+    assert list(ledger.submissions()) == []

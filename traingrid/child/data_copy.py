@@ -1,0 +1,265 @@
+"""Data copy: copies the data of a job into its Region, before its training job is created.
+
+The ledger's item of the copy lets only one child copy a folder. Another child waits while the item changes, and takes
+over when it has not changed for `STALE_SECONDS` by its clock. Correctness does not depend on this: two children
+that copy at once write the same objects, and each verifies all of them before it launches.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from botocore.exceptions import ClientError
+
+from traingrid.aws.error_codes import PERMISSION_CODES
+from traingrid.aws.outage import patient
+from traingrid.aws.s3_copy import CopyStore
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import UsageError
+from traingrid.job.failures import COPY, PERMISSION, STOPPED_BY_USER
+from traingrid.job.state import JobState
+from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.moves.errors import MoveError
+from traingrid.moves.folder_copy import FolderCopy, verification_sentence
+from traingrid.moves.listing import Folders
+from traingrid.moves.object_copy import ObjectCopy
+from traingrid.text import byte_size, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.child.attempt import Attempt
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.failures import Failure
+    from traingrid.moves.listing import Survey
+
+logger = logging.getLogger(__name__)
+LOOK_SECONDS = 15.0
+"""The interval at which a child that copies writes its progress and checks for a cancel and a pause, and at which one
+that waits for another child's copy reads that progress."""
+STALE_SECONDS = 120.0
+"""The time without a change after which another child takes over a copy."""
+_DENIED = PERMISSION_CODES | {"403"}
+_WRONG = {"NoSuchBucket", "InvalidObjectState"}
+_MAKING = threading.Lock()
+Outcome = Literal["verified", "over", "again"]
+"""All objects are verified; or the ledger has a final state of the attempt; or another child took the copy over."""
+
+
+def data_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
+    """Return the copy of an attempt's data, whose calls wait out an outage of AWS."""
+    job, home = attempt.job, deployment.grid.home
+    source, target = S3Uri.parse(job.copy_from), S3Uri.parse(job.copy_to)
+    from_region = deployment.bucket_regions().get(source.bucket, "")
+    if not from_region or not deployment.grid.moves:
+        what = f"{source} cannot be copied: it is not in a data bucket of this grid, or `moves` is not set."
+        raise UsageError(what, "Write `moves: true` in grid.yaml, deploy, and retry the line.")
+    folders = Folders(
+        source=source, source_store=_store(from_region), target=target, target_store=_store(attempt.job.region)
+    )
+    has_kms = deployment.grid.encryption.kind != "s3"
+    objects = ObjectCopy(source_store=folders.source_store, target_store=folders.target_store, target_has_kms=has_kms)
+    return DataCopy(
+        attempt=attempt,
+        moves=patient(lambda: Moves(deployment.table, home), home),
+        folders=folders,
+        from_region=from_region,
+        begin=lambda: FolderCopy(folders=folders, objects=objects),
+    )
+
+
+def _store(region: str) -> CopyStore:
+    """Return the store of a Region, whose calls wait out an outage.
+
+    Creating clients is not thread-safe, and any thread may need a new one when the credentials have expired.
+    """
+    return patient(partial(_locked_store, region), region)
+
+
+def _locked_store(region: str) -> CopyStore:
+    with _MAKING:
+        return CopyStore(region)
+
+
+@dataclass(kw_only=True)
+class DataCopy:
+    """Copies the data of one attempt.
+
+    Attributes:
+        attempt: The attempt.
+        moves: The ledger's items of copies.
+        folders: The folders, and the stores of their Regions.
+        from_region: The Region of the source.
+        begin: Returns a new copy of the folders.
+    """
+
+    attempt: Attempt
+    moves: Moves
+    folders: Folders
+    from_region: str
+    begin: Callable[[], FolderCopy]
+    _reason: str = ""
+
+    def run(self) -> bool:
+        """Copy the data, or wait until another child has copied it.
+
+        Returns:
+            True if every object of the target is verified. False if the attempt is over: cancelled, failed, or
+            continued by another process.
+
+        Raises:
+            BotoCoreError: S3 or the ledger cannot be used, for a reason that waiting does not remove.
+            ClientError: The same.
+        """
+        try:
+            outcome: Outcome = "again"
+            while outcome == "again":
+                outcome = self._try()
+        except MoveError as error:
+            return self._fail(COPY, str(error))
+        except ClientError as error:
+            code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            if code not in _DENIED | _WRONG:
+                raise
+            what = f"{error.operation_name} was refused while {self.folders.source} was copied: {code}: {text}."
+            return self._fail(PERMISSION if code in _DENIED else COPY, what)
+        return outcome == "verified" and self._record(JobState.PENDING, "")
+
+    def _try(self) -> Outcome:
+        if not self._wait_for_owner():
+            return "over"
+        survey, present = self.folders.survey(), self.moves.find(self._target)
+        if present and _is_copied(present, survey, str(self.folders.source)):
+            message = f"{self._target} was copied before; nothing changed since. Verified: {_verified(present)}"
+            logger.info(message, extra={"event": "copied", "copied": False})
+            return "verified"
+        item = self._claim(present, survey)
+        if item is None:
+            return "again"
+        copy = self.begin()
+        copy.start()
+        try:
+            return self._follow(copy, item, survey)
+        finally:
+            copy.stop()
+
+    def _wait_for_owner(self) -> bool:
+        """Wait while another child copies the folder; return False if the attempt is over."""
+        seen, since = 0, self.attempt.clock.now()
+        while not self._is_over():
+            item, now = self.moves.find(self._target), self.attempt.clock.now()
+            if item is None or item.state == "copied" or item.owner == self._owner:
+                return True
+            if item.revision != seen:
+                seen, since = item.revision, now
+            elif now - since >= STALE_SECONDS:
+                message = f"{item.owner} has not written its progress for {STALE_SECONDS:.0f} s: taking its copy over"
+                logger.info(message, extra={"event": "copy_taken_over"})
+                return True
+            reason = f"Waits for the copy of {item.source} from {item.from_region} by job {item.job}: {item.percent} %"
+            if not self._record(JobState.WAITING, reason):
+                return False
+            self.attempt.clock.sleep(LOOK_SECONDS)
+        return False
+
+    def _claim(self, present: MoveItem | None, survey: Survey) -> MoveItem | None:
+        """Record this child as the owner of the copy; return None if another child was faster."""
+        key = self.attempt.key
+        mine = MoveItem(
+            target=self._target,
+            source=str(self.folders.source),
+            region=self.attempt.job.region,
+            from_region=self.from_region,
+            owner=self._owner,
+            job=f"{key.submission}/{key.index}",
+            objects=survey.objects,
+            bytes=survey.bytes,
+            source_digest=survey.source_digest,
+        )
+        message = f"copying {counted(survey.missing, 'object')}, {byte_size(survey.missing_bytes)}, of {mine.source}"
+        message += f" in {self.from_region} to {mine.target}; {survey.objects - survey.missing:,} exist already"
+        logger.info(message, extra={"event": "copying", "objects": survey.missing, "bytes": survey.missing_bytes})
+        if present is None:
+            return mine if self.moves.add(mine) else self._kept(mine)
+        return self.moves.change(present, mine) or self._kept(mine)
+
+    def _kept(self, mine: MoveItem) -> MoveItem | None:
+        """Return the present item if this child owns it: botocore repeats a write whose reply was lost."""
+        present = self.moves.find(self._target)
+        return present if present and (present.owner, present.source) == (mine.owner, mine.source) else None
+
+    def _follow(self, copy: FolderCopy, item: MoveItem, survey: Survey) -> Outcome:
+        """Write the progress until all objects are verified, and then record the copy as complete."""
+        while not copy.wait(LOOK_SECONDS):
+            pause = self.attempt.ledger.pause()
+            copy.hold(on=pause is not None)
+            progress = copy.progress()
+            changed = replace(
+                item, copied_objects=progress.objects, copied_bytes=progress.bytes, verified=progress.verified
+            )
+            written = self.moves.change(item, changed) or self._kept(changed)
+            if written is None:
+                return "again"
+            item = written
+            reason = f"Copies {byte_size(item.bytes)} from {self.from_region} before the training: {item.percent} %"
+            if pause:
+                reason += f". Paused since {pause.at} by {pause.by}: {pause.reason}"
+            if self._is_over() or not self._record(JobState.WAITING, reason):
+                return "over"
+        after, progress = copy.finish(survey), copy.progress()
+        complete = replace(
+            item,
+            state="copied",
+            copied_objects=progress.objects,
+            copied_bytes=progress.bytes,
+            verified=progress.verified,
+            target_digest=after.target_digest,
+        )
+        self.moves.change(item, complete)  # if another child took over, it verifies the objects and records that
+        message = f"copied {counted(after.objects, 'object')}, {byte_size(after.bytes)}, to {self._target}. Verified: "
+        fields = {"event": "copied", "copied": True, "verified": dict(progress.verified), "bytes": after.bytes}
+        logger.info("%s%s", message, _verified(complete), extra=fields)
+        return "verified"
+
+    @property
+    def _target(self) -> str:
+        return str(self.folders.target)
+
+    @property
+    def _owner(self) -> str:
+        return self.attempt.batch_child or self.attempt.name
+
+    def _is_over(self) -> bool:
+        """Return True, and record it, if the job was cancelled."""
+        if not self.attempt.cancelled():
+            return False
+        reason = "It was cancelled before its training job was created."
+        failure = STOPPED_BY_USER.name
+        self.attempt.record({"state": JobState.STOPPED, "phase": "", "reason": reason, "failure": failure})
+        return True
+
+    def _record(self, state: JobState, reason: str) -> bool:
+        """Record the reason why the job waits, if it is new; return False if the attempt is over."""
+        if reason == self._reason and reason:
+            return True
+        self._reason = reason
+        return self.attempt.record({"state": state, "reason": reason, "failure": ""})
+
+    def _fail(self, failure: Failure, reason: str) -> bool:
+        self.attempt.record({"state": JobState.FAILED, "reason": reason, "failure": failure.name, "phase": ""})
+        return False
+
+
+def _is_copied(item: MoveItem, survey: Survey, source: str) -> bool:
+    """Return True if a copy was verified, and neither folder has changed since."""
+    found = (survey.missing, survey.source_digest, survey.target_digest)
+    known = (0, item.source_digest, item.target_digest)
+    return item.state == "copied" and item.source == source and found == known
+
+
+def _verified(item: MoveItem) -> str:
+    return verification_sentence(item.verified)
