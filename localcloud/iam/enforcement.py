@@ -94,8 +94,11 @@ def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]
     call = read_call(signature.service, request, whole_texts=True)
     if call is None:
         return [Permission(f"{signature.service}:?", "*", {})]
+    parameters = dict(call.parameters)
+    if source := environ.get("HTTP_X_AMZ_COPY_SOURCE"):  # `read_call` reads no headers
+        parameters["CopySource"] = source
     account = access_keys.account_of(signature.access_key)
-    return required_permissions(Asked(signature.service, call.action, call.parameters, signature.region, account))
+    return required_permissions(Asked(signature.service, call.action, parameters, signature.region, account))
 
 
 def _policies(principal: str) -> list[dict[str, Any]] | None:

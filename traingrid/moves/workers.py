@@ -72,7 +72,7 @@ class Workers(Generic[T]):
         try:
             while self._take():
                 pass
-        except BaseException as error:  # noqa: BLE001  # `wait` raises it in the caller's thread
+        except BaseException as error:  # noqa: BLE001  # raised again by `wait`
             with self._lock:
                 self._error = self._error or error
             self._ended.set()
