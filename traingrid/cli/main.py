@@ -22,6 +22,7 @@ from traingrid.cli.local import local
 from traingrid.cli.logs import logs
 from traingrid.cli.manifest import manifest
 from traingrid.cli.pause import pause, resume
+from traingrid.cli.prices import prices
 from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retained import retained
 from traingrid.cli.retry import retry
@@ -70,6 +71,7 @@ for command in (
     download,
     catalog,
     manifest,
+    prices,
     local,
 ):
     cli.add_command(command)
