@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import __version__
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
+from traingrid.cli.capacity import capacity
 from traingrid.cli.catalog import catalog
 from traingrid.cli.data import download, upload
 from traingrid.cli.datasets import datasets
@@ -72,6 +73,7 @@ for command in (
     catalog,
     manifest,
     prices,
+    capacity,
     local,
 ):
     cli.add_command(command)
