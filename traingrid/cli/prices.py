@@ -51,6 +51,25 @@ def refresh(grid_file: Path, url: str | None) -> None:
         click.echo(printable(f"no price: {missing}"))
 
 
+@prices.command(name="import-snapshot")
+@url_option
+@click.pass_obj
+def import_snapshot(grid_file: Path, url: str | None) -> None:
+    """Import the prices that are part of traingrid; needs no access to AWS.
+
+    They are few and dated. A price of the same day or a later one in the catalog is kept. `source` names the public
+    document of each.
+    """
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.price_snapshot import import_snapshot as write_snapshot
+
+    result = write_snapshot(database)
+    click.echo(f"{counted(result.written, 'price')} of {result.oldest} to {result.newest} written")
+    if result.kept:
+        click.echo(f"{counted(result.kept, 'price')} not written: the catalog has them of the same day or later")
+    click.echo("For the present prices of your grid, run: traingrid prices refresh")
+
+
 def _table(read: PricesRead) -> Table:
     """Return the prices of instances by Region and type."""
     table = Table(box=None, pad_edge=False)
