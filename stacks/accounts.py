@@ -61,6 +61,7 @@ class ActingRoles(Construct):
         user_permissions.let_use(use, grid, region)
         user_permissions.let_check_up(use, grid, region)
         let_read_datasets(register, grid, [region], key)
+        user_permissions.let_read_prices_and_capacity(use)
         for role in (launch, use):
             use_key(role, key, region=region, services=["s3"])
 

@@ -9,7 +9,14 @@ from aws_cdk import aws_s3 as s3
 
 from stacks.grants import deny, grant
 from stacks.keys import read_with
-from stacks.training_job_permissions import NEVER, WHOSE, alike, creation_conditions, training_jobs
+from stacks.training_job_permissions import (
+    NEVER,
+    WHOSE,
+    alike,
+    creation_conditions,
+    training_jobs,
+    training_plans,
+)
 from traingrid import names
 from traingrid.grid.model import Grid
 from traingrid.job.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
@@ -37,9 +44,9 @@ def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
         grant(
             role,
             ["sagemaker:CreateTrainingJob"],
-            training_jobs(grid, group),
+            [*training_jobs(grid, group), *training_plans(grid, group)],
             conditions=conditions,
-            because=WHOSE,
+            because=f"{WHOSE}; SageMaker chooses the ids of reserved capacities",
         )
     for actions, where in NEVER:
         deny(role, actions, conditions=where)

@@ -24,6 +24,20 @@ def training_jobs(grid: Grid, regions: Iterable[str]) -> list[str]:
     return [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{prefix}" for region in regions]
 
 
+def training_plans(grid: Grid, regions: Iterable[str]) -> list[str]:
+    """Return the ARNs of the training plans that lines may use, and the patterns of their reserved capacities.
+
+    CreateTrainingJob with a plan is authorized on both
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/training-plan-iam-permissions.html).
+    """
+    return [
+        f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{resource}"
+        for region in regions
+        if (plans := grid.regions[region].training_plans)
+        for resource in (*(f"training-plan/{plan}" for plan in plans), "reserved-capacity/*")
+    ]
+
+
 def alike(grid: Grid, regions: Iterable[str]) -> list[list[str]]:
     """Return the Regions in groups that have the same IAM conditions on training jobs.
 

@@ -48,3 +48,13 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
         ["*"],
         because="The actions do not support resources",
     )
+
+
+def let_read_prices_and_capacity(role: iam.Role) -> None:
+    """Allow a role the additional read-only calls of `traingrid prices refresh` and `traingrid capacity refresh`."""
+    grant(
+        role,
+        ["ec2:DescribeSpotPriceHistory", "sagemaker:ListTrainingPlans"],
+        ["*"],
+        because="The actions do not support resources",
+    )

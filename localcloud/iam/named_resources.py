@@ -58,6 +58,12 @@ def _sagemaker(asked: Asked) -> Named:
         yield "sagemaker:training-job", asked.arn(f"training-job/{job}") if job else asked.text("ResourceArn")
     if asked.text("RoleArn"):
         yield "iam:role", asked.text("RoleArn")
+    resources = asked.parameters.get("ResourceConfig")
+    if plan := resources.get("TrainingPlanArn") if isinstance(resources, dict) else None:
+        yield "sagemaker:training-plan", plan
+        yield "sagemaker:reserved-capacity", str(plan).replace(":training-plan/", ":reserved-capacity/")
+    elif plan := asked.text("TrainingPlanName"):
+        yield "sagemaker:training-plan", asked.arn(f"training-plan/{plan}")
 
 
 def _dynamodb(asked: Asked) -> Named:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from localcloud.sagemaker import backend
+from localcloud.sagemaker import backend, training_plans
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -11,4 +11,5 @@ if TYPE_CHECKING:
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's training jobs with ours."""
     backend.replace(cloud)
+    training_plans.install(cloud, backend.TrainingBackend.plans)
     cloud.on_stop(backend.TrainingBackend.runners.abandon_all)

@@ -23,6 +23,7 @@ from localcloud.sagemaker.listing import page
 from localcloud.sagemaker.runner import Runner
 from localcloud.sagemaker.runners import Runners
 from localcloud.sagemaker.search import search
+from localcloud.sagemaker.training_plans import TrainingPlans
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -37,11 +38,13 @@ class TrainingBackend(SageMakerModelBackend):
         cloud: The localcloud of the backend.
         capacity: Capacity for the hosts of all Regions on this machine.
         runners: All runners of this localcloud, in every Region.
+        plans: The training plans of all accounts and Regions.
     """
 
     cloud: ClassVar["LocalCloud"]
     capacity: ClassVar[HostCapacity]
     runners: ClassVar[Runners]
+    plans: ClassVar[TrainingPlans]
 
     def __init__(self, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
@@ -67,9 +70,10 @@ class TrainingBackend(SageMakerModelBackend):
             self._refuse_used(name)
             stub = self.cloud.faults.stub(self.region_name, name)
             request_rules.check(request, self.account_id, self.region_name, stub=stub is not None)
+            self.plans.check(request, self.account_id, self.region_name)
             quotas.check(self.cloud, self.account_id, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
-            runner = Runner(self.cloud, job, stub, self.capacity)
+            runner = Runner(self.cloud, job, stub, self.capacity, self.plans)
             self.runners.add(runner)
             self.training_jobs[name] = job
         self.runners.start(runner)
@@ -207,6 +211,22 @@ class TrainingResponse(SageMakerResponse):
         answer: dict[str, Any] = {"Results": [{"TrainingJob": record} for record in records]}
         return ActionResult(answer | ({"NextToken": token} if token else {}))
 
+    def list_training_plans(self) -> ActionResult:
+        """List training plans; moto lacks this operation."""
+        validate("ListTrainingPlans", self._request)
+        request = {name: _time(name, value) for name, value in self._request.items()}
+        backend = self.sagemaker_backend
+        return ActionResult(backend.plans.listed(backend.account_id, backend.region_name, request))
+
+    def describe_training_plan(self) -> ActionResult:
+        """Describe a training plan by its name; moto lacks this operation."""
+        validate("DescribeTrainingPlan", self._request)
+        backend, name = self.sagemaker_backend, self._request["TrainingPlanName"]
+        for plan in backend.plans.of(backend.account_id, backend.region_name):
+            if plan.name == name:
+                return ActionResult(backend.plans.described(plan))
+        raise ResourceNotFound("Requested resource not found.")
+
 
 def _time(name: str, value: Any) -> Any:
     """Convert times from seconds since 1970 (AWS JSON protocol)."""
@@ -218,6 +238,7 @@ def replace(cloud: "LocalCloud") -> None:
     TrainingBackend.cloud = cloud
     TrainingBackend.capacity = HostCapacity(cloud.settings.training_hosts)
     TrainingBackend.runners = Runners()
+    TrainingBackend.plans = TrainingPlans()
     sagemaker_backends.backend = TrainingBackend
     sagemaker_backends.clear()
     for path in urls.url_paths:

@@ -31,6 +31,12 @@ class HostCapacity:
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
+    @property
+    def in_use(self) -> int:
+        """The number of hosts that are held now."""
+        with self._changed:
+            return self._used
+
     @contextmanager
     def held(self, hosts: int, given_up: threading.Event) -> Iterator[bool]:
         """Wait for the capacity of a job, first come, first served, and hold it while the block runs.

@@ -21,6 +21,7 @@ from localcloud.sagemaker.metrics import Metrics, to_cloudwatch
 from localcloud.sagemaker.opt_ml import FAILURE_CHARACTERS, OptMl, algorithm_error
 from localcloud.sagemaker.pipe import Pipes
 from localcloud.sagemaker.request import S3Uri, channels, hosts
+from localcloud.sagemaker.training_plans import TrainingPlans
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -34,6 +35,10 @@ NO_CAPACITY = (
 )
 """FailureReason of a job without instances (text: github.com/DIAGNijmegen/rse-grand-challenge/issues/2631)."""
 
+ENDED_PLAN = "InsufficientCapacityError: the training plan has ended before the job could start"
+"""FailureReason of a job that waited for a training plan. AWS documents the error's name, and that it follows after two
+days of waiting (https://docs.aws.amazon.com/sagemaker/latest/dg/training-plan-utilization-for-training-jobs.html)."""
+
 _OF_THE_NETWORK = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
@@ -45,13 +50,17 @@ class Runner:
         job: The job.
         stub: The stub that the fault plan defined at creation; None for a job that really trains.
         capacity: Capacity for hosts on this machine.
+        plans: The training plans.
     """
 
-    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, capacity: HostCapacity) -> None:
+    def __init__(
+        self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, capacity: HostCapacity, plans: TrainingPlans
+    ) -> None:
         self.job = job
         self._cloud = cloud
         self._stub = stub
         self._capacity = capacity
+        self._plans = plans
         self._hosts = hosts(job.request)
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
@@ -107,6 +116,15 @@ class Runner:
     def _live(self) -> None:
         self._step("Pending")
         self._wait_for_instances()
+        with self._plans.held(self.job.request, self.job.stop_requested) as may_start:
+            if may_start:
+                self._live_with_instances()
+            elif self.job.stop_requested.is_set():
+                raise transfer.TransferInterruptedError
+            else:
+                self._fail(ENDED_PLAN)
+
+    def _live_with_instances(self) -> None:
         if self._stub:
             self._pretend(self._stub)
             return

@@ -26,6 +26,7 @@ from localcloud.iam.enforcement import Enforcer
 from localcloud.lambda_.functions import Functions
 from localcloud.limits.account_limits import AccountLimits
 from localcloud.limits.throttle import Throttle, TokenBuckets
+from localcloud.pricing.price_lists import PriceLists
 from localcloud.processes.loopback import loopback_only
 from localcloud.processes.process_group import Spawn, group_of
 from localcloud.processes.program import Program
@@ -51,6 +52,7 @@ FEATURES = (
     "localcloud.lambda_.functions",
     "localcloud.batch",
     "localcloud.sagemaker",
+    "localcloud.pricing",
     "localcloud.limits.quota_increases",
     "localcloud.limits.linked_roles",
     "localcloud.limits.service_quotas",
@@ -145,7 +147,8 @@ class LocalCloud:
         werkzeug_app.DISABLE_GLOBAL_CORS = True  # otherwise moto would let every web page read its responses
         self.record.begin()
         self._resources.callback(self.record.end)
-        application = Enforcer(Recorder(_Dispatcher(create_backend_app), self.record))
+        services = PriceLists(_Dispatcher(create_backend_app))
+        application = Enforcer(Recorder(services, self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
         accepted = RequestFilter(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug exits the whole process if the port is in use.

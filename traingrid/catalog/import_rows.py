@@ -41,6 +41,21 @@ def import_file(catalog: Catalog, name: str, file: Path) -> int:
         UsageError: The file is invalid. The error lists the first problems, and nothing is imported.
         TraingridError: The database does not answer.
     """
+    rows = rows_of(file, name)
+    catalog.write(lambda connection: _write(connection, IMPORTED[name], rows))
+    return len(rows)
+
+
+def rows_of(file: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a file.
+
+    Args:
+        file: CSV with a header, or JSON Lines if its name ends with `.jsonl`. Its columns are those of the table.
+        name: The table's name, one of `IMPORTED`.
+
+    Raises:
+        UsageError: The file is invalid. The error lists the first problems.
+    """
     table = IMPORTED[name]
     errors: list[str] = []
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -61,8 +76,7 @@ def import_file(catalog: Catalog, name: str, file: Path) -> int:
         raise UsageError("\n".join([f"{file}: nothing was imported.", *listed]), "Correct the lines and import again.")
     if not rows:
         raise UsageError(f"{file} has no rows.", f"Its columns are {', '.join(_writable(table))}.")
-    catalog.write(lambda connection: _write(connection, table, list(rows.values())))
-    return len(rows)
+    return list(rows.values())
 
 
 def imported_sentence(number: int, name: str) -> str:

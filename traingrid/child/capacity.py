@@ -1,7 +1,8 @@
 """Capacity: uses the shortages that all children record, so that one job tests a Region without capacity, not all.
 
 A lost or failed call never prevents a launch: without an answer the child continues as if no shortage were known. A
-service queue tries queued jobs again itself, so they neither read nor record shortages.
+service queue tries queued jobs again itself, and a training plan's instances are reserved; jobs with either neither
+read nor record shortages.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Capacity:
 
     @property
     def _is_shared(self) -> bool:
-        return self.attempt.job.launch == "direct"
+        return self.attempt.job.launch == "direct" and not self.attempt.job.training_plan
 
     def _pool_in(self, region: str) -> CapacityPool:
         job = self.attempt.job

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.deploy.checkup.finding import Finding
+    from traingrid.deploy.checkup.quotas import Need
     from traingrid.grid.model import Grid
 
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
@@ -44,11 +45,7 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     """
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)
-    needs = of_grid(grid)
-    if manifest is not None:
-        deployment = _expected(grid, account)
-        lines, _ = read_manifest(manifest, deployment)
-        needs = of_jobs(iter_jobs(lines, deployment, NO_SUBMISSION))
+    needs = needs_of(grid, account, manifest)
     click.echo(printable(f"account {account}, as {arn}"))
     found = list(check_up(grid, account, needs))
     console().print(_table(found))
@@ -59,6 +56,19 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     click.echo(f"{len(found)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
+
+
+def needs_of(grid: Grid, account: str, manifest: Path | None) -> list[Need]:
+    """Return the instances that a manifest's jobs need; without a manifest, one job with grid.yaml's defaults.
+
+    Raises:
+        ManifestError: The manifest is invalid.
+    """
+    if manifest is None:
+        return of_grid(grid)
+    deployment = _expected(grid, account)
+    lines, _ = read_manifest(manifest, deployment)
+    return of_jobs(iter_jobs(lines, deployment, NO_SUBMISSION))
 
 
 def _expected(grid: Grid, account: str) -> Deployment:

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import __version__
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
+from traingrid.cli.capacity import capacity
 from traingrid.cli.catalog import catalog
 from traingrid.cli.cost import cost
 from traingrid.cli.data import download, upload
@@ -24,6 +25,7 @@ from traingrid.cli.logs import logs
 from traingrid.cli.manifest import manifest
 from traingrid.cli.pause import pause, resume
 from traingrid.cli.plan import plan
+from traingrid.cli.prices import prices
 from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retained import retained
 from traingrid.cli.retry import retry
@@ -74,6 +76,8 @@ for command in (
     manifest,
     plan,
     cost,
+    prices,
+    capacity,
     local,
 ):
     cli.add_command(command)

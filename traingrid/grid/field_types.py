@@ -107,6 +107,8 @@ AlgorithmName = Annotated[
         strict=True,
     ),
 ]
+# The shape TrainingPlanName of SageMaker's service model.
+TrainingPlanName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,63}$", strict=True)]
 # EC2's ids have eight hexadecimal digits or, since 2018, seventeen
 # (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$", strict=True)]

@@ -6,7 +6,14 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from traingrid.grid.encryption import KeyArn, region_of
-from traingrid.grid.field_types import AccountId, BucketName, SecurityGroupId, SubnetId, broken_rule
+from traingrid.grid.field_types import (
+    AccountId,
+    BucketName,
+    SecurityGroupId,
+    SubnetId,
+    TrainingPlanName,
+    broken_rule,
+)
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ServiceQueue
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
@@ -31,6 +38,8 @@ class Region(GridPart):
         default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
     )
     """Security groups of that VPC for its training jobs."""
+    training_plans: tuple[TrainingPlanName, ...] = Field(default=(), examples=[["november-p5"]])
+    """SageMaker training plans of this Region and account, by name, that lines may use; by default none."""
     service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
     """A service queue of AWS Batch, for lines with `launch: queued`; by default none."""
 

@@ -40,6 +40,7 @@ class Replica(BaseModel):
     image: str = ""
     algorithm: str = ""
     checkpoints: str = ""
+    training_plan: str = ""
 
 
 class Job(BaseModel):
@@ -75,6 +76,7 @@ class Job(BaseModel):
     output: str = Field(description="S3 prefix of the job's results")
     tensorboard: bool = Field(default=False, description="True if the training uploads TensorBoard data")
     checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty to keep no checkpoints")
+    training_plan: str = Field(default="", description="ARN of the SageMaker training plan in the job's Region")
     priority: int = Field(default=0, description="Jobs with a higher priority get a smaller index and start first")
     retries: int = Field(
         default=0, ge=0, description="Maximum number of retries after failures that the training did not cause"

@@ -140,6 +140,29 @@ class Rules:
         next_step = f"It allows {allowed}; add others to algorithms in grid.yaml."
         raise RefusedError("this grid does not allow this algorithm", next_step)
 
+    def training_plan(self, arn: object, region: str) -> str:
+        """Return the ARN of a training plan in a Region of the grid."""
+        next_step = f"Write arn:aws:sagemaker:{region}:{self.deployment.account_of(region)}:training-plan/NAME."
+        if not isinstance(arn, str):
+            raise RefusedError("must be an ARN, or an object with an ARN for each Region", next_step)
+        if broken := broken_limit("TrainingPlanArn", arn):
+            raise RefusedError(f"not the ARN of a training plan: {broken}", next_step)
+        _, _, _, where, owner, resource = arn.split(":", 5)
+        if where != region:
+            reason = f"the plan is in {where}, but the job is in {region}; SageMaker uses only plans of the same Region"
+            raise RefusedError(reason, next_step)
+        if owner != self.deployment.account_of(region):
+            raise RefusedError(f"the plan is in account {owner}, but the jobs of {region} are in another", next_step)
+        allowed = self.grid.regions[region].training_plans
+        name = resource.removeprefix("training-plan/")
+        if name not in allowed:
+            listed = ", ".join(allowed) or "none"
+            reason = f"this grid does not allow this training plan in {region}"
+            raise RefusedError(
+                reason, f"{_nearest(name, allowed)}It allows {listed}; add others to training_plans in grid.yaml."
+            )
+        return arn
+
     @cached_property
     def _registries(self) -> dict[str, tuple[str, ...]]:
         name = self.grid.name

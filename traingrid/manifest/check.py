@@ -15,6 +15,7 @@ from traingrid.manifest.limits import most
 from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
 from traingrid.manifest.move_checks import copy_source
 from traingrid.manifest.queue_checks import wrong_queue
+from traingrid.manifest.training_plan_checks import plans_of
 from traingrid.manifest.values import RefusedError, literal
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class _Check:
             self._refuse(*error)
         if not self.errors:
             self._check_channels((data or inputs, *replicas.values()), settings)
+        if not self.errors and row.values.get("training_plan") not in (None, "", {}):
+            self._plans((region, *replicas), settings)
         if self.errors:
             return self.errors[:_MAX_ERRORS]
         line = Line(
@@ -218,6 +221,17 @@ class _Check:
             name: channel(name, {**original.model_dump(exclude_unset=True), "uri": uris[name]}, other, self.rules)
             for name, original in inputs.items()
         }
+
+    def _plans(self, regions: tuple[str, ...], settings: dict[str, Any]) -> None:
+        """Set the training plans of a line, by Region."""
+        found: dict[str, str] = {}
+        for region, value, plan in plans_of(self.row.values["training_plan"], regions, settings, self.rules):
+            if isinstance(plan, RefusedError):
+                self._refuse(self._label("training_plan", region), value, plan)
+            else:
+                found[region] = plan
+        if found:
+            settings["training_plan"] = found
 
     def _check_combinations(self, found: dict[str, Any]) -> None:
         grid = self.rules.grid

@@ -175,4 +175,5 @@ def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment
         image=image,
         algorithm=algorithm,
         checkpoints=kept or "",
+        training_plan=settings.get("training_plan", {}).get(region, ""),
     )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from traingrid.planner.facts import Facts
     from traingrid.planner.places import Place
 
+_NEXT = "Read them from AWS: traingrid {0} refresh. Or import a file: traingrid catalog import {0} FILE."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
@@ -149,9 +151,9 @@ def _check_prices(found: Sequence[Candidate], facts: Facts) -> None:
             region, name, option = keys[0]
             text = f"Line {one.line.number}: the catalog has no price of {name} ({option}) in {region}"
             text += f", nor in {len(one.places.by_region) - 1} other Regions." if len(one.places.by_region) > 1 else "."
-            raise UsageError(text, "Import prices: traingrid catalog import prices FILE.")
+            raise UsageError(text, _NEXT.format("prices"))
 
 
 def _no_capacity(one: Candidate) -> UsageError:
     text = f"No Region has capacity for {', '.join(one.durations)}: each quota in the catalog is 0 or missing."
-    return UsageError(text, "Import the quotas: traingrid catalog import capacity FILE.")
+    return UsageError(text, _NEXT.format("capacity"))

@@ -188,7 +188,7 @@ def test_missing_prices_are_one_sentence(folder: Path, url: str) -> None:
     (folder / "m.jsonl").write_text(json.dumps(DAY1))
     error = refused("plan", "m.jsonl", "--no-moves")
     assert error.what == "Line 1: the catalog has no price of ml.p3.16xlarge (on_demand) in us-east-1."
-    assert "catalog import prices" in error.next_step
+    assert "traingrid prices refresh" in error.next_step
 
 
 def test_zero_capacity_everywhere_is_one_sentence(folder: Path, url: str) -> None:

@@ -121,6 +121,8 @@ def _using() -> Iterator[Case]:
     yield use.may("check that the execution role exists", "iam:GetRole", execution_role(INSIDE))
     for action in ("ec2:DescribeRegions", "servicequotas:ListServiceQuotas"):
         yield use.may("check the account", action, "*")
+    for action in ("ec2:DescribeSpotPriceHistory", "sagemaker:ListTrainingPlans"):
+        yield use.may("read prices and capacity", action, "*")
 
 
 def _keys() -> Iterator[Case]:

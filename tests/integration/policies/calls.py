@@ -43,7 +43,7 @@ _SEE_QUEUED: Mapping[str, set[str]] = {"batch:DescribeServiceJob": set(), "batch
 _SEE_AND_STOP = {**_SEE, "sagemaker:ListTrainingJobs": set[str](), "sagemaker:StopTrainingJob": set[str]()}
 _READ_LOGS: Mapping[str, set[str]] = {"logs:GetLogEvents": set(), "logs:DescribeLogStreams": set()}
 _START = {
-    "sagemaker:CreateTrainingJob": {"RoleArn", "Tags"},
+    "sagemaker:CreateTrainingJob": {"RoleArn", "Tags", "sagemaker:training-plan"},
     "sagemaker:StopTrainingJob": set[str](),
     **_SEE,
     **_READ_LOGS,
@@ -165,8 +165,10 @@ CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
         "s3:ListObjectsV2": set(),
         "cloudformation:DescribeStacks": set(),
         "ec2:DescribeRegions": set(),
+        "ec2:DescribeSpotPriceHistory": set(),
         "ecr:DescribeImages": set(),
         "iam:GetRole": set(),
+        "sagemaker:ListTrainingPlans": set(),
         "servicequotas:ListServiceQuotas": set(),
         "ssm:GetParameter": set(),
         "sts:GetCallerIdentity": set(),

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.iam.request_keys import Context, training_job_keys
 from tests.integration.policies.case import EXPLICITLY, IMPLICITLY, RESOURCE, Caller, Case
-from tests.integration.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, SUBNETS, the_grid
+from tests.integration.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, PLAN, SUBNETS, the_grid
 from traingrid import names
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
@@ -26,6 +26,10 @@ _ONE_OF = "ForAllValues:StringEquals"
 
 def training_job(region: str, name: str = "traingrid-0123abcd-0-1") -> str:
     return f"arn:aws:sagemaker:{region}:{ACCOUNT}:training-job/{name}"
+
+
+def training_plan(region: str, name: str = PLAN) -> str:
+    return f"arn:aws:sagemaker:{region}:{ACCOUNT}:training-plan/{name}"
 
 
 def execution_role(region: str, grid: str = "traingrid") -> str:
@@ -99,8 +103,22 @@ def _creating() -> Iterator[Case]:
     for name in ("traingrid2-0123abcd-0-1", "my-own-job", "traingridx"):
         theirs = training_job(INSIDE, name)
         yield child.may_not(f"create {name} of another grid", CREATE, theirs, asked(INSIDE), breaks=RESOURCE)
+    yield from _with_a_training_plan()
     abroad = training_job(INSIDE).replace(ACCOUNT, "999999999999")
     yield child.may_not("create one in another account", CREATE, abroad, asked(INSIDE), breaks=RESOURCE)
+
+
+def _with_a_training_plan() -> Iterator[Case]:
+    """Yield the cases of the further resources of a request with a training plan: the plan and its capacity."""
+    plan, capacity = training_plan(INSIDE), f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:reserved-capacity/abcdefgh"
+    for resource in (plan, capacity):
+        yield child.may("use the grid's training plan", CREATE, resource, asked(INSIDE))
+    other = changed(INSIDE, sagemaker_MaxRuntimeInSeconds="172801")
+    limit = "NumericLessThanEquals sagemaker:MaxRuntimeInSeconds"
+    yield child.may_not("use it with a longer runtime", CREATE, plan, other, breaks=limit)
+    foreign = training_plan(INSIDE, "december")
+    yield child.may_not("use another training plan", CREATE, foreign, asked(INSIDE), breaks=RESOURCE)
+    yield child.may_not("buy a training plan", "sagemaker:CreateTrainingPlan", plan)
 
 
 def _creating_otherwise() -> Iterator[Case]:

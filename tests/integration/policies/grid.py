@@ -1,7 +1,7 @@
 """Test grid: its configuration, and the policies that its templates grant to each role.
 
 It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
-encryption, and a service queue of each kind.
+encryption, a training plan, and a service queue of each kind.
 """
 
 import re
@@ -15,6 +15,9 @@ from traingrid.names import Part
 
 ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west-2"
 SUBNETS, GROUPS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"], ["sg-0123456789abcdef0"]
+
+PLAN = "november"
+"""The only training plan that lines may use, in `INSIDE`."""
 
 YOUR_KEY = f"arn:aws:kms:{INSIDE}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
@@ -61,6 +64,7 @@ def the_grid() -> Grid:
                 "security_groups": GROUPS,
                 "data_buckets": ["mine-east"],
                 "data_keys": [YOUR_KEY],
+                "training_plans": [PLAN],
                 "service_queue": {"instances": 16},
             },
             FREE: {"service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}}},

@@ -25,6 +25,7 @@ from traingrid.ledger.shortages import FIRST_SECONDS, PROBE_SECONDS, Shortage, c
 from verification.model.table import ModelTable
 
 NEXT = "traingrid-0123abcd-0-2"
+PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/november"
 
 
 def ignored(_value: object) -> None:
@@ -149,15 +150,18 @@ def test_other_types_and_options_are_not_affected(job: Job, ledger: Ledger, log:
     assert (backend.created, log.of("capacity_wait")) == ([NAME], [])
 
 
-def test_queued_lines_neither_read_nor_record_shortages(job: Job, ledger: Ledger, log: RecordedLog) -> None:
-    queued = job.model_copy(update={"launch": "queued", "retries": 0})
+@pytest.mark.parametrize("difference", [{"launch": "queued"}, {"training_plan": PLAN}], ids=["queued", "training plan"])
+def test_jobs_of_other_capacity_neither_read_nor_record_shortages(
+    job: Job, ledger: Ledger, log: RecordedLog, difference: dict[str, str]
+) -> None:
+    other_job = job.model_copy(update={"retries": 0, **difference})
     recorded(ledger, short(pool_of(job)))
     backend = FakeBackend(COMPLETED)
-    supervisor(queued, backend, ledger).run()
+    supervisor(other_job, backend, ledger).run()
     assert (backend.created, log.of("capacity_wait")) == ([NAME], [])
     ledger.replace_shortage(shortage_of(ledger, job), ended(short(pool_of(job))))
-    other = queued.model_copy(update={"index": 1})
-    supervisor(other, FakeBackend(NO_CAPACITY), ledger).run()
+    second = other_job.model_copy(update={"index": 1})
+    supervisor(second, FakeBackend(NO_CAPACITY), ledger).run()
     assert shortage_of(ledger, job).until == 0
 
 

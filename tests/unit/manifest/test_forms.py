@@ -295,10 +295,13 @@ def _examples() -> list[str]:
     return [textwrap.dedent(block) for block in blocks]
 
 
-@pytest.mark.parametrize("example", _examples(), ids=["plain", "header", "JSON Lines"])
+@pytest.mark.parametrize("example", _examples(), ids=["plain", "header", "JSON Lines", "training plan"])
 def test_the_manifests_of_the_documentation_are_good(example: str) -> None:
-    buckets = {"us-east-1": "my-campaigns", "us-west-2": "my-campaigns-pdx"}
-    assert jobs_of(example, regions={region: {"data_buckets": [bucket]} for region, bucket in buckets.items()})
+    regions = {
+        "us-east-1": {"data_buckets": ["my-campaigns"], "training_plans": ["november"]},
+        "us-west-2": {"data_buckets": ["my-campaigns-pdx"]},
+    }
+    assert jobs_of(example, regions=regions, instance_types=["ml.p5.48xlarge"])
 
 
 def test_the_documentation_names_every_field() -> None:

@@ -72,7 +72,18 @@ PARTS = {
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "log_streams", "dynamodb", "s3"),
-        *("ecr", "checkout", "lambda_", "events", "batch", "sagemaker", "cloudformation", "codebuild", "server"),
+        *(
+            "ecr",
+            "checkout",
+            "lambda_",
+            "events",
+            "batch",
+            "sagemaker",
+            "pricing",
+            "cloudformation",
+            "codebuild",
+            "server",
+        ),
     ),
     "verification": ("model", "deployed_grid", "rehearsal", "faults"),
 }

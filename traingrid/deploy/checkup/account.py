@@ -48,6 +48,18 @@ def acting_as(grid: Grid, home: str, region: str) -> ActingRole | None:
     return Deployment(grid=grid, account=home, table="", manifest_bucket="").acting_in(region)
 
 
+def reading_role(grid: Grid, account: str, region: str) -> ActingRole | None:
+    """Return the role that a caller assumes to read a training Region; None if it is in the caller's own account.
+
+    Args:
+        grid: The grid.
+        account: The caller's account.
+        region: The training Region.
+    """
+    home = grid.account or account
+    return None if grid.account_of(region, home) == account else acting_as(grid, home, region)
+
+
 def reaches(region: str, role: ActingRole) -> bool:
     """Return True if the caller can assume a role."""
     try:

@@ -38,8 +38,35 @@ class Need:
 
     @property
     def quota(self) -> str:
-        """The name of the quota (https://docs.aws.amazon.com/general/latest/gr/sagemaker.html)."""
-        return f"{self.instance_type} for {'spot ' * self.spot}training job usage"
+        """The name of the quota."""
+        return quota_name(self.instance_type, spot=self.spot)
+
+
+def quota_name(instance_type: str, *, spot: bool) -> str:
+    """Return the name of the quota on training instances (https://docs.aws.amazon.com/general/latest/gr/sagemaker.html).
+
+    Args:
+        instance_type: The instance type.
+        spot: Whether they are spot instances, which have separate quotas.
+    """
+    return f"{instance_type} for {'spot ' * spot}training job usage"
+
+
+def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict[str, Any]]:
+    """Return SageMaker's quotas in a Region by name, as ListServiceQuotas describes them.
+
+    Args:
+        region: The Region.
+        role: The role to assume in another account.
+
+    Raises:
+        ClientError: AWS refuses the request.
+        BotoCoreError: AWS does not answer.
+    """
+    pages = (
+        client("service-quotas", region, role).get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
+    )
+    return {quota["QuotaName"]: quota for page in pages for quota in page["Quotas"]}
 
 
 def of_grid(grid: Grid) -> list[Need]:
@@ -77,9 +104,7 @@ def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> I
 
     def look(need: Need) -> Finding:
         if not quotas:
-            quota_list = client("service-quotas", region, role).get_paginator("list_service_quotas")
-            pages = quota_list.paginate(ServiceCode="sagemaker")
-            quotas.update({quota["QuotaName"]: quota for page in pages for quota in page["Quotas"]})
+            quotas.update(listed_quotas(region, role))
         return _judged(need, quotas.get(need.quota))
 
     for need in needs:

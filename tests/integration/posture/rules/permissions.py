@@ -58,12 +58,15 @@ def a_role_is_passed_by_its_whole_name_to_one_service(made: Synthesised) -> Iter
 
 
 def training_jobs_are_created_under_the_grids_name_in_its_regions_only(made: Synthesised) -> Iterator[str]:
-    names = {f":training-job/{made.grid.name}-????????-*"}
     for where, statement in _allowing(made):
         if "sagemaker:CreateTrainingJob" in listed(statement["Action"]):
             for resource in map(flat, listed(statement["Resource"])):
                 region, account_and_name = resource.split(":", 4)[3:]
-                if region not in made.grid.regions or not any(account_and_name.endswith(name) for name in names):
+                settings = made.grid.regions.get(region)
+                names = [f":training-job/{made.grid.name}-????????-*"] * bool(settings)
+                if settings and settings.training_plans:  # IAM also authorizes the plan of a request and its capacity
+                    names += [*(f":training-plan/{plan}" for plan in settings.training_plans), ":reserved-capacity/*"]
+                if not any(account_and_name.endswith(name) for name in names):
                     yield f"{where} creates {resource}"
             if not statement.get("Condition"):
                 yield f"{where} creates training jobs without a condition"

@@ -1,0 +1,79 @@
+"""`traingrid capacity`: brings the catalog's quotas and training plans up to date."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from traingrid.cli.catalog import existing_catalog, url_option
+from traingrid.cli.console import console
+from traingrid.cli.doctor import needs_of
+from traingrid.deploy.checkup.account import caller, reading_role
+from traingrid.grid.file import load_grid
+from traingrid.text import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from traingrid.catalog.refresh_capacity import CapacityRead
+    from traingrid.deploy.checkup.quotas import Need
+
+
+@click.group()
+def capacity() -> None:
+    """Bring the catalog's quotas and training plans up to date."""
+
+
+@capacity.command()
+@click.argument("manifest", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@url_option
+@click.pass_obj
+def refresh(grid_file: Path, manifest: Path | None, url: str | None) -> None:
+    """Read quotas and training plans from AWS into the catalog.
+
+    Reads the quotas on the grid's instance types, on demand and spot, and all training plans in its Regions. Prints
+    them beside the needs of MANIFEST's jobs, or of one job with grid.yaml's defaults.
+    """
+    grid = load_grid(grid_file)
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.refresh_capacity import read_capacity, write_capacity
+
+    account, _ = caller(grid.home)
+    needs = needs_of(grid, account, manifest)
+    today = datetime.now(UTC).date()
+    read = read_capacity(grid, grid.account or account, partial(reading_role, grid, account), today)
+    write_capacity(database, read)
+    console().print(_table(read, needs))
+    click.echo(
+        f"{counted(len(read.quotas), 'quota')} and {counted(len(read.plans), 'training plan')} of {today} written"
+    )
+    for problem in read.problems:
+        click.echo(printable(f"not read: {problem}"))
+
+
+def _table(read: CapacityRead, needs: Iterable[Need]) -> Table:
+    """Return granted and needed instances; needs concern quotas, because a plan is used only by lines that name it."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("Region", "instance type", "option", "granted", "needed at once", "from", "to"):
+        table.add_column(heading, overflow="fold")
+    needed = {(need.region, need.instance_type, need.spot): str(need.together) for need in needs}
+    for row in read.quotas:
+        key = row["region"], row["instance_type"], row["purchase_option"] == "spot"
+        table.add_row(*_cells(row, row["purchase_option"]), needed.get(key, "-"), "", "")
+    for row in read.plans:
+        name = row["training_plan"].rpartition("/")[2]
+        table.add_row(*_cells(row, f"plan {name}"), "-", _day(row["starts_at"]), _day(row["ends_at"]))
+    return table
+
+
+def _cells(row: Mapping[str, Any], option: str) -> tuple[str, ...]:
+    return row["region"], row["instance_type"], printable(option), str(row["instances"])
+
+
+def _day(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"

@@ -1,0 +1,84 @@
+"""`traingrid prices`: brings the catalog's prices up to date."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from traingrid.cli.catalog import existing_catalog, url_option
+from traingrid.cli.console import console
+from traingrid.deploy.checkup.account import caller, reading_role
+from traingrid.grid.file import load_grid
+from traingrid.text import counted, printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traingrid.catalog.refresh_prices import PricesRead
+
+
+@click.group()
+def prices() -> None:
+    """Bring the catalog's prices up to date."""
+
+
+@prices.command()
+@url_option
+@click.pass_obj
+def refresh(grid_file: Path, url: str | None) -> None:
+    """Read prices from AWS into the catalog.
+
+    Reads the prices on demand of the grid's instance types in its Regions, estimates of their spot prices, and the
+    prices of transfers between the Regions. Prices that AWS does not list are named.
+    """
+    grid = load_grid(grid_file)
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.refresh_prices import read_prices, write_prices
+
+    account, _ = caller(grid.home)
+    today = datetime.now(UTC).date()
+    read = read_prices(grid, partial(reading_role, grid, account), today)
+    write_prices(database, read)
+    console().print(_table(read))
+    click.echo(
+        f"{counted(len(read.prices), 'price')} and {counted(len(read.transfers), 'transfer price')} of {today} written"
+    )
+    for missing in read.missing:
+        click.echo(printable(f"no price: {missing}"))
+
+
+@prices.command(name="import-snapshot")
+@url_option
+@click.pass_obj
+def import_snapshot(grid_file: Path, url: str | None) -> None:
+    """Import the prices that are part of traingrid; needs no access to AWS.
+
+    They are few and dated. A price of the same day or a later one in the catalog is kept. `source` names the public
+    document of each.
+    """
+    database = existing_catalog(grid_file, url)
+    from traingrid.catalog.price_snapshot import import_snapshot as write_snapshot
+
+    result = write_snapshot(database)
+    click.echo(f"{counted(result.written, 'price')} of {result.oldest} to {result.newest} written")
+    if result.kept:
+        click.echo(f"{counted(result.kept, 'price')} not written: the catalog has them of the same day or later")
+    click.echo("For the present prices of your grid, run: traingrid prices refresh")
+
+
+def _table(read: PricesRead) -> Table:
+    """Return the prices of instances by Region and type."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("Region", "instance type", "$/h on demand", "$/h spot (estimate)"):
+        table.add_column(heading, overflow="fold")
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for row in read.prices:
+        options = found.setdefault((row["region"], row["instance_type"]), {})
+        options[row["purchase_option"]] = f"{row['dollars_per_hour']:.4f}"
+    for (region, instance_type), options in sorted(found.items()):
+        table.add_row(region, instance_type, options.get("on_demand", "-"), options.get("spot", "-"))
+    return table
