@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def capacity() -> None:
-    """Bring the catalog's quotas and training plans up to date."""
+    """Read quotas and training plans."""
 
 
 @capacity.command()
@@ -34,7 +34,7 @@ def capacity() -> None:
 @url_option
 @click.pass_obj
 def refresh(grid_file: Path, manifest: Path | None, url: str | None) -> None:
-    """Read quotas and training plans from AWS into the catalog.
+    """Read quotas and training plans from AWS.
 
     Reads the quotas on the grid's instance types, on demand and spot, and all training plans in its Regions. Prints
     them beside the needs of MANIFEST's jobs, or of one job with grid.yaml's defaults.

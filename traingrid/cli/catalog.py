@@ -84,7 +84,7 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None) -> None:
 @url_option
 @click.pass_obj
 def sync(grid_file: Path, url: str | None) -> None:
-    """Copy new runs and registered datasets from the ledger."""
+    """Copy runs and datasets from the ledger."""
     click.echo(synced(existing_catalog(grid_file, url), grid_file))
 
 
@@ -92,7 +92,7 @@ def sync(grid_file: Path, url: str | None) -> None:
 @url_option
 @click.pass_obj
 def rebuild(grid_file: Path, url: str | None) -> None:
-    """Delete all runs and datasets of the ledger, and read them again."""
+    """Delete runs and datasets, and copy all again."""
     database = existing_catalog(grid_file, url)
     from traingrid.catalog.sync import rebuild as read_again
 

@@ -55,10 +55,10 @@ def refresh(grid_file: Path, url: str | None) -> None:
 @url_option
 @click.pass_obj
 def import_snapshot(grid_file: Path, url: str | None) -> None:
-    """Import the prices that are part of traingrid; needs no access to AWS.
+    """Import dated prices of public documents.
 
-    They are few and dated. A price of the same day or a later one in the catalog is kept. `source` names the public
-    document of each.
+    Needs no access to AWS. The prices are few and dated. A price of the same day or a later one in the catalog is kept.
+    `source` names the public document of each.
     """
     database = existing_catalog(grid_file, url)
     from traingrid.catalog.price_snapshot import import_snapshot as write_snapshot

@@ -30,6 +30,8 @@ def test_outputs_are_those_that_the_cli_reads(control: Template) -> None:
         "IntakeFunction",
         "IntakeDeadLetterQueue",
         "ReconcileFunction",
+        "RegisterFunction",
+        "RegisterDeadLetterQueue",
         "LogGroup",
     }
 

@@ -26,10 +26,19 @@ WITHOUT_A_RESOURCE = {
     "cloudwatch:PutMetricData",
     *(
         f"ec2:Describe{what}"
-        for what in ("DhcpOptions", "NetworkInterfaces", "Regions", "SecurityGroups", "Subnets", "Vpcs")
+        for what in (
+            "DhcpOptions",
+            "NetworkInterfaces",
+            "Regions",
+            "SecurityGroups",
+            "SpotPriceHistory",
+            "Subnets",
+            "Vpcs",
+        )
     ),
     "ecr:GetAuthorizationToken",
     "sagemaker:ListTrainingJobs",
+    "sagemaker:ListTrainingPlans",
     "servicequotas:ListServiceQuotas",
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
