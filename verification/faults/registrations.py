@@ -27,9 +27,10 @@ RULE = "all"
 _SHARE = 0.06
 """Share of the function's calls that kill it, before and after. Lambda tries an event three times."""
 
-_ROUNDS = 6
 _QUIET_SECONDS = 20.0
-"""Seconds without a call after which no event is waiting: longer than a delay, a retry and the start of a function."""
+"""Seconds without a call after which markers are uploaded again: longer than a delay and a retry."""
+_PATIENCE_SECONDS = 300.0
+"""Seconds without a new replica after which the experiment fails. On a busy machine, a function starts in minutes."""
 
 
 def registered(grid: FaultyGrid, datasets: int, copies: int) -> Outcome:
@@ -90,13 +91,19 @@ def _under(
 
 def _until_registered(uploads: "_Uploads") -> int:
     """Upload markers of unregistered replicas again until none is left; return the number of rounds."""
-    for number in range(1, _ROUNDS + 1):
+    rounds, left, since = 1, uploads.missing(), time.monotonic()
+    while True:
         _until_quiet(uploads)
-        if not uploads.missing():
-            return number
-        for name, region in uploads.missing():
+        missing = uploads.missing()
+        if not missing:
+            return rounds
+        if len(missing) < len(left):
+            left, since = missing, time.monotonic()
+        if time.monotonic() > since + _PATIENCE_SECONDS:
+            raise TimeoutError(f"not registered after {rounds} uploads: {missing}")
+        for name, region in missing:
             uploads.mark(name, region)
-    raise TimeoutError(f"not registered after {_ROUNDS} uploads: {uploads.missing()}")
+        rounds += 1
 
 
 def _until_quiet(uploads: "_Uploads") -> None:
