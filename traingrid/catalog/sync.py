@@ -138,7 +138,7 @@ def _rows(head: SubmissionItem, items: Iterable[JobItem], grid: GridRecords) -> 
             current = number == item.attempt
             yield {
                 **_of_attempt(item, attempt),
-                **_of_line(job, attempt.region),
+                **_of_line(job, attempt),
                 **(_of_current(item) if current else _of_current(None)),
                 "orchestration_dollars": _of_child(item, grid.orchestrator) if current else None,
             }
@@ -160,15 +160,16 @@ def _of_attempt(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
     }
 
 
-def _of_line(job: Job | None, region: str) -> dict[str, Any]:
-    """Return the facts of a line in the Region of an attempt; None for a submission by hand, which has no copy."""
-    if job is not None and region in job.regions:
-        job = in_region(job, region)
+def _of_line(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
+    """Return the facts of a line for an attempt; None for a submission by hand, which has no copy."""
+    if job is not None and attempt.region in job.regions:
+        job = in_region(job, attempt.region)
+    spot = job is not None and job.spot and not attempt.on_demand
     return {
         "uri": next((channel.uri for channel in job.inputs.values()), "") if job else "",
         "instance_type": job.instance_type if job else "",
         "instances": job.instance_count if job else None,
-        "purchase_option": ("spot" if job.spot else "on_demand") if job else "",
+        "purchase_option": ("spot" if spot else "on_demand") if job else "",
         "hyperparameters": job.hyperparameters if job else {},
         "tags": job.tags if job else {},
         "recipe": recipe_of(job) if job else "",

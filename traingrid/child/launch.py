@@ -10,7 +10,7 @@ child, an event or the reconciler records it.
 While a person has paused the grid, no training job is created, but existing ones are found and watched. The pause is
 read before each creation. After it is recorded, each child sends at most one CreateTrainingJob request, which was in
 flight. A recorded shortage of capacity has the same effect, except that a job with replicas moves to another Region
-instead (traingrid/child/capacity.py).
+instead (traingrid/child/capacity.py). A spot job near its deadline continues on demand (traingrid/child/deadline.py).
 
 A cancel may be recorded at any time. It is read before the creation and directly after it. Either the request is not
 sent, or the child that sent it stops the training job.
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LaunchError
 from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
+from traingrid.child.deadline import leave_spot
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
@@ -98,6 +99,8 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
 
 def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause | Shortage, tries: int) -> bool:
     """Record why nothing is launched, and wait before the next check; return False if the attempt is over."""
+    if leave_spot(attempt, item):
+        return False
     if isinstance(obstacle, Shortage):
         if capacity.move(item, obstacle):
             return False

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.capacity import Capacity
+from traingrid.child.deadline import is_late, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
-from traingrid.job.job import in_region
+from traingrid.job.job import in_region, on_demand
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.log import log_context
 
@@ -123,6 +124,8 @@ class Supervisor:
             if not self.copy_data(attempt):
                 return
             item = attempt.item()
+        if leave_spot(attempt, item):
+            return
         asked_at, capacity = None if item.was_seen else self.clock.now(), Capacity(attempt=attempt)
         if launch(attempt, item, capacity) is Launched.RUNS:
             watch = Watch(
@@ -140,11 +143,12 @@ class Supervisor:
         region = item.region
         if region not in self._backends:
             self._backends[region] = self.backend_in(region)
+        job = in_region(self.job, region)
         return Attempt(
             grid=self.grid,
             submission=self.submission,
             number=item.attempt,
-            job=in_region(self.job, region),
+            job=on_demand(job) if item.on_demand else job,
             batch_child=self.batch_child,
             array_file=self.array_file,
             backend=self._backends[region],
@@ -159,8 +163,9 @@ class Supervisor:
             capacity.missing()
         elif failure is None or seen.training_seconds:
             capacity.found()
-        if failure and self._may_try_again(failure, item) and not attempt.cancelled():
-            self._go_on(attempt, seen, failure, item)
+        late = bool(failure) and is_late(attempt.job, self.clock.wall())  # then one more attempt, with other instances
+        if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not attempt.cancelled():
+            self._go_on(attempt, seen, failure, item, late)
         else:
             name = failure.name if failure else ""
             attempt.record({**seen.facts(), "failure": name, "training_job": attempt.name})
@@ -168,17 +173,19 @@ class Supervisor:
     def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
         return may_try_again(failure, item.failures_since_retry, self.job.retries, len(item.regions))
 
-    def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: JobItem) -> None:
+    def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: JobItem, late: bool) -> None:
         here = attempt.job.region
         what: AttemptFacts = {"region": here, "state": seen.state, "failure": failure.name, "reason": seen.reason}
         what |= {"training_job": attempt.name, "billable_seconds": seen.billable_seconds}
+        what |= {"on_demand": True} if item.on_demand else {}
         target = next_region(item.regions, here) if failure is CAPACITY else here
-        if not self.ledger.next_attempt(attempt.key, what, target):
+        if not self.ledger.next_attempt(attempt.key, what, target, on_demand=late):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
         again = [here, *(former.region for former in item.tried)].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         message = (
-            f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
+            f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}"
+            f"{' on demand' * late}, in {seconds:.0f} s."
         )
         fields = {"event": "next_attempt", "failure": failure.name, "reason": seen.reason, "target": target}
         logger.info(message, extra=fields)

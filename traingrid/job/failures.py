@@ -87,6 +87,14 @@ SHORTAGE = Failure(
     sentence="Another job found no capacity in the Region for this instance type.",
     next_step="",
 )
+DEADLINE = Failure(
+    "deadline",
+    retried=True,
+    counted=False,  # no training job was requested
+    exit_code=JOB_FAILED,
+    sentence="Spot instances might not end the job by its deadline.",
+    next_step="",
+)
 SPOT_INTERRUPTION = Failure(
     "spot_interruption",
     retried=True,
@@ -195,8 +203,9 @@ INVALID_REQUEST = Failure(
 FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
-        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE),
-        *(DATA, PERMISSION, COPY, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM),
+        *(IMAGE, DATA, PERMISSION, COPY, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED),
+        INVALID_REQUEST,
     )
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})

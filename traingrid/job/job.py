@@ -87,6 +87,7 @@ class Job(BaseModel):
     share: str = Field(default="", description="Share that the job belongs to, if queues are shared")
     residency: tuple[str, ...] = Field(default=(), description="Geographies and Regions in which the data may be")
     finish_by: str = Field(default="", description="Time in UTC by which the job should have ended")
+    estimated_runtime_seconds: int = Field(default=0, ge=0, description="Expected duration; 0 if it is not known")
     estimated_dollars: float | None = Field(default=None, description="Cost of the job that its plan expects")
     budget_dollars: float | None = Field(default=None, description="Budget of the whole submission")
     replicas: dict[str, Replica] = Field(default={}, description="Other Regions with the same data, in order")
@@ -108,6 +109,11 @@ class Job(BaseModel):
     def regions(self) -> tuple[str, ...]:
         """All Regions with the job's data, in the order in which they are tried."""
         return (self.region, *self.replicas)
+
+
+def on_demand(job: Job) -> Job:
+    """Return the same job with on-demand instances in place of spot instances."""
+    return job.model_copy(update={"spot": False, "max_wait_seconds": 0})
 
 
 def in_region(job: Job, region: str) -> Job:

@@ -61,6 +61,7 @@ class RecordedAttempt:
         training_job_arn: The ARN of its training job; not stored for earlier attempts.
         artifact: The S3 URI of the model; None if it is not stored.
         billable_seconds: The billable time in seconds; None if it is not stored.
+        on_demand: True if it used on-demand instances although the line has `spot`.
         reopened: The unique value of the user's retry that ended it; empty if traingrid retried it.
     """
 
@@ -73,6 +74,7 @@ class RecordedAttempt:
     training_job_arn: str = ""
     artifact: str | None = None
     billable_seconds: int | None = None
+    on_demand: bool = False
     reopened: str = ""
 
     @classmethod
@@ -97,6 +99,7 @@ class RecordedAttempt:
                 training_job_arn=entry.get("training_job_arn", ""),
                 artifact=entry.get("artifact"),
                 billable_seconds=entry.get("billable_seconds"),
+                on_demand=entry.get("on_demand", False),
                 reopened=entry.get("reopened", ""),
             )
         except KeyError as missing:
@@ -127,6 +130,7 @@ class JobItem:
         phase: SageMaker's secondary status, or a phase of the launch; empty after a rejected request.
         training_job: The name of the training job, from just before it is requested.
         training_job_arn: The ARN of the training job, once a process has seen it.
+        on_demand: True if the current attempt uses on-demand instances although the line has `spot`.
         service_job: The id of the service job that queues the training job; empty if it was created directly.
         fingerprint: The fingerprint of the request, once a child has claimed the attempt.
         failure: The name of the failure class (`traingrid.job.failures`).
@@ -156,6 +160,7 @@ class JobItem:
     phase: str = ""
     training_job: str = ""
     training_job_arn: str = ""
+    on_demand: bool = False
     service_job: str = ""
     fingerprint: str = ""
     failure: str = ""
@@ -194,6 +199,7 @@ class JobItem:
                 phase=get("phase", ""),
                 training_job=get("training_job", ""),
                 training_job_arn=get("training_job_arn", ""),
+                on_demand=get("on_demand", False),
                 service_job=get("service_job", ""),
                 fingerprint=get("fingerprint", ""),
                 failure=get("failure", ""),
@@ -256,6 +262,7 @@ class JobItem:
             training_job_arn=self.training_job_arn,
             artifact=self.artifact if "artifact" in self.stored else None,
             billable_seconds=self.billable_seconds if "billable_seconds" in self.stored else None,
+            on_demand=self.on_demand,
         )
         return {attempt.attempt: attempt for attempt in (*self.tried, current)}
 

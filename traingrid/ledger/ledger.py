@@ -85,6 +85,7 @@ class AttemptFacts(TypedDict, total=False):
     training_job: str
     artifact: str
     billable_seconds: int
+    on_demand: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +313,7 @@ class Ledger:
         reopen: str = "",
         array_file: str = "",
         unrequested: bool = False,
+        on_demand: bool = False,
     ) -> bool:
         """Move a job to its next attempt with one conditional write, which succeeds for one of several callers.
 
@@ -323,6 +325,7 @@ class Ledger:
                 Empty for an automatic retry, which requires that no final state is recorded.
             array_file: The array file whose children launch the next attempt; by default it does not change.
             unrequested: Require that no child has requested a training job of the previous attempt.
+            on_demand: Use on-demand instances from this attempt on, although the line has `spot`, until a user's retry.
 
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
@@ -337,13 +340,14 @@ class Ledger:
         changes |= {"opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
         changes |= {"array_file": array_file} if array_file else {}
+        changes |= {"on_demand": True} if on_demand else {}
         moved = self._table.update(
             key.table_key,
             changes,
             condition,
             {":attempt": key.attempt} | values,
             appended={"tried": [entry]},
-            removed=_OF_AN_ATTEMPT,
+            removed=(*_OF_AN_ATTEMPT, "on_demand") if reopen else _OF_AN_ATTEMPT,
         )
         if moved or not reopen:  # after False, a child reads the ledger again and continues from there
             return moved

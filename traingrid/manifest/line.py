@@ -118,6 +118,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         share=line.setting("share", defaults) or "",
         residency=line.settings.get("residency", ()),
         finish_by=line.settings.get("finish_by", ""),
+        estimated_runtime_seconds=line.settings.get("estimated_runtime", 0),
         estimated_dollars=line.settings.get("estimated_dollars"),
         budget_dollars=line.settings.get("budget_dollars"),
         replicas={

@@ -225,9 +225,12 @@ def _planned(one: Assignment, plan: Plan) -> PlannedLine:
         values.pop("max_wait", None)  # only valid with spot
     if spot or one.candidate.job.spot:
         values["spot"] = spot
+    values |= _patience(one, plan) if spot else {}
     budget = _finite(plan.options.budget)
     values |= {"instance_type": one.pool.instance_type, "finish_by": _text(one.candidate.finish_by)}
     values |= {"estimated_dollars": round(one.dollars, _MONEY_DIGITS)}
+    if one.duration.source != "the line":
+        values["estimated_runtime"] = f"{math.ceil(one.duration.hours * 60)}m"
     values |= {} if budget is None else {"budget_dollars": budget}
     return PlannedLine(
         line=one.candidate.line.number,
@@ -237,6 +240,14 @@ def _planned(one: Assignment, plan: Plan) -> PlannedLine:
         move=one.place.source.region if one.place.source else "",
         job=values,
     )
+
+
+def _patience(one: Assignment, plan: Plan) -> dict[str, str]:
+    """Return a lower `max_wait` if a spot job could wait so long that it could not train on demand in time."""
+    left = (one.candidate.finish_by - plan.options.now).total_seconds() - 3600 * one.duration.hours
+    job = one.candidate.job
+    seconds = max(job.max_runtime_seconds, left)
+    return {"max_wait": f"{math.ceil(seconds / 60)}m"} if seconds < job.max_wait_seconds else {}
 
 
 def _pool(key: tuple[str, str, str]) -> dict[str, Any]:

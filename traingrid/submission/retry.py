@@ -197,6 +197,8 @@ def _outcome(item: JobItem) -> AttemptFacts:
     """Return the outcome of an ended attempt, without fields that the ledger does not have."""
     outcome: AttemptFacts = {"region": item.region, "state": item.state}
     stored = item.stored
+    if item.on_demand:
+        outcome["on_demand"] = True
     if "failure" in stored:
         outcome["failure"] = item.failure
     if "reason" in stored:

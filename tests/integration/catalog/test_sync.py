@@ -14,9 +14,10 @@ from localcloud.settings import Settings
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import job_key
+from tests.support.sample_job import sample_job
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
-from traingrid.catalog.sync import GridRecords, rebuild, sync
+from traingrid.catalog.sync import GridRecords, _of_line, rebuild, sync
 from traingrid.catalog.tables import campaigns, datasets, replicas, runs
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
@@ -25,7 +26,7 @@ from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
 from traingrid.ledger import ledger
 from traingrid.ledger.datasets import DatasetItem, Datasets, Replica
-from traingrid.ledger.items import JobItem
+from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.submission_item import Array
 
 ENDED: JobFacts = {
@@ -142,6 +143,13 @@ def test_every_attempt_is_a_run(catalog: Catalog, grid: GridRecords, account: Ac
     assert (first["attempt"], first["region"], first["state"], first["failure"]) == (1, HOME, "Failed", "CapacityError")
     assert (first["top1"], first["billable_seconds"]) == (None, 60)
     assert (second["attempt"], second["region"], second["state"], second["top1"]) == (2, OTHER, "Completed", 0.75)
+
+
+@pytest.mark.parametrize(("on_demand", "option"), [(False, "spot"), (True, "on_demand")])
+def test_a_spot_job_that_continues_on_demand_has_that_price(on_demand: bool, option: str) -> None:
+    job = sample_job(HOME).model_copy(update={"spot": True, "max_wait_seconds": 100})
+    attempt = RecordedAttempt(attempt=2, region=HOME, state=JobState.COMPLETED, on_demand=on_demand)
+    assert _of_line(job, attempt)["purchase_option"] == option
 
 
 def test_data_and_prices_may_arrive_after_the_runs(
