@@ -31,6 +31,9 @@ DATASETS = "datasets"
 MOVES = "moves"
 """The partition key in the ledger of all copies of data between Regions; no submission id, as `DATASETS`."""
 
+COPY_PREFIX = "copies/"
+"""The prefix in a Region's data bucket of the copies that plans choose; dataset and version follow."""
+
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
 

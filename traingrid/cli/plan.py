@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from traingrid.catalog.database import Catalog
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
-    from traingrid.planner.plan_file import PlanFile
+    from traingrid.planner.plan import Plan
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SHOWN_CHANGES = 10
+_COMPARED_LINES = 500
+"""The maximum number of lines for which a grid without moves also plans with them, to print their savings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,9 +109,20 @@ def plan(  # noqa: PLR0913  # an option each
     facts = read_facts(database)
     found = plan_of(candidates(lines, values, facts, deployment, options), facts, options)
     report(found, facts)
+    if not deployment.grid.moves and options.moves and len(lines) <= _COMPARED_LINES:
+        moving = replace(deployment, grid=deployment.grid.model_copy(update={"moves": True}))
+        _print_savings(found, plan_of(candidates(lines, values, facts, moving, options), facts, options))
     if output:
         output.write_bytes(written(found, facts))
         click.echo(f"{output}: {counted(len(found.assignments), 'job')}. Submit it: traingrid plan --apply {output}")
+
+
+def _print_savings(found: Plan, moving: Plan) -> None:
+    """Print the dollars that moves would save, if the grid allowed them."""
+    saved = found.dollars - moving.dollars
+    if moving.moves and len(moving.shortages) == len(found.shortages) and saved > 0:
+        moves = counted(len(moving.moves), "move")
+        click.echo(f"With `moves: true` in grid.yaml, {moves} of data would save ${saved:,.2f}.")
 
 
 def _check_options(source: _Source, applied: Path | None, output: Path | None) -> None:
@@ -149,7 +162,7 @@ def _apply(file: Path, database: Catalog, deployment: Deployment) -> None:
     """Submit the jobs of a plan file.
 
     Raises:
-        UsageError: The file is not a plan or was edited, needs moves, or its facts have changed.
+        UsageError: The file is not a plan or was edited, or its facts have changed.
         TraingridError: The manifest is rejected, or AWS does not answer.
     """
     from traingrid.planner.changes import changes
@@ -157,7 +170,6 @@ def _apply(file: Path, database: Catalog, deployment: Deployment) -> None:
     from traingrid.planner.plan_file import read
 
     planned = read(file.read_bytes(), str(file))
-    _check_moves(planned, file)
     found = list(changes(planned, read_facts(database), datetime.now(UTC)))
     if found:
         more = [f"and {len(found) - _SHOWN_CHANGES} more"] if len(found) > _SHOWN_CHANGES else []
@@ -170,14 +182,3 @@ def _apply(file: Path, database: Catalog, deployment: Deployment) -> None:
     name = Path(f"plan-{planned.sha256[:8]}.jsonl")
     parsed(name, planned.manifest, deployment)  # nothing is uploaded for a manifest that will be rejected
     submit_content(name, planned.manifest, deployment)
-
-
-def _check_moves(planned: PlanFile, file: Path) -> None:
-    """Refuse a plan with moves, because nothing copies data yet."""
-    moves = [line for line in planned.lines if line.move]
-    if moves:
-        first = moves[0]
-        text = f"{file} moves the data of {counted(len(moves), 'line')}, which traingrid cannot do yet: "
-        text += f"line {first.line} needs a copy in {first.job['region']} at {first.job['s3_uri']}."
-        step = "Copy the data, import the replicas and plan again; or plan with --no-moves."
-        raise UsageError(text, step)

@@ -51,7 +51,8 @@ class Rules:
         return tuple(self.grid.regions)
 
     @cached_property
-    def _buckets(self) -> dict[str, str]:
+    def buckets(self) -> dict[str, str]:
+        """The Region of every bucket that a manifest may reference."""
         return self.deployment.bucket_regions()
 
     @cached_property
@@ -71,7 +72,7 @@ class Rules:
     def data(self, uri: object, region: str, next_step: str) -> S3Uri:
         """Return the URI of data that jobs in `region` may read; accept any bucket if `region` is not in the grid."""
         parsed = _parsed(uri, next_step)
-        actual = self._buckets.get(parsed.bucket)
+        actual = self.buckets.get(parsed.bucket)
         if actual == region or region not in self.grid.regions:
             return parsed
         if actual:

@@ -50,9 +50,8 @@ def _check_target(uri: object, region: str, rules: Rules) -> None:
 
 
 def _source(uri: object, region: str, rules: Rules) -> S3Uri:
-    everywhere = rules.deployment.bucket_regions()
     parsed = rules.data(uri, "", _FOLDER)  # without a Region: any bucket
-    source = everywhere.get(parsed.bucket)
+    source = rules.buckets.get(parsed.bucket)
     if source is None:
         next_step = "Add it to data_buckets of its Region in grid.yaml and deploy, or name one of the grid's own."
         raise RefusedError(f"this grid may not read the bucket {parsed.bucket}", next_step)

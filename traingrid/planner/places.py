@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from traingrid import names
-from traingrid.aws.s3_uri import S3Uri
 from traingrid.deploy.prices import BUCKET_STORAGE
 from traingrid.manifest.allowed import Rules
+from traingrid.manifest.move_checks import copy_source
 from traingrid.manifest.plan_fields import is_resident
 from traingrid.manifest.values import RefusedError
 
@@ -96,13 +97,9 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
         replica = versions.get(region)
         if replica and _is_readable(replica, rules):
             found[region] = Place(region=region, uri=replica.uri, replica=replica)
-    if not moves:
-        return Places(by_region=found, only="moves are off")
-    if not own.size:
-        return Places(by_region=found, only="the size of its data is unknown, so a move has no price")
-    moved = [
-        place for region in others if region not in found for place in _copies(region, own, facts, deployment, hours)
-    ]
+    if reason := _unmovable(line, own, deployment, moves=moves):
+        return Places(by_region=found, only=reason)
+    moved = [place for region in others if region not in found for place in _copies(region, own, facts, rules, hours)]
     return Places(by_region=found | {place.region: place for place in moved})
 
 
@@ -111,16 +108,27 @@ def _bound_to_its_region(line: Line, deployment: Deployment) -> str:
     settings, image = line.settings, line.settings.get("image", "")
     if line.data is None:
         return "its inputs are URIs of its Region"
-    for name in ("source", "output"):
-        if name in settings:
-            return f"its {name} is in its Region"
-    if isinstance(settings.get("checkpoints"), str):
-        return "its checkpoints are in its Region"
+    fields = {"copy_from": line.copy_from, "source": settings.get("source"), "output": settings.get("output")}
+    fields["checkpoints"] = isinstance(settings.get("checkpoints"), str)
+    for name, is_bound in fields.items():
+        if is_bound:
+            return f"its {name} is for its Region"
     if line.setting("launch", deployment.grid.job) == "queued":
         return "it waits in the service queue of its Region"
     if image and image not in deployment.grid.images and "{region}" not in image:
         return "its image is in its Region"
     return ""
+
+
+def _unmovable(line: Line, own: DatasetReplica, deployment: Deployment, *, moves: bool) -> str:
+    """Return the reason why a line's data cannot be copied, as the end of a sentence; empty if it can."""
+    if not deployment.grid.moves:
+        return "grid.yaml does not set moves"
+    if not moves:
+        return "moves are off"
+    if line.replicas:
+        return "a line with replicas does not move"
+    return "" if own.size else "the size of its data is unknown, so a move has no price"
 
 
 def _is_readable(replica: DatasetReplica, rules: Rules) -> bool:
@@ -132,27 +140,42 @@ def _is_readable(replica: DatasetReplica, rules: Rules) -> bool:
     return True
 
 
-def _copies(region: str, own: DatasetReplica, facts: Facts, deployment: Deployment, hours: float) -> Iterator[Place]:
-    """Yield the cheapest copy of a dataset version to a Region, if a transfer price is known."""
-    size = own.size or 0
+def _copies(region: str, own: DatasetReplica, facts: Facts, rules: Rules, hours: float) -> Iterator[Place]:
+    """Yield the cheapest copy of a dataset version to a Region that the grid allows and whose price is known."""
     replicas = facts.versions[own.dataset, own.version].values()
     priced = [(facts.transfer[one.region, region], one) for one in replicas if (one.region, region) in facts.transfer]
-    if not priced:
-        return
-    price, source = min(priced, key=lambda pair: (pair[0].dollars, pair[1].region))
-    bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
-    yield Place(
-        region=region,
-        uri=str(S3Uri(bucket, S3Uri.parse(source.uri).key)),
-        source=source,
-        transfer=size / GIGABYTE * price.dollars,
-        storage=size / GIGABYTE * BUCKET_STORAGE.dollars * hours / HOURS_OF_MONTH,
-        replica=own,
-    )
+    target = _target(own, region, rules)
+    for price, source in sorted(priced, key=lambda pair: (pair[0].dollars, pair[1].region)):
+        size = source.size or own.size or 0
+        if _is_copyable(source, target, region, rules):
+            yield Place(
+                region=region,
+                uri=target,
+                source=source,
+                transfer=size / GIGABYTE * price.dollars,
+                storage=size / GIGABYTE * BUCKET_STORAGE.dollars * hours / HOURS_OF_MONTH,
+                replica=source,
+            )
+            return
+
+
+def _target(own: DatasetReplica, region: str, rules: Rules) -> str:
+    """Return the folder for the copy of a dataset version in a Region, which all lines and plans share."""
+    bucket = names.data_bucket(rules.grid.name, rules.deployment.account_of(region), region)
+    return f"s3://{bucket}/{names.COPY_PREFIX}{quote(own.dataset, safe='')}/{quote(own.version, safe='')}"
+
+
+def _is_copyable(source: DatasetReplica, target: str, region: str, rules: Rules) -> bool:
+    """Return True if the intake accepts a line that copies a replica to a folder."""
+    try:
+        copy_source(source.uri, region, {"s3_uri": target}, rules)
+    except RefusedError:
+        return False
+    return True
 
 
 def planned_values(values: dict[str, Any], line: Line, place: Place) -> dict[str, Any]:
-    """Return the values of a line for a place: Region, data and replicas; all others stay the same.
+    """Return the values of a line for a place: Region, data, source of a copy and replicas; all others stay the same.
 
     Args:
         values: The line's values.
@@ -162,6 +185,8 @@ def planned_values(values: dict[str, Any], line: Line, place: Place) -> dict[str
     if place.region == line.region:
         return dict(values)
     changed = {**values, "region": place.region, "s3_uri": place.uri}
+    if place.source:  # a name by default is that of the folder, which is another one now
+        return {**changed, "name": line.name, "copy_from": place.source.uri.rstrip("/")}
     if "replicas" in values:
         others = {region: uri for region, uri in values["replicas"].items() if region != place.region}
         changed["replicas"] = {line.region: str(line.data), **others}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.planner.places import GIGABYTE
+from traingrid.text import byte_size
 
 if TYPE_CHECKING:
     from traingrid.planner.candidates import Candidate
@@ -36,9 +37,9 @@ def verdict(one: Candidate, pool: Pool, facts: Facts) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return bytes as GB of 2^30 bytes, or as MB below one."""
+    """Return bytes as GB of 2^30 bytes, or below a tenth of one with a decimal unit."""
     gigabytes = size / GIGABYTE
-    return f"{gigabytes:,.0f} GB" if gigabytes >= 10 else f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else "under 0.1 GB"
+    return f"{gigabytes:,.0f} GB" if gigabytes >= 10 else f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else byte_size(size)
 
 
 def _best_by_region(one: Candidate, facts: Facts) -> list[_Option]:

@@ -1,6 +1,7 @@
 """`traingrid plan`, on SQLite and on a real PostgreSQL: choices, verdicts, shortages, and the plan file."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.sample_deployment import sample_deployment
+from tests.support.sample_deployment import ACCOUNT, sample_deployment
 from traingrid.catalog.database import Catalog, upsert
 from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import runs
@@ -46,7 +47,12 @@ DAY3 = {"region": "eu-west-1", "s3_uri": "s3://ragab-ml-dub/day3", "estimated_ru
 
 @pytest.fixture
 def deployment() -> Deployment:
-    return sample_deployment()
+    return deployment_with(moves=True)
+
+
+def deployment_with(*, moves: bool) -> Deployment:
+    sample = sample_deployment()
+    return replace(sample, grid=sample.grid.model_copy(update={"moves": moves}))
 
 
 @pytest.fixture
@@ -99,6 +105,9 @@ def test_a_small_dataset_moves_and_a_large_one_stays(folder: Path) -> None:
     assert stays["verdict"].endswith("and saves $8.00")
     assert (moves["job"]["region"], moves["move"]) == ("eu-central-1", "us-east-1")
     assert moves["verdict"].endswith("and saves $8.00")
+    target = f"s3://traingrid-data-{ACCOUNT}-eu-central-1/copies/day2/1"
+    assert (moves["job"]["s3_uri"], moves["job"]["copy_from"]) == (target, "s3://ragab-ml/day2")
+    assert moves["job"]["name"] == "day2"
     assert "1 move of data" in output
     assert "another plan could save at most 0.00 % of the cost" in output
 
@@ -109,6 +118,53 @@ def test_without_moves_a_line_trains_at_the_cheapest_replica(folder: Path) -> No
     assert (own["job"]["region"], own["verdict"]) == ("us-east-1", "stays: moves are off")
     assert (other["job"]["region"], other["job"]["s3_uri"]) == ("us-east-1", "s3://ragab-ml/day3")
     assert other["verdict"] == "trains at the replica in us-east-1: saves $2.00"
+
+
+def test_a_grid_without_moves_keeps_the_data_and_prints_their_savings(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment_with(moves=False))
+    output = planned(folder, DAY1, DAY2)
+    assert [line["verdict"] for line in jobs(folder)] == ["stays: grid.yaml does not set moves"] * 2
+    assert "With `moves: true` in grid.yaml, 1 move of data would save $7.9" in output
+    assert "would save" not in planned(folder, DAY1, DAY2, options=("--no-moves",))
+
+
+def test_lines_and_plans_share_the_copy_of_a_dataset(folder: Path) -> None:
+    copies = {job["s3_uri"] for job in moved(folder, DAY2, DAY2 | {"hyperparameters": {"epochs": "3"}})}
+    (folder / "replicas.csv").unlink()
+    imported(folder, "replicas", "dataset,version,region,uri\nday2,1,us-west-2,s3://ragab-ml-pdx/other/day2\n")
+    price = f"from_region,to_region,dollars_per_gb,as_of\nus-west-2,eu-central-1,0.01,{TODAY}\n"
+    imported(folder, "transfer_prices", price)
+    (job,) = moved(folder, DAY2)
+    assert job["copy_from"] == "s3://ragab-ml-pdx/other/day2"
+    assert copies == {job["s3_uri"]}
+
+
+def moved(folder: Path, *lines: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the lines that a plan moves; it moves all of them."""
+    planned(folder, *lines)
+    found = jobs(folder)
+    assert all(line["move"] for line in found)
+    return [line["job"] for line in found]
+
+
+def test_a_replica_in_a_bucket_outside_of_the_grid_is_not_copied(folder: Path) -> None:
+    imported(folder, "replicas", "dataset,version,region,uri\nday2,1,eu-west-1,s3://unknown/day2\n")
+    price = f"from_region,to_region,dollars_per_gb,as_of\neu-west-1,eu-central-1,0.001,{TODAY}\n"
+    imported(folder, "transfer_prices", price)
+    (job,) = moved(folder, DAY2)
+    assert job["copy_from"] == "s3://ragab-ml/day2"
+
+
+def test_a_line_with_replicas_or_a_copy_does_not_move(folder: Path) -> None:
+    own = {"region": "eu-west-1", "s3_uri": f"s3://traingrid-data-{ACCOUNT}-eu-west-1/x", "estimated_runtime": "1h"}
+    planned(
+        folder, DAY2 | {"replicas": {"eu-west-1": "s3://ragab-ml-dub/day2"}}, own | {"copy_from": "s3://ragab-ml/x"}
+    )
+    first, second = jobs(folder)
+    assert (first["move"], first["job"]["region"]) == ("", "us-east-1")
+    assert second["verdict"] == "stays: its copy_from is for its Region"
 
 
 def test_residency_keeps_a_line_on_its_continent(folder: Path) -> None:
@@ -276,13 +332,35 @@ class TestApply:
         file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
         assert "is not a complete plan" in refused("plan", "--apply", "plan.jsonl").what
 
-    def test_a_plan_with_moves_is_refused(self, folder: Path, submitted: list[bytes]) -> None:
+    def test_a_plan_with_moves_is_submitted_as_a_manifest_that_the_intake_accepts(
+        self, folder: Path, submitted: list[bytes], deployment: Deployment
+    ) -> None:
         planned(folder, DAY1, DAY2)
-        error = refused("plan", "--apply", "plan.jsonl")
-        assert (
-            "moves the data of 1 line, which traingrid cannot do yet: line 2 needs a copy in eu-central-1" in error.what
+        assert run("plan", "--apply", "plan.jsonl").exit_code == 0
+        stays, moves = jobs_of_lines(parse(submitted[0], deployment), deployment, "0" * 8)
+        assert (stays.region, stays.copy_from) == ("us-east-1", "")
+        assert (moves.region, moves.copy_from) == ("eu-central-1", "s3://ragab-ml/day2")
+        assert moves.copy_to == f"s3://traingrid-data-{ACCOUNT}-eu-central-1/copies/day2/1"
+
+    def test_a_plan_with_moves_is_refused_if_the_source_has_changed(self, folder: Path, submitted: list[bytes]) -> None:
+        imported(folder, "replicas", "dataset,version,region,uri\nday2,1,us-west-2,s3://ragab-ml-pdx/day2\n")
+        price = f"from_region,to_region,dollars_per_gb,as_of\nus-west-2,eu-central-1,0.01,{TODAY}\n"
+        imported(folder, "transfer_prices", price)
+        (job,) = moved(folder, DAY2)
+        assert job["copy_from"] == "s3://ragab-ml-pdx/day2"
+        imported(
+            folder, "replicas", "dataset,version,region,uri,state\nday2,1,us-west-2,s3://ragab-ml-pdx/day2,missing\n"
         )
-        assert "--no-moves" in error.next_step
+        assert "day2 version 1 in us-west-2 is not available any more" in refused("plan", "--apply", "plan.jsonl").what
+        assert submitted == []
+
+    def test_a_plan_with_moves_is_refused_if_the_grid_no_longer_copies(
+        self, folder: Path, submitted: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        planned(folder, DAY2)
+        monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment_with(moves=False))
+        result = run("plan", "--apply", "plan.jsonl")
+        assert "this grid does not copy data between Regions" in str(result.exception)
         assert submitted == []
 
     @pytest.mark.parametrize(
