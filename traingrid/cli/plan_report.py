@@ -10,11 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid.cli.console import console
+from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from traingrid.planner.choices import Pool
     from traingrid.planner.facts import Facts, Price
     from traingrid.planner.plan import Assignment, Plan
 
@@ -46,12 +48,12 @@ def _by_region(assignments: Sequence[Assignment]) -> Table:
     table = _table(_REGION_COLUMNS)
     for region in sorted({one.pool.region for one in assignments}):
         here = [one for one in assignments if one.pool.region == region]
-        kinds = Counter(f"{one.pool.instance_type}{' spot' * (one.pool.option == 'spot')}" for one in here)
+        kinds = Counter(_kind(one.pool) for one in here)
         table.add_row(
             region,
             str(len(here)),
             ", ".join(f"{number} x {kind}" for kind, number in sorted(kinds.items())),
-            f"{sum(one.instance_hours for one in here):,.1f}",
+            _hours(sum(one.instance_hours for one in here)),
             _dollars(one.compute for one in here),
             _dollars(one.place.dollars for one in here),
             _dollars(one.dollars for one in here),
@@ -63,11 +65,21 @@ def _by_line(assignments: Iterable[Assignment]) -> Table:
     table = _table(_LINE_COLUMNS)
     for one in assignments:
         job = one.candidate.job
-        instances = f"{job.instance_count} x {one.pool.instance_type}{' spot' * (one.pool.option == 'spot')}"
-        hours = f"{one.duration.hours:,.{1 if one.duration.hours >= 1 else 2}f} ({one.duration.source})"
+        instances = f"{job.instance_count} x {_kind(one.pool)}"
+        hours = f"{_hours(one.duration.hours)} ({one.duration.source})"
         cells = (str(job.line), job.name, one.pool.region, instances, hours, f"${one.dollars:,.2f}", one.verdict)
         table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.{1 if hours >= 1 else 2}f}"
+
+
+def _kind(pool: Pool) -> str:
+    """Return the instance type with its purchase option, which is on demand if none is named."""
+    option = f", {plan_text(pool.option)}" if is_paid(pool.option) else " spot" * (pool.option == SPOT)
+    return f"{pool.instance_type}{option}"
 
 
 def _table(columns: Sequence[str]) -> Table:
@@ -100,8 +112,7 @@ def _old_prices(plan: Plan, facts: Facts) -> list[str]:
     today = plan.options.now.date()
     used: dict[str, Price] = {}
     for one in plan.assignments:
-        region, kind, option = one.pool.key
-        used[f"{kind} ({option.replace('_', ' ')}) in {region}"] = facts.prices[one.pool.key]
+        used[pool_text(one.pool.key)] = facts.prices[one.pool.key]
         if one.place.source:
             key = (one.place.source.region, one.place.region)
             used[f"transfer from {key[0]} to {key[1]}"] = facts.transfer[key]

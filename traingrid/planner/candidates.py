@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,22 +11,27 @@ from traingrid.errors import UsageError
 from traingrid.job.recipe import recipe_of
 from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.line import job_of_line
-from traingrid.planner.choices import ON_DEMAND, SPOT, Demand, Limits, Pool
+from traingrid.planner.choices import Demand, Limits, Pool
 from traingrid.planner.durations import GUESS, LINE, MAX_RUNTIME, Duration, Durations
 from traingrid.planner.places import places_of
+from traingrid.planner.pool_keys import ON_DEMAND, SPOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.manifest.line import Line
     from traingrid.planner.facts import Facts
     from traingrid.planner.places import Places
+    from traingrid.planner.pool_keys import PoolKey
 
 DEFAULT_DAYS = 7
 """The days until the end of a plan, for lines without `finish_by`."""
 _SECONDS = 3600.0
+ENDS_BEFORE_PLAN = 0.5
+"""The hours before the end of a training plan at which SageMaker ends its training jobs
+(https://docs.aws.amazon.com/sagemaker/latest/dg/reserve-capacity-with-training-plans.html)."""
 _NO_SUBMISSION = "00000000"
 
 
@@ -73,8 +79,23 @@ class Candidate:
     skipped: tuple[str, ...]
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """The purchase options: a line with `spot` may also train on demand."""
+    def plans(self) -> Mapping[str, str]:
+        """The ARN of the line's training plan, by Region."""
+        plans: Mapping[str, str] = self.line.settings.get("training_plan", {})
+        return plans
+
+    @property
+    def pool_keys(self) -> Iterator[PoolKey]:
+        """The pools that the line may use, whether the catalog has them or not, from its own Region and type on."""
+        for region in self.places.by_region:
+            for instance_type in self.durations:
+                for option in self._options(region):
+                    yield region, instance_type, option
+
+    def _options(self, region: str) -> tuple[str, ...]:
+        """Return the purchase options in a Region: a line with `spot` may also train on demand."""
+        if region in self.plans:
+            return (self.plans[region],)
         return (ON_DEMAND, SPOT) if self.job.spot else (ON_DEMAND,)
 
     def demand(self) -> Demand:
@@ -84,6 +105,7 @@ class Candidate:
             hours={name: duration.hours for name, duration in self.durations.items()},
             data={region: place.dollars for region, place in self.places.by_region.items()},
             spot=self.job.spot,
+            plans=self.plans,
             deadline=self.deadline,
         )
 
@@ -135,26 +157,31 @@ def candidates(
     return found
 
 
-def pools_of(found: Sequence[Candidate], facts: Facts) -> list[Pool]:
-    """Return the pools that candidates can use: those with a price and at least one instance."""
-    wanted = {
-        (region, instance_type, option)
-        for one in found
-        for region in one.places.by_region
-        for instance_type in one.durations
-        for option in one.options
-    }
-    return [
-        Pool(
-            region=key[0],
-            instance_type=key[1],
-            option=key[2],
-            instances=facts.instances[key],
-            dollars=facts.prices[key].dollars,
-        )
-        for key in sorted(wanted)
-        if key in facts.prices and facts.instances.get(key, 0) > 0
-    ]
+def pools_of(found: Sequence[Candidate], facts: Facts, now: datetime) -> list[Pool]:
+    """Return the pools that candidates can use: those with a price and at least one instance.
+
+    Args:
+        found: The candidates.
+        facts: The catalog's facts.
+        now: The time of the plan.
+    """
+    wanted = {key for one in found for key in one.pool_keys}
+    return [_pool(key, facts, now) for key in sorted(wanted) if key in facts.prices and facts.instances.get(key, 0) > 0]
+
+
+def _pool(key: PoolKey, facts: Facts, now: datetime) -> Pool:
+    plan = facts.plans.get(key)
+    starts = (plan.starts_at - now).total_seconds() / _SECONDS if plan and plan.starts_at else 0.0
+    ends = (plan.ends_at - now).total_seconds() / _SECONDS - ENDS_BEFORE_PLAN if plan and plan.ends_at else math.inf
+    return Pool(
+        region=key[0],
+        instance_type=key[1],
+        option=key[2],
+        instances=facts.instances[key],
+        dollars=facts.prices[key].dollars,
+        starts=max(0.0, starts),
+        until=ends,
+    )
 
 
 def limits_of(found: Sequence[Candidate], options: Options) -> Limits:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from traingrid.planner.pool_keys import is_paid, pool_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -29,7 +31,8 @@ def changes(plan: PlanFile, facts: Facts, now: datetime) -> Iterator[str]:
         key = (quota.region, quota.instance_type, quota.purchase_option)
         present = facts.instances.get(key, 0)
         if present < quota.instances:
-            yield f"the quota of {_named(key)} was {quota.instances} and is {present}"
+            name = "number of instances" if is_paid(key[2]) else "quota"
+            yield f"the {name} of {pool_text(key)} was {quota.instances} and is {present}"
     for used in plan.header.replicas:
         name = f"{used.dataset} version {used.version} in {used.region}"
         found = facts.versions.get((used.dataset, used.version), {}).get(used.region)
@@ -51,7 +54,7 @@ def _prices(plan: PlanFile, facts: Facts) -> Iterator[str]:
     for used in plan.header.prices:
         key = (used.region, used.instance_type, used.purchase_option)
         found = facts.prices.get(key)
-        yield from _price(f"the price of {_named(key)}", used.dollars_per_hour, found.dollars if found else None)
+        yield from _price(f"the price of {pool_text(key)}", used.dollars_per_hour, found.dollars if found else None)
     for transfer in plan.header.transfer_prices:
         found = facts.transfer.get((transfer.from_region, transfer.to_region))
         name = f"the transfer price from {transfer.from_region} to {transfer.to_region}"
@@ -63,10 +66,6 @@ def _price(name: str, before: float, now: float | None) -> Iterator[str]:
         yield f"{name} was ${before:g} and is not in the catalog any more"
     elif abs(now - before) > TOLERANCE * before:
         yield f"{name} was ${before:g} and is ${now:g}"
-
-
-def _named(key: tuple[str, str, str]) -> str:
-    return f"{key[1]} ({key[2].replace('_', ' ')}) in {key[0]}"
 
 
 def _size(size: int | None, objects: int | None) -> str:

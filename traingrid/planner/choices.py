@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traingrid.planner.pool_keys import SPOT, is_paid
 from traingrid.planner.problem import UNPLACED, Problem
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-ON_DEMAND, SPOT = "on_demand", "spot"
 PENALTY_FACTOR = 10.0
 """An unplaced job costs this many times its most expensive choice, so that jobs are unplaced only if they must be."""
 LEAST_PENALTY = 100.0
@@ -33,9 +33,11 @@ class Pool:
     Attributes:
         region: The Region.
         instance_type: The instance type.
-        option: `ON_DEMAND` or `SPOT`.
+        option: `ON_DEMAND`, `SPOT`, or the ARN of a training plan.
         instances: The number of instances that may run at once.
         dollars: The price of an instance-hour in dollars.
+        starts: The hours from now after which the instances are available.
+        until: The hours from now until which they are available.
     """
 
     region: str
@@ -43,6 +45,8 @@ class Pool:
     option: str
     instances: int
     dollars: float
+    starts: float = 0.0
+    until: float = math.inf
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -59,6 +63,7 @@ class Demand:
         hours: The hours of training on each allowed instance type.
         data: The dollars that each allowed Region costs for transfer and storage; 0 where the data is.
         spot: True if spot instances are allowed.
+        plans: The ARN of the training plan that the job must use, by Region.
         deadline: The hours from now after which the job must have ended; infinite for the end of the plan.
     """
 
@@ -66,6 +71,7 @@ class Demand:
     hours: Mapping[str, float]
     data: Mapping[str, float]
     spot: bool = False
+    plans: Mapping[str, str] = field(default_factory=dict)
     deadline: float = math.inf
 
 
@@ -110,7 +116,7 @@ def problem_of(demands: Sequence[Demand], pools: Sequence[Pool], limits: Limits)
         hours=hours,
         accelerator_hours=accelerators,
         window=np.searchsorted(ends, deadlines, side="right") - 1,
-        capacity=np.outer([one.instances for one in pools], ends).astype(float),
+        capacity=table.capacity(ends),
         accelerators=np.full(len(ends), np.inf) if math.isinf(limits.accelerators) else limits.accelerators * ends,
         budget=limits.budget,
     )
@@ -128,6 +134,7 @@ class _Pools:
     """The pools as arrays."""
 
     def __init__(self, pools: Sequence[Pool], limits: Limits) -> None:
+        self._pools = pools
         self._regions = {region: index for index, region in enumerate(dict.fromkeys(pool.region for pool in pools))}
         types = dict.fromkeys(pool.instance_type for pool in pools)
         self._types = {name: index for index, name in enumerate(types)}
@@ -135,16 +142,27 @@ class _Pools:
         self._type = np.array([self._types[pool.instance_type] for pool in pools], dtype=np.int64)
         self._attempts = np.array([SPOT_ATTEMPTS if pool.option == SPOT else 1.0 for pool in pools])
         self._instances = np.array([pool.instances for pool in pools], dtype=np.int64)
+        self._starts = np.array([pool.starts for pool in pools])
+        self._until = np.array([pool.until for pool in pools])
+        self._paid = np.array([is_paid(pool.option) for pool in pools], dtype=bool)
         self._price = np.array([pool.dollars for pool in pools], dtype=float)
         accelerators = [limits.accelerators_of.get(pool.instance_type, 0) for pool in pools]
         self._accelerators = np.array(accelerators, dtype=float)
         self._most_accelerators = limits.accelerators
 
+    def capacity(self, ends: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the instance-hours of each pool until each of some times."""
+        hours = np.minimum(ends, self._until[:, None]) - self._starts[:, None]
+        capacity: NDArray[np.float64] = self._instances[:, None] * np.maximum(0.0, hours)
+        return capacity
+
     def choices(self, demand: Demand, deadline: float) -> tuple[NDArray[np.float64], ...]:
         """Return the columns of a job's choices: pool, cost, dollars, instance-hours, accelerator-hours."""
         data = self._by_index(demand.data, self._regions)[self._region]
         hours = self._by_index(demand.hours, self._types)[self._type]
-        allowed = (hours * self._attempts <= deadline) & np.isfinite(data) & (self._instances >= demand.instances)
+        time = np.minimum(deadline, self._until) - self._starts
+        allowed = (hours * self._attempts <= time) & np.isfinite(data) & (self._instances >= demand.instances)
+        allowed &= self._of_plans(demand)
         allowed &= demand.instances * self._accelerators <= self._most_accelerators
         if not demand.spot:
             allowed &= self._attempts == 1.0
@@ -155,6 +173,13 @@ class _Pools:
         columns = (dollars, dollars, used, used * self._accelerators[pool])
         first = (penalty, 0.0, 0.0, 0.0)
         return np.append(UNPLACED, pool), *(np.append(one, column) for one, column in zip(first, columns, strict=True))
+
+    def _of_plans(self, demand: Demand) -> NDArray[np.bool_]:
+        """Return the pools that a job's training plans allow: a plan is used only by the jobs that name it."""
+        if not demand.plans:
+            return ~self._paid
+        named = [demand.plans.get(pool.region, "") == pool.option * is_paid(pool.option) for pool in self._pools]
+        return np.array(named, dtype=bool)
 
     def _by_index(self, values: Mapping[str, float], indexes: Mapping[str, int]) -> NDArray[np.float64]:
         """Return values by index; infinite where there is none."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
-from typing import TYPE_CHECKING
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from traingrid.catalog.database import Catalog
+    from traingrid.planner.pool_keys import PoolKey
 
-PoolKey = tuple[str, str, str]
-"""A Region, an instance type and a purchase option."""
 _AVAILABLE, _COMPLETED = "available", "Completed"
 
 
@@ -35,6 +34,21 @@ class Price:
     dollars: float
     as_of: date
     source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidPlan:
+    """The instances of a SageMaker training plan, which are paid in advance.
+
+    Attributes:
+        instances: The number of instances that are left.
+        starts_at: The time at which they become available, or None if they are.
+        ends_at: The time at which the reservation ends, or None if it is unknown.
+    """
+
+    instances: int
+    starts_at: datetime | None
+    ends_at: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +97,7 @@ class Facts:
         prices: The prices of an instance-hour, by pool.
         transfer: The prices of the transfer of a GB, by source and destination Region.
         instances: The instances that may run at once, by pool.
+        plans: The training plans, by pool. Their hours have a price of 0, because they are paid in advance.
         replicas: The available replicas, by Region and URI without a slash at its end.
         versions: The available replicas of a dataset version, by dataset, version and Region.
         runs: The completed runs.
@@ -91,6 +106,7 @@ class Facts:
     prices: Mapping[PoolKey, Price]
     transfer: Mapping[tuple[str, str], Price]
     instances: Mapping[PoolKey, int]
+    plans: Mapping[PoolKey, PaidPlan]
     replicas: Mapping[tuple[str, str], DatasetReplica]
     versions: Mapping[tuple[str, str], Mapping[str, DatasetReplica]]
     runs: tuple[PastRun, ...]
@@ -107,16 +123,23 @@ def read_facts(catalog: Catalog) -> Facts:
         versions: dict[tuple[str, str], dict[str, DatasetReplica]] = {}
         for replica in found:
             versions.setdefault((replica.dataset, replica.version), {})[replica.region] = replica
+        capacities = connection.execute(select(capacity)).all()
+        plans = {_pool(row): row for row in capacities if row.training_plan}
         return Facts(
             prices={
                 (row.region, row.instance_type, row.purchase_option): _price(row.dollars_per_hour, row)
                 for row in connection.execute(select(prices))
-            },
+            }
+            | {key: _price(0.0, row) for key, row in plans.items()},
             transfer={
                 (row.from_region, row.to_region): _price(row.dollars_per_gb, row)
                 for row in connection.execute(select(transfer_prices))
             },
-            instances=_instances(connection),
+            instances={_pool(row): row.instances for row in capacities},
+            plans={
+                key: PaidPlan(instances=row.instances, starts_at=row.starts_at, ends_at=row.ends_at)
+                for key, row in plans.items()
+            },
             replicas={(replica.region, replica.uri.rstrip("/")): replica for replica in found},
             versions=versions,
             runs=_runs(connection),
@@ -127,10 +150,9 @@ def _price(dollars: float, row: object) -> Price:
     return Price(dollars=dollars, as_of=row.as_of, source=row.source)  # type: ignore[attr-defined]  # a row of a table
 
 
-def _instances(connection: Connection) -> dict[PoolKey, int]:
-    """Return the quotas. Instances of training plans are not planned yet."""
-    rows = connection.execute(select(capacity).where(capacity.c.training_plan == ""))
-    return {(row.region, row.instance_type, row.purchase_option): row.instances for row in rows}
+def _pool(row: Any) -> PoolKey:
+    """Return the pool of a row of the table `capacity`."""
+    return row.region, row.instance_type, row.training_plan or row.purchase_option
 
 
 def _replicas(connection: Connection) -> list[DatasetReplica]:

@@ -63,7 +63,7 @@ class Places:
     """The places of a line.
 
     Attributes:
-        by_region: The places; the first one is the line's own Region.
+        by_region: The places; the first one is the line's own Region, if it is one of them.
         only: Why there are no others; empty if all Regions were considered.
     """
 
@@ -88,6 +88,9 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     for region, data in line.replicas.items():
         uri = str(data)
         found[region] = Place(region=region, uri=uri, replica=facts.replicas.get((region, uri.rstrip("/"))))
+    if plans := line.settings.get("training_plan"):
+        found = {region: place for region, place in found.items() if region in plans}
+        return Places(by_region=found, only="its training plans are of these Regions")
     if own is None:
         return Places(by_region=found, only="the catalog has no replica at its URI")
     rules, allowed = Rules(deployment), line.settings.get("residency", ())

@@ -11,6 +11,7 @@ import numpy as np
 from traingrid.errors import UsageError
 from traingrid.planner.candidates import limits_of, pools_of
 from traingrid.planner.choices import problem_of
+from traingrid.planner.pool_keys import is_paid, plan_text
 from traingrid.planner.shortage import Remainder, Shortage, shortages
 from traingrid.planner.solver import solve
 from traingrid.planner.verdicts import verdict
@@ -101,7 +102,7 @@ def plan_of(found: Sequence[Candidate], facts: Facts, options: Options) -> Plan:
         UsageError: A line has no price in any Region, or no pool has any capacity.
     """
     _check_prices(found, facts)
-    pools = pools_of(found, facts)
+    pools = pools_of(found, facts, options.now)
     if not pools:
         raise _no_capacity(found[0])
     limits = limits_of(found, options)
@@ -141,17 +142,16 @@ def _assignment(one: Candidate, pool: Pool, facts: Facts) -> Assignment:
 
 def _check_prices(found: Sequence[Candidate], facts: Facts) -> None:
     for one in found:
-        keys = [
-            (region, name, option)
-            for region in one.places.by_region
-            for name in one.durations
-            for option in one.options
-        ]
-        if not any(key in facts.prices for key in keys):
-            region, name, option = keys[0]
-            text = f"Line {one.line.number}: the catalog has no price of {name} ({option}) in {region}"
-            text += f", nor in {len(one.places.by_region) - 1} other Regions." if len(one.places.by_region) > 1 else "."
-            raise UsageError(text, _NEXT.format("prices"))
+        keys = list(one.pool_keys)
+        if any(key in facts.prices for key in keys):
+            continue
+        region, name, option = keys[0]
+        others = f", nor in {len(one.places.by_region) - 1} other Regions." if len(one.places.by_region) > 1 else "."
+        if is_paid(option):
+            text = f"Line {one.line.number}: the catalog has no {plan_text(option)} with {name} in {region}{others}"
+            raise UsageError(text, _NEXT.format("capacity"))
+        text = f"Line {one.line.number}: the catalog has no price of {name} ({option}) in {region}{others}"
+        raise UsageError(text, _NEXT.format("prices"))
 
 
 def _no_capacity(one: Candidate) -> UsageError:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traingrid.errors import UsageError
-from traingrid.planner.choices import SPOT
 from traingrid.planner.places import planned_values
+from traingrid.planner.pool_keys import SPOT
 
 if TYPE_CHECKING:
     from datetime import datetime

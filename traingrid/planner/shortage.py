@@ -6,14 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from traingrid.planner.choices import SPOT, SPOT_ATTEMPTS
+from traingrid.planner.choices import SPOT_ATTEMPTS
+from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
+from traingrid.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.planner.candidates import Candidate
     from traingrid.planner.choices import Limits, Pool
-    from traingrid.planner.facts import Facts, PoolKey
+    from traingrid.planner.facts import Facts
+    from traingrid.planner.pool_keys import PoolKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,16 +101,29 @@ class _Search:
         if most > self._limits.accelerators:
             text = f"it needs {most} accelerators, and at most {self._limits.accelerators:,.0f} may be in use"
             return text, f"Plan with --accelerators {most} or more."
+        if is_paid(best.key[2]):
+            return self._of_plan(one, best), "Remove training_plan from the line, or name a plan with room."
         if fitting and best.dollars > self._budget:
             text = f"it costs ${best.dollars:,.2f}, and ${max(0.0, self._budget):,.2f} of the budget are left"
             return text, f"Plan with --budget {math.ceil(self._limits.budget + best.dollars - self._budget)} or more."
         return self._of_pool(one, best)
 
+    def _of_plan(self, one: Candidate, best: _Choice) -> str:
+        """Return the shortage of a training plan."""
+        instances, pool = one.job.instance_count, self._pools.get(best.key)
+        present = pool.instances if pool else 0
+        if pool is None or present < instances:
+            return f"it needs {counted(instances, 'instance')} of {pool_text(best.key)}, and {present} are left"
+        time = min(pool.until, one.deadline) - pool.starts
+        if best.hours > time:
+            text = f"it needs {best.hours:,.1f} hours, and the {plan_text(pool.option)} has {max(0.0, time):,.1f}"
+            return f"{text} until {'the deadline' if one.deadline < pool.until else 'its end'}"
+        return f"{pool_text(best.key)} has no instance free until its end or the deadline"
+
     def _of_pool(self, one: Candidate, best: _Choice) -> tuple[str, str]:
         """Return the shortage of instances in a pool, or of accelerators if the pool has room."""
         instances, present = one.job.instance_count, self._facts.instances.get(best.key, 0)
-        region, name, option = best.key
-        where = f"{name} ({option.replace('_', ' ')}) in {region}"
+        where = pool_text(best.key)
         left = self._hours.get(best.key, 0.0) - instances * best.hours
         if left >= 0 and math.isfinite(self._limits.accelerators):
             text = f"the {self._limits.accelerators:,.0f} accelerators are in use until its deadline"
@@ -129,12 +145,9 @@ class _Choice(NamedTuple):
 def _choices(one: Candidate, facts: Facts) -> list[_Choice]:
     """Return the line's choices before its deadline from the cheapest, whether they have room or not."""
     found = []
-    for region, place in one.places.by_region.items():
-        for name, duration in one.durations.items():
-            for option in one.options:
-                key = (region, name, option)
-                attempts = SPOT_ATTEMPTS if option == SPOT else 1.0
-                if key in facts.prices and duration.hours * attempts <= one.deadline:
-                    compute = one.job.instance_count * duration.hours * facts.prices[key].dollars
-                    found.append(_Choice(compute + place.dollars, key, duration.hours))
+    for key in one.pool_keys:
+        hours, attempts = one.durations[key[1]].hours, SPOT_ATTEMPTS if key[2] == SPOT else 1.0
+        if key in facts.prices and hours * attempts <= one.deadline:
+            compute = one.job.instance_count * hours * facts.prices[key].dollars
+            found.append(_Choice(compute + one.places.by_region[key[0]].dollars, key, hours))
     return sorted(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.planner.places import GIGABYTE
+from traingrid.planner.pool_keys import is_paid, plan_text
 from traingrid.text import byte_size
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def verdict(one: Candidate, pool: Pool, facts: Facts) -> str:
 
     It compares list prices; capacity is the reason if the cheaper alternative was not chosen.
     """
+    if is_paid(pool.option):
+        return f"trains on the {plan_text(pool.option)}: its hours are already paid"
     compute = one.job.instance_count * one.durations[pool.instance_type].hours * pool.dollars
     place = one.places.by_region[pool.region]
     chosen = _Option(compute + place.dollars, compute, place)
@@ -44,16 +47,14 @@ def size_text(size: int) -> str:
 
 def _best_by_region(one: Candidate, facts: Facts) -> list[_Option]:
     """Return the cheapest choice in each Region by list prices, before its deadline, whether it has room or not."""
-    found = []
-    for region, place in one.places.by_region.items():
-        computes = [
-            one.job.instance_count * duration.hours * facts.prices[region, name, option].dollars
-            for name, duration in one.durations.items()
-            for option in one.options
-            if (region, name, option) in facts.prices and duration.hours <= one.deadline
-        ]
-        if computes:
-            found.append(_Option(min(computes) + place.dollars, min(computes), place))
+    computes: dict[str, float] = {}
+    for key in one.pool_keys:
+        region, hours = key[0], one.durations[key[1]].hours
+        if key in facts.prices and hours <= one.deadline:
+            compute = one.job.instance_count * hours * facts.prices[key].dollars
+            computes[region] = min(compute, computes.get(region, compute))
+    places = one.places.by_region
+    found = [_Option(compute + places[region].dollars, compute, places[region]) for region, compute in computes.items()]
     return sorted(found, key=lambda option: (option.total, option.place.region))
 
 

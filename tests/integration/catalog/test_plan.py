@@ -270,6 +270,97 @@ def test_a_contradiction_of_residency_and_region_is_an_error_of_the_line(folder:
     assert "the data may only be in eu, but the line names us-east-1" in str(result.exception)
 
 
+PLAN = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-plan/november"
+ON_PLAN = DAY1 | {"training_plan": PLAN}
+
+
+class TestTrainingPlans:
+    """Lines that name a SageMaker training plan."""
+
+    @pytest.fixture
+    def deployment(self) -> Deployment:
+        sample = deployment_with(moves=True)
+        east = sample.grid.regions["us-east-1"].model_copy(update={"training_plans": ("november",)})
+        regions = {**sample.grid.regions, "us-east-1": east}
+        return replace(sample, grid=sample.grid.model_copy(update={"regions": regions}))
+
+    def test_its_hours_are_paid_and_do_not_use_the_quota(self, folder: Path, deployment: Deployment) -> None:
+        reserved(folder, instances=1, hours=5)
+        soon = {"finish_by": after(hours=1.2)}
+        output = planned(folder, ON_PLAN | soon, *[DAY1 | soon] * 4, options=("--no-moves",))
+        on_plan, *others = jobs(folder)
+        assert on_plan["verdict"] == "trains on the training plan november: its hours are already paid"
+        assert [line["job"]["estimated_dollars"] for line in (on_plan, *others)] == [0.0, 28.0, 28.0, 28.0, 28.0]
+        assert "1 x ml.p3.16xlarge, training plan november" in output
+        text = "".join(json.dumps(line["job"]) + "\n" for line in (on_plan, *others))
+        first, second, *_ = jobs_of_lines(parse(text.encode(), deployment), deployment, "0" * 8)
+        assert (first.training_plan, first.estimated_dollars, second.training_plan) == (PLAN, 0.0, "")
+
+    def test_a_line_stays_in_the_region_of_its_plan(self, folder: Path) -> None:
+        reserved(folder, instances=1, hours=5)
+        planned(folder, DAY2 | {"training_plan": PLAN}, DAY2)
+        assert [line["job"]["region"] for line in jobs(folder)] == ["us-east-1", "eu-central-1"]
+
+    def test_a_line_with_replicas_trains_where_its_plan_is(self, folder: Path) -> None:
+        reserved(folder, instances=1, hours=5)
+        planned(folder, DAY3 | {"replicas": {"us-east-1": "s3://ragab-ml/day3"}, "training_plan": {"us-east-1": PLAN}})
+        (line,) = jobs(folder)
+        assert (line["job"]["region"], line["job"]["estimated_dollars"]) == ("us-east-1", 0.0)
+
+    def test_a_line_without_the_plan_never_uses_it(self, folder: Path, url: str) -> None:
+        reserved(folder, instances=1, hours=5)
+        with Catalog(catalog_url(url)).engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE capacity SET instances = 0 WHERE training_plan = ''")
+        output = planned(folder, DAY1, ON_PLAN)
+        assert "line 1 could not be placed" in output
+        assert len(jobs(folder)) == 1
+
+    @pytest.mark.parametrize(
+        ("instances", "hours", "reason"),
+        [
+            (0, 5, "it needs 1 instance of ml.p3.16xlarge (training plan november) in us-east-1, and 0 are left"),
+            (1, 1.2, "it needs 1.0 hours, and the training plan november has 0.7 until its end"),
+        ],
+    )
+    def test_a_line_for_which_the_plan_has_no_room_is_named(
+        self, folder: Path, *, instances: int, hours: float, reason: str
+    ) -> None:
+        reserved(folder, instances=instances, hours=hours)
+        output = planned(folder, ON_PLAN, DAY1)
+        assert f"line 1 could not be placed: {reason}" in output
+        assert "Remove training_plan from the line" in output
+
+    def test_lines_beyond_the_end_of_the_plan_are_named(self, folder: Path) -> None:
+        reserved(folder, instances=1, hours=3.2)
+        output = planned(folder, *[ON_PLAN] * 3)
+        assert "ml.p3.16xlarge (training plan november) in us-east-1 has no instance free until its end" in output
+        assert len(jobs(folder)) == 2
+
+    def test_a_plan_that_the_catalog_lacks_is_one_sentence(self, folder: Path) -> None:
+        (folder / "m.jsonl").write_text(json.dumps(ON_PLAN))
+        error = refused("plan", "m.jsonl")
+        assert error.what == "Line 1: the catalog has no training plan november with ml.p3.16xlarge in us-east-1."
+        assert "traingrid capacity refresh" in error.next_step
+
+    def test_a_plan_with_fewer_instances_is_refused_when_applied(self, folder: Path) -> None:
+        reserved(folder, instances=2, hours=5)
+        planned(folder, ON_PLAN)
+        reserved(folder, instances=1, hours=5)
+        error = refused("plan", "--apply", "plan.jsonl")
+        assert "the number of instances of ml.p3.16xlarge (training plan november) in us-east-1 was 2" in error.what
+
+
+def after(hours: float) -> str:
+    return (datetime.now(UTC) + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def reserved(folder: Path, *, instances: int, hours: float) -> None:
+    """Import a training plan that has begun and ends in some hours."""
+    head = "region,instance_type,purchase_option,training_plan,instances,starts_at,ends_at,as_of"
+    row = f"us-east-1,{P3},on_demand,{PLAN},{instances},{after(-1)},{after(hours)},{TODAY}"
+    imported(folder, "capacity", f"{head}\n{row}\n")
+
+
 def test_a_query_can_be_planned(folder: Path) -> None:
     (folder / "all.sql").write_text(
         "SELECT region, uri AS s3_uri, dataset AS name, '1h' AS estimated_runtime FROM replicas"
