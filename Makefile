@@ -21,6 +21,9 @@ SOURCES := app.py batch_job bench conformance docs_site examples lambda localclo
 demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest
 	.venv/bin/python -m examples.digits.demo
 
+demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
+	.venv/bin/python -m examples.catalog.demo
+
 ##@ Deploy into AWS, or a local AWS
 GRID ?= grid.yaml
 CDK := npx cdk
@@ -235,4 +238,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-synth bench-training check check-fast clean conformance coverage demo deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types
+.PHONY: FORCE bench-control bench-plan bench-synth bench-training check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; return 0 if every Region has reached the required accuracy, and 1 otherwise."""
     fields = fields_of(arguments)
     started = time.monotonic()
-    work = own_folder()
+    work = own_folder(WORK)
     with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(1, 2))) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
         print_text(f"AWS for this run is localcloud at {cloud.endpoint_url}, which works with any AWS client")
@@ -87,12 +87,12 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0 if good and rows else 1
 
 
-def own_folder() -> Path:
-    """Return this run's folder, and remove those of earlier runs whose process has ended."""
-    for left in WORK.glob("[0-9]*"):
+def own_folder(work: Path) -> Path:
+    """Return this run's folder in `work`, and remove those of earlier runs whose process has ended."""
+    for left in work.glob("[0-9]*"):
         if not runs(int(left.name)):
             shutil.rmtree(left, ignore_errors=True)
-    return WORK / str(os.getpid())
+    return work / str(os.getpid())
 
 
 def fields_of(arguments: Sequence[str]) -> dict[str, str]:
@@ -178,10 +178,10 @@ def print_text(text: str) -> None:
     out.print(text, markup=False, soft_wrap=True)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the demo; print an error or interrupt as one sentence, and return an exit code."""
+def run(arguments: Sequence[str], program: Callable[[Sequence[str]], int] = main) -> int:
+    """Run a demo; print an error or interrupt as one sentence, and return an exit code."""
     try:
-        return main(arguments)
+        return program(arguments)
     except TraingridError as error:
         print(f"Error: {error}", file=sys.stderr)
         return error.exit_code
