@@ -141,6 +141,14 @@ def test_lines_and_plans_share_the_copy_of_a_dataset(folder: Path) -> None:
     assert copies == {job["s3_uri"]}
 
 
+def test_a_shared_copy_counts_for_each_line_and_the_report_states_that(folder: Path) -> None:
+    output = planned(folder, DAY2, DAY2)
+    first, second = (line["job"]["estimated_dollars"] for line in jobs(folder))
+    assert first == second > 20.02
+    assert "2 moves of data for $0.05, which counts a shared copy for each of its lines" in output
+    assert "shared copy" not in planned(folder, DAY2)
+
+
 def moved(folder: Path, *lines: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the lines that a plan moves; it moves all of them."""
     planned(folder, *lines)
