@@ -1,12 +1,14 @@
-"""`make demo`, interrupted by a user."""
+"""`make demo` and `make demo-catalog`, interrupted by a user."""
 
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import urlsplit
 
 import pytest
 
-from examples.digits import demo
+import examples.catalog.demo
+import examples.digits.demo
 
 
 def listening() -> set[int]:
@@ -19,8 +21,9 @@ def listening() -> set[int]:
     return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in ours}
 
 
+@pytest.mark.parametrize("demo", [examples.digits.demo, examples.catalog.demo])
 def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    demo: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ports: list[int] = []
 
@@ -32,6 +35,6 @@ def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
     monkeypatch.setattr(demo, "WORK", tmp_path)
     monkeypatch.setattr(demo, "deploy", interrupted)
     monkeypatch.setattr("os.environ", {})
-    assert demo.run([]) == 130
+    assert examples.digits.demo.run([], demo.main) == 130
     assert capsys.readouterr().err == "Interrupted. The demo's local AWS and its training jobs are stopped.\n"
     assert ports[0] not in listening()
