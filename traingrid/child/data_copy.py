@@ -2,7 +2,8 @@
 
 The ledger's item of the copy lets only one child copy a folder. Another child waits while the item changes, and takes
 over when it has not changed for `STALE_SECONDS` by its clock. Correctness does not depend on this: two children
-that copy at once write the same objects, and each verifies all of them before it launches.
+that copy at once write the same objects, and each verifies all of them before it launches. A copy whose objects are
+being deleted (`traingrid.moves.prune`) is never taken over, because no time proves that the deletion has ended.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ STALE_SECONDS = 120.0
 _DENIED = PERMISSION_CODES | {"403"}
 _WRONG = {"NoSuchBucket", "InvalidObjectState"}
 _MAKING = threading.Lock()
+_PRUNING = (
+    "Waits until `traingrid data prune` has removed an earlier copy, to copy the data again. If that command was "
+    "interrupted, run it again"
+)
 Outcome = Literal["verified", "over", "again"]
 """All objects are verified; or the ledger has a final state of the attempt; or another child took the copy over."""
 
@@ -133,6 +138,8 @@ class DataCopy:
         if not self._wait_for_owner():
             return "over"
         survey, present = self.folders.survey(), self.moves.find(self._target)
+        if present and present.state == "pruning":
+            return "again"
         if present and _is_copied(present, survey, str(self.folders.source)):
             message = f"{self._target} was copied before; nothing changed since. Verified: {_verified(present)}"
             logger.info(message, extra={"event": "copied", "copied": False})
@@ -152,8 +159,13 @@ class DataCopy:
         seen, since = 0, self.attempt.clock.now()
         while not self._is_over():
             item, now = self.moves.find(self._target), self.attempt.clock.now()
-            if item is None or item.state == "copied" or item.owner == self._owner:
+            if item is None or item.state in ("copied", "pruned") or item.owner == self._owner:
                 return True
+            if item.state == "pruning":
+                if not self._record(JobState.WAITING, _PRUNING):
+                    return False
+                self.attempt.clock.sleep(LOOK_SECONDS)
+                continue
             if item.revision != seen:
                 seen, since = item.revision, now
             elif now - since >= STALE_SECONDS:
@@ -178,6 +190,8 @@ class DataCopy:
             job=f"{key.submission}/{key.index}",
             objects=survey.objects,
             bytes=survey.bytes,
+            missing_bytes=survey.missing_bytes,
+            earlier=present.transferred_before(survey.missing_bytes) if present else {},
             source_digest=survey.source_digest,
         )
         message = f"copying {counted(survey.missing, 'object')}, {byte_size(survey.missing_bytes)}, of {mine.source}"

@@ -1,7 +1,8 @@
 """Ledger items of copies between Regions: one item for each folder that data is copied to.
 
-The items only prevent that several children copy the same folder at once, and show the progress. A copy that two
-children make at once is still correct, because copying an object twice has no further effect.
+The items prevent that several children copy the same folder at once, show the progress, and record which job caused
+which transfer. A copy that two children make at once is still correct, because copying an object twice has no further
+effect. Before objects of a copy are deleted, its state becomes `pruning`, so that no job begins to train on it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ class MoveItem:
         source: The S3 URI of the folder that is copied.
         region: The Region of the target.
         from_region: The Region of the source.
-        state: `copying`, or `copied` after every object was verified.
-        owner: The Batch child that copies.
-        job: The submission and the index of its job.
+        state: `copying`; `copied` after every object was verified; `pruning` while its objects are deleted; `pruned`
+            afterwards. An item is never deleted, because the transfer has been paid for.
+        owner: The Batch child that copies, or the command that prunes.
+        job: The submission and the index of the job that copied last, with a slash between them.
         updated_at: The time of the last write.
         objects: The number of objects of the source.
         bytes: Their size in bytes.
+        missing_bytes: The size of the objects that the target lacked when `job` began to copy.
+        earlier: The bytes that other jobs transferred before `job` began, by job.
         copied_objects: The number of verified objects of the target.
         copied_bytes: Their size in bytes.
         verified: The number of objects by the way in which they were verified (`traingrid.moves.verification`).
@@ -46,12 +50,14 @@ class MoveItem:
     source: str
     region: str
     from_region: str
-    state: Literal["copying", "copied"] = "copying"
+    state: Literal["copying", "copied", "pruning", "pruned"] = "copying"
     owner: str = ""
     job: str = ""
     updated_at: str = ""
     objects: int = 0
     bytes: int = 0
+    missing_bytes: int = 0
+    earlier: Mapping[str, int] = field(default_factory=dict)
     copied_objects: int = 0
     copied_bytes: int = 0
     verified: Mapping[str, int] = field(default_factory=dict)
@@ -74,16 +80,40 @@ class MoveItem:
 
     def stored(self) -> dict[str, Any]:
         """Return the fields to store, without the keys."""
-        return {name: getattr(self, name) for name in self.__slots__ if name not in ("target", "verified")} | {
-            "verified": dict(self.verified),
-            "updated_at": now(),
-        }
+        mappings = {"verified": dict(self.verified), "earlier": dict(self.earlier)}
+        others = {name: getattr(self, name) for name in self.__slots__ if name not in {"target", *mappings}}
+        return {**others, **mappings, "updated_at": now()}
 
     @property
     def percent(self) -> int:
         """The share of the bytes, or of the objects if they are empty, that is verified."""
         done, total = (self.copied_bytes, self.bytes) if self.bytes else (self.copied_objects, self.objects)
         return min(100 * done // total, 100) if total else 0
+
+    @property
+    def own_bytes(self) -> int:
+        """The bytes that `job` has transferred; for an unfinished copy, according to its recorded progress."""
+        present = self.bytes - self.missing_bytes
+        return max(self.copied_bytes - present, 0) if self.state == "copying" else self.missing_bytes
+
+    @property
+    def transferred(self) -> dict[str, int]:
+        """The bytes that each job has transferred."""
+        return self._with(self.own_bytes)
+
+    def transferred_before(self, missing_bytes: int) -> dict[str, int]:
+        """Return the bytes that each job has transferred before another one continues the copy.
+
+        Args:
+            missing_bytes: The size of the objects that the target lacks now.
+        """
+        left = missing_bytes if self.state == "copying" else 0
+        return self._with(max(self.missing_bytes - left, 0))
+
+    def _with(self, own: int) -> dict[str, int]:
+        """Return `earlier` with the bytes of `job`."""
+        found = {**self.earlier, self.job: self.earlier.get(self.job, 0) + own}
+        return {job: size for job, size in found.items() if size}
 
 
 class Moves:

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-import boto3
 import pytest
 
 from tests.support.copies import (
@@ -14,65 +13,18 @@ from tests.support.copies import (
     TARGET_REGION,
     Calls,
     KilledError,
-    folder_copy,
-    folders,
     stored,
     upload,
 )
+from tests.support.mover import Mover
 from tests.support.recorded_log import RecordedLog
-from tests.support.sample_deployment import sample_deployment
-from tests.support.sample_job import sample_job
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, FakeBackend, FakeTime
-from traingrid.child.attempt import Attempt
-from traingrid.child.data_copy import STALE_SECONDS, DataCopy
+from traingrid.child.data_copy import STALE_SECONDS
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.ledger.moves import MoveItem, Moves
 from verification.model.table import ModelTable
-
-
-@pytest.fixture
-def s3(aws: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
-    client: Any = boto3.client("s3", SOURCE_REGION)
-    client.create_bucket(Bucket=SOURCE.bucket)
-    client.create_bucket(Bucket=TARGET.bucket, CreateBucketConfiguration={"LocationConstraint": TARGET_REGION})
-    upload(client, CONTENT)
-    return client
-
-
-@pytest.fixture
-def moves(table: ModelTable, monkeypatch: pytest.MonkeyPatch) -> Moves:
-    monkeypatch.setattr("traingrid.ledger.moves.Table", lambda *_: table)
-    return Moves(sample_deployment().table)
-
-
-@pytest.fixture
-def moving() -> Job:
-    return sample_job(TARGET_REGION).model_copy(update={"copy_from": str(SOURCE), "copy_to": str(TARGET)})
-
-
-class Mover:
-    """Copies with moto's S3; `verified` has the targets' contents at each return of True."""
-
-    def __init__(self, s3: Any, moves: Moves, calls: Calls | None = None) -> None:
-        self.s3, self.moves, self.calls = s3, moves, calls or Calls()
-        self.verified: list[dict[str, bytes]] = []
-
-    def __call__(self, attempt: Attempt) -> bool:
-        both = folders(self.calls)
-        copy = DataCopy(
-            attempt=attempt,
-            moves=self.calls.of(self.moves),
-            folders=both,
-            from_region=SOURCE_REGION,
-            begin=lambda: folder_copy(both),
-        )
-        done = copy.run()
-        if done:
-            self.verified.append(stored(self.s3))
-        return done
 
 
 def item(moves: Moves) -> MoveItem:
