@@ -9,6 +9,8 @@ import click
 from traingrid.audit.audit import audit as violations_of
 from traingrid.audit.audit import counts, notes
 from traingrid.audit.read_snapshot import read_world
+from traingrid.cli.console import console
+from traingrid.cli.copies import copies_sentence, copies_table, found_copies
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import UnknownSubmissionError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.audit.violation import Violation
+    from traingrid.grid.deployment import Deployment
 
 
 @click.command()
@@ -30,9 +33,11 @@ if TYPE_CHECKING:
 def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     """Find lost, duplicate and orphaned jobs.
 
-    Accounts for every line and every training job of the grid, or of SUBMISSION. Changes nothing.
+    Accounts for every line and every training job of the grid, or of SUBMISSION. Without SUBMISSION, also lists copies
+    between Regions that no job needs, with their cost. Changes nothing.
     """
-    world = read_world(find_deployment(grid_file), submission=submission, details=details)
+    deployment = find_deployment(grid_file)
+    world = read_world(deployment, submission=submission, details=details)
     if submission and submission not in world.submissions:
         raise UnknownSubmissionError(submission)
     found = violations_of(world)
@@ -40,6 +45,8 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
         click.echo(printable(str(violation)))
     for note in notes(world):
         click.echo(printable(f"note: {note}"))
+    if not submission:
+        _list_copies(deployment)
     jobs = sum(head.jobs for head in world.submissions.values())
     submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
     training_jobs = counted(len(world.training_jobs), "training job")
@@ -48,6 +55,14 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     if found:
         text = f"{counted(len(found), 'invariant violation')}."
         raise TraingridError(text, "docs/operations.md explains each line and what to do.")
+
+
+def _list_copies(deployment: Deployment) -> None:
+    """Print the copies between Regions that no job needs, which cost storage but violate no invariant."""
+    copies = found_copies(deployment)
+    if copies:
+        console().print(copies_table(copies))
+        click.echo(f"{copies_sentence(copies)}. Remove them with: traingrid data prune")
 
 
 def account(found: Sequence[Violation]) -> str:

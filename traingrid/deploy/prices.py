@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 HOURS = 730.0
 """Hours in a month."""
+GIGABYTE = 2**30
+"""Bytes of a GB in AWS's prices (https://aws.amazon.com/s3/faqs/, "How will I be charged and billed for my use of
+Amazon S3?": its examples count 1 GB as 1,073,741,824 bytes)."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from traingrid import names
-from traingrid.deploy.prices import BUCKET_STORAGE
+from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.manifest.allowed import Rules
 from traingrid.manifest.move_checks import copy_source
 from traingrid.manifest.plan_fields import is_resident
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from traingrid.manifest.line import Line
     from traingrid.planner.facts import DatasetReplica, Facts
 
-GIGABYTE = 2**30
-"""Bytes of a GB in AWS's prices (https://aws.amazon.com/s3/faqs/, "How will I be charged and billed for my use of
-Amazon S3?": its examples count 1 GB as 1,073,741,824 bytes)."""
 HOURS_OF_MONTH = 730.0
 """Hours of the month of a storage price, as in the AWS Pricing Calculator."""
 

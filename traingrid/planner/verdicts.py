@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from traingrid.planner.places import GIGABYTE
+from traingrid.deploy.prices import GIGABYTE
 from traingrid.planner.pool_keys import is_paid, plan_text
 from traingrid.text import byte_size
 

@@ -1,0 +1,70 @@
+"""Audit of copies: finds copies between Regions that no open job needs, which still cost storage every month."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.audit.snapshot import SETTLED_SECONDS
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.ledger.timestamps import epoch_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.moves import MoveItem, Moves
+    from traingrid.submission.folders_in_use import FoldersInUse
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnneededCopy:
+    """A copy that no open job needs.
+
+    Attributes:
+        item: The copy.
+        bytes: The size of its verified objects in bytes.
+        why: The reason why it is not needed, as words.
+    """
+
+    item: MoveItem
+    bytes: int
+    why: str
+
+
+def unneeded_copies(
+    deployment: Deployment, moves: Moves, in_use: Callable[[], FoldersInUse], now: float | None = None
+) -> list[UnneededCopy]:
+    """Return the copies in the grid's own data buckets that no open job needs, including unfinished ones.
+
+    Args:
+        deployment: The grid.
+        moves: The ledger's items of copies, which are read before the jobs: a child records a copy after its job.
+        in_use: Returns the folders that open jobs read; only called if there are copies.
+        now: The time in seconds since 1970; by default the present.
+    """
+    items = [item for item in moves.all() if item.state != "pruned" and _is_own(deployment, item)]
+    return list(_unneeded(items, in_use(), time.time() if now is None else now)) if items else []
+
+
+def _unneeded(items: list[MoveItem], in_use: FoldersInUse, now: float) -> Iterator[UnneededCopy]:
+    for item in items:
+        if item.state == "pruning":
+            yield UnneededCopy(item=item, bytes=item.copied_bytes, why="its removal was interrupted, or still runs")
+        elif in_use.user_of(item.target, item.region):
+            continue
+        elif item.state == "copied":
+            yield UnneededCopy(item=item, bytes=item.bytes, why="no open job uses it")
+        elif now - epoch_seconds(item.updated_at) > SETTLED_SECONDS:
+            why = f"job {item.job} ended at {item.percent} % of the copy, and no open job uses it"
+            yield UnneededCopy(item=item, bytes=item.copied_bytes, why=why)
+
+
+def _is_own(deployment: Deployment, item: MoveItem) -> bool:
+    """Return True if a copy is in the grid's own data bucket of one of its Regions."""
+    if item.region not in deployment.grid.regions:
+        return False
+    account = deployment.account_of(item.region)
+    return S3Uri.parse(item.target).bucket == names.data_bucket(deployment.grid.name, account, item.region)

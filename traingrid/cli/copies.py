@@ -1,0 +1,62 @@
+"""Copies: finds and prints the copies between Regions that no job needs, for `audit` and `data prune`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from traingrid.audit.copies import unneeded_copies
+from traingrid.aws.s3 import Storage
+from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.moves import Moves
+from traingrid.submission.batch_children import Children
+from traingrid.submission.folders_in_use import FolderFinder
+from traingrid.text import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traingrid.audit.copies import UnneededCopy
+    from traingrid.grid.deployment import Deployment
+    from traingrid.submission.folders_in_use import FoldersInUse
+
+
+def folders_in_use(deployment: Deployment) -> FoldersInUse:
+    """Read the ledger and the submissions, and return the folders that open jobs read."""
+    home, bucket = deployment.grid.home, deployment.manifest_bucket
+    storage = Storage(home)
+    finder = FolderFinder(storage=storage, bucket=bucket, children=Children(storage, bucket, home))
+    return finder.find(Ledger(deployment.table, home).everything())
+
+
+def found_copies(deployment: Deployment) -> list[UnneededCopy]:
+    """Return the copies of a grid that no open job needs."""
+    moves = Moves(deployment.table, deployment.grid.home)
+    return unneeded_copies(deployment, moves, lambda: folders_in_use(deployment))
+
+
+def copies_table(copies: Sequence[UnneededCopy]) -> Table:
+    """Return a table of copies with their size and monthly cost."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("unneeded copy", "Region", "GB", "$/month", "reason"):
+        table.add_column(heading, overflow="fold", justify="right" if heading in ("GB", "$/month") else "left")
+    for copy in copies:
+        item, figures = copy.item, (f"{copy.bytes / GIGABYTE:,.2f}", f"{monthly_dollars(copy.bytes):,.2f}")
+        table.add_row(Text(printable(item.target)), item.region, *figures, Text(printable(copy.why)))
+    return table
+
+
+def copies_sentence(copies: Sequence[UnneededCopy]) -> str:
+    """Return the number of copies, their size and their monthly cost."""
+    size = sum(copy.bytes for copy in copies)
+    number = counted(len(copies), "unneeded copy").replace("copys", "copies")
+    cost = f"${monthly_dollars(size):,.2f} a month at the list price of us-east-1"
+    return f"{number}, {size / GIGABYTE:,.2f} GB, {cost}"
+
+
+def monthly_dollars(size: int) -> float:
+    """Return the cost of storing bytes in S3 Standard for a month, in US dollars."""
+    return size / GIGABYTE * BUCKET_STORAGE.dollars

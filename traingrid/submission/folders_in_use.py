@@ -1,0 +1,112 @@
+"""Folders in use: the folders of data that jobs which have not ended read, for commands that list or remove copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traingrid.ledger.submissions import by_submission
+from traingrid.submission.batch_children import GONE
+from traingrid.submission.submitted_jobs import retried_jobs, written_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traingrid.aws.s3 import Storage
+    from traingrid.job.job import Job
+    from traingrid.ledger.ledger import LedgerItem
+    from traingrid.ledger.submissions import Submission
+    from traingrid.submission.batch_children import Children
+
+
+@dataclass(kw_only=True)
+class FoldersInUse:
+    """The folders that jobs read which have not ended.
+
+    Attributes:
+        jobs: A job that reads the objects below each S3 prefix, such as "job 3 of 0123abcd", by prefix.
+        unknown: The Regions in which jobs may read any folder, by a description of these jobs; None for any Region.
+    """
+
+    jobs: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    def user_of(self, folder: str, region: str) -> str:
+        """Return a job that reads or may read objects of a folder, as words for a message; empty if there is none.
+
+        Args:
+            folder: The folder's URI.
+            region: Its Region.
+        """
+        wanted = f"{folder.rstrip('/')}/"
+        for prefix, job in self.jobs.items():
+            if wanted.startswith(prefix) or prefix.startswith(wanted):
+                return job
+        return next((jobs for jobs, regions in self.unknown.items() if regions is None or region in regions), "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderFinder:
+    """Finds the folders in use.
+
+    Attributes:
+        storage: Reads the submissions.
+        bucket: The manifest bucket.
+        children: Reads Batch's state of a submission by hand.
+    """
+
+    storage: Storage
+    bucket: str
+    children: Children
+
+    def find(self, items: Iterable[LedgerItem]) -> FoldersInUse:
+        """Return the folders that open jobs read, including jobs that no child has opened.
+
+        Args:
+            items: All submissions, jobs and cancels of the ledger.
+        """
+        found = FoldersInUse()
+        for name, submission in by_submission(items).items():
+            head = submission.head
+            if head is None or (len(submission.opened) >= head.jobs and not submission.live):
+                continue
+            if head.is_by_hand:
+                self._add_by_hand(found, submission)
+                continue
+            jobs = list(self._jobs(submission))
+            if not jobs and not head.is_submitted:
+                found.unknown[f"{name}, which is being submitted"] = None
+            for job in jobs:
+                _add(found, job, f"job {job.index} of {name}")
+        return found
+
+    def _jobs(self, submission: Submission) -> Iterator[Job]:
+        """Yield every form in which an open line was submitted, because a child of any array may still run."""
+        head = submission.head
+        if head is None:
+            return
+        forms = (written_jobs(self.storage, self.bucket, head), retried_jobs(self.storage, self.bucket, head).values())
+        for jobs in forms:
+            yield from (job for job in jobs if job.index in submission.live or job.index not in submission.opened)
+
+    def _add_by_hand(self, found: FoldersInUse, submission: Submission) -> None:
+        head = submission.head
+        if head is None:
+            return
+        jobs = f"{head.submission}, which was submitted by hand, so that its lines are not stored"
+        if len(submission.opened) < head.jobs and self.children.state(head) not in (*GONE, ""):
+            found.unknown[jobs] = None
+        elif submission.live:
+            regions = {region for item in submission.live.values() for region in (item.region, *item.regions)}
+            found.unknown[jobs] = frozenset(regions)
+
+
+def _add(found: FoldersInUse, job: Job, name: str) -> None:
+    """Add the folders and objects that a job may read in any of its Regions."""
+    inputs = (job.inputs, *(replica.inputs for replica in job.replicas.values()))
+    channels = [channel for one in inputs for channel in one.values()]
+    if any(channel.manifest for channel in channels):
+        found.unknown[f"{name}, whose ManifestFile may list any object"] = frozenset(job.regions)
+    found.jobs |= {channel.uri: name for channel in channels}
+    if job.copy_to:
+        found.jobs[f"{job.copy_to}/"] = name
