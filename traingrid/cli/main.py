@@ -26,6 +26,7 @@ from traingrid.cli.manifest import manifest
 from traingrid.cli.pause import pause, resume
 from traingrid.cli.plan import plan
 from traingrid.cli.prices import prices
+from traingrid.cli.prune import data
 from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retained import retained
 from traingrid.cli.retry import retry
@@ -72,6 +73,7 @@ for command in (
     upload,
     datasets,
     download,
+    data,
     catalog,
     manifest,
     plan,

@@ -77,9 +77,9 @@ class Folders:
         Raises:
             TargetDiffersError: The target has an object that the source lacks, or one with another size.
         """
-        copies = _named(self.target_store, self.target)
+        copies = named_objects(self.target_store, self.target)
         copy = next(copies, None)
-        for name, listed in _named(self.source_store, self.source):
+        for name, listed in named_objects(self.source_store, self.source):
             if copy is not None and copy[0] < name:
                 break
             if copy is None or copy[0] != name:
@@ -125,7 +125,7 @@ class Folders:
         )
 
 
-def _named(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:
+def named_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:
     """Yield the objects of a folder by name, without its marker and the empty keys of S3's console for folders."""
     token, prefix = "", f"{folder.key}/"
     while True:

@@ -1,0 +1,127 @@
+"""`traingrid data prune`: removes copies between Regions that no job needs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.aws.s3_copy import CopyStore
+from traingrid.aws.s3_delete import Deleter
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.console import console
+from traingrid.cli.copies import copies_sentence, copies_table, folders_in_use, found_copies
+from traingrid.cli.deployed import find_deployment
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.datasets import Datasets
+from traingrid.ledger.moves import Moves
+from traingrid.moves.listing import Folders
+from traingrid.moves.prune import Prune
+from traingrid.text import byte_size, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from traingrid.audit.copies import UnneededCopy
+    from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.moves import MoveItem
+    from traingrid.moves.prune import PruneReport
+
+_VERSIONED = (
+    "Its bucket is versioned: the deleted objects remain as noncurrent versions, which cost storage until a lifecycle "
+    "rule of the bucket, or you, delete them."
+)
+
+
+@click.group()
+def data() -> None:
+    """Manage copies of data between Regions."""
+
+
+@data.command()
+@click.argument("folder", required=False, default="")
+@click.option("--submission", default="", help="Remove only copies that jobs of this submission made.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.pass_obj
+def prune(grid_file: Path, folder: str, submission: str, *, yes: bool) -> None:
+    """Delete copies that no open job needs.
+
+    Lists the copies with their cost, or only the copy in FOLDER, an S3 URI, and asks for confirmation. Objects that are
+    not part of a copy, or that the source no longer has, are kept. Running an interrupted command again continues.
+    """
+    deployment = find_deployment(grid_file)
+    found = [
+        copy
+        for copy in found_copies(deployment)
+        if folder.rstrip("/") in ("", copy.item.target)
+        and submission in ("", *(job.partition("/")[0] for job in (copy.item.job, *copy.item.earlier)))
+    ]
+    if not found:
+        if folder or submission:
+            text = f"There is no unneeded copy {f'in {folder}' if folder else f'of submission {submission}'}."
+            raise UsageError(printable(text), "`traingrid audit` lists the unneeded copies.")
+        click.echo("no unneeded copies")
+        return
+    console().print(copies_table(found))
+    click.echo(copies_sentence(found))
+    if not yes and not _confirmed():
+        click.echo("Nothing was deleted.")
+        return
+    _remove(deployment, found)
+
+
+def _confirmed() -> bool:
+    try:
+        return click.confirm("Delete the objects of these copies for good?")
+    except click.Abort:
+        raise UsageError("The deletion was not confirmed, so nothing was deleted.", "Answer y, or add --yes.") from None
+
+
+def _remove(deployment: Deployment, found: Sequence[UnneededCopy]) -> None:
+    left = 0
+    for copy in found:
+        report = _prune(deployment, copy.item).run()
+        left += report.result != "pruned"
+        for sentence in _sentences(copy.item, report):
+            click.echo(printable(sentence))
+    if left:
+        what = f"{left} of {len(found)} copies could not be removed."
+        raise TraingridError(what, "The lines above state the reasons.")
+
+
+def _prune(deployment: Deployment, item: MoveItem) -> Prune:
+    home, store = deployment.grid.home, CopyStore(item.region)
+    folders = Folders(
+        source=S3Uri.parse(item.source),
+        source_store=CopyStore(item.from_region),
+        target=S3Uri.parse(item.target),
+        target_store=store,
+    )
+    return Prune(
+        item=item,
+        moves=Moves(deployment.table, home),
+        datasets=Datasets(deployment.table, home),
+        folders=folders,
+        deleter=Deleter(item.region),
+        user_now=lambda: folders_in_use(deployment).user_of(item.target, item.region),
+        owner=f"prune-{uuid.uuid4().hex}",
+    )
+
+
+def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
+    """Return the result of a prune as lines of the output."""
+    if report.result == "needed":
+        return [f"{item.target}: kept, because {report.user} needs it now"]
+    if report.result == "changed":
+        return [f"{item.target}: kept, because it has changed since it was listed; run the command again"]
+    done = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
+    lines = [f"{item.target}: {done if report.result == 'pruned' else 'kept'}"]
+    if report.kept:
+        more = ", ..." * (report.kept > len(report.named))
+        what = counted(report.kept, "object")
+        lines.append(
+            f"{item.target}: kept {what} without the same object in {item.source}: {', '.join(report.named)}{more}"
+        )
+    return [*lines, f"{item.target}: {_VERSIONED}"] if report.versioned else lines

@@ -1,0 +1,215 @@
+"""Prune: removes a copy that no job needs, without removing an object that is not part of the copy.
+
+The order makes this safe against a child that starts meanwhile. First, one conditional write changes the state of the
+copy to `pruning`, in which no child begins to train on it. Only then the jobs are read again: a child that saw the copy
+before that write belongs to a job that is open now. A child that comes later waits until the copy is removed, and then
+copies the data again.
+
+A command that is interrupted leaves the state `pruning`; the next one takes the removal over and continues.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from traingrid import names
+from traingrid.errors import TraingridError
+from traingrid.moves.listing import named_objects
+from traingrid.moves.verification import evidence, mark_of
+from traingrid.moves.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.aws.s3_copy import Listed
+    from traingrid.aws.s3_delete import Deleter
+    from traingrid.aws.s3_uri import S3Uri
+    from traingrid.ledger.datasets import DatasetItem, Datasets
+    from traingrid.ledger.moves import MoveItem, Moves
+    from traingrid.moves.listing import Folders
+
+Result = Literal["pruned", "kept", "needed", "changed"]
+"""pruned: its objects were deleted. kept: no object could be deleted. needed: a job uses it now. changed: another
+process changed the copy after it was listed."""
+_THREADS, _AT_ONCE, _NAMED, _TRIES = 16, 1000, 3, 10
+
+
+@dataclass(kw_only=True)
+class PruneReport:
+    """The result of a prune.
+
+    Attributes:
+        result: The result.
+        objects: The number of deleted objects.
+        bytes: Their size in bytes.
+        kept: The number of objects that were kept, because they are not copies of objects of the source.
+        named: The names of some of them.
+        versioned: True if the bucket has kept previous versions of deleted objects.
+        user: The job that needs the copy now.
+    """
+
+    result: Result
+    objects: int = 0
+    bytes: int = 0
+    kept: int = 0
+    named: list[str] = field(default_factory=list)
+    versioned: bool = False
+    user: str = ""
+
+
+@dataclass(kw_only=True)
+class Prune:
+    """Removes one copy.
+
+    Attributes:
+        item: The copy as the caller has read it.
+        moves: The ledger's items of copies.
+        datasets: The registered datasets, which may have the copy as a replica.
+        folders: The source and the copy.
+        deleter: Deletes objects of the copy.
+        user_now: Reads the ledger, and returns a job that needs the copy; empty if there is none.
+        owner: A name of this command that no other process has.
+    """
+
+    item: MoveItem
+    moves: Moves
+    datasets: Datasets
+    folders: Folders
+    deleter: Deleter
+    user_now: Callable[[], str]
+    owner: str
+    _claimed: MoveItem = field(init=False)
+    _report: PruneReport = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def run(self) -> PruneReport:
+        """Remove the copy.
+
+        Raises:
+            TraingridError: Another command has taken the removal over.
+            ClientError: S3 or the ledger refused a call; running the command again continues.
+        """
+        self._report = PruneReport(result="pruned")
+        wanted = replace(self.item, state="pruning", owner=self.owner, missing_bytes=self.item.own_bytes)
+        claimed = self.moves.change(self.item, wanted) or self._own()
+        if claimed is None:
+            return PruneReport(result="changed")
+        self._claimed = claimed
+        user = self.user_now()
+        if user and self.item.state != "pruning":  # a removal that has begun must end: the copy is incomplete
+            self._give_back()
+            return PruneReport(result="needed", user=user)
+        return self._removed()
+
+    def _removed(self) -> PruneReport:
+        if self._delete_marker():
+            self._unregister()
+            for several in _batches(self._pairs()):
+                self._renew()
+                Workers(self._delete, several, _THREADS).run()
+        if self._report.kept and not self._report.objects and self.item.state != "pruning":
+            self._give_back()
+            self._report.result = "kept"
+            return self._report
+        ended = replace(self._claimed, state="pruned", copied_objects=0, copied_bytes=0, verified={}, target_digest="")
+        if not self.moves.change(self._claimed, ended):
+            present = self.moves.find(self.item.target)
+            if present is None or present.owner != self.owner or present.state != "pruned":
+                raise self._taken_over()
+        return self._report
+
+    def _delete_marker(self) -> bool:
+        """Delete the marker, which comes first because it registers the folder; return False if it is another one."""
+        uri = self.folders.target / names.DATASET_MARKER
+        present = self.folders.target_store.head(uri)
+        if present is None:
+            return True
+        if not self._is_copy(names.DATASET_MARKER) or self.deleter.delete(uri, present.etag) == "changed":
+            self._keep(names.DATASET_MARKER)
+            return False
+        return True
+
+    def _unregister(self) -> None:
+        """Remove the copy from the replicas of the registered datasets."""
+        for _ in range(_TRIES):
+            items = [item for item in self.datasets.all() if self._is_replica(item)]
+            if all(self.datasets.change(item, self._without_copy(item)) for item in items):
+                return
+
+    def _is_replica(self, item: DatasetItem) -> bool:
+        replica = item.replicas.get(self.item.region)
+        return replica is not None and replica.uri == self.item.target
+
+    def _without_copy(self, item: DatasetItem) -> DatasetItem:
+        others = {region: replica for region, replica in item.replicas.items() if region != self.item.region}
+        return replace(item, replicas=others)
+
+    def _pairs(self) -> Iterator[tuple[str, Listed, Listed | None]]:
+        """Yield the objects of the copy by name, each with the source's object of that name."""
+        sources = named_objects(self.folders.source_store, self.folders.source)
+        source = next(sources, None)
+        for name, listed in named_objects(self.folders.target_store, self.folders.target):
+            while source is not None and source[0] < name:
+                source = next(sources, None)
+            yield name, listed, source[1] if source is not None and source[0] == name else None
+
+    def _delete(self, pair: tuple[str, Listed, Listed | None]) -> None:
+        """Delete an object if the source still has the object of which it is a copy."""
+        name, listed, source = pair
+        if source is None or source.size != listed.size or not (source.etag == listed.etag or self._is_copy(name)):
+            self._keep(name)
+            return
+        found = self.deleter.delete(self.folders.target / name, listed.etag)
+        if found == "changed":
+            self._keep(name)
+            return
+        with self._lock:
+            self._report.objects, self._report.bytes = self._report.objects + 1, self._report.bytes + listed.size
+            self._report.versioned |= found == "versioned"
+
+    def _is_copy(self, name: str) -> bool:
+        source: S3Uri = self.folders.source / name
+        theirs = self.folders.source_store.head(source)
+        ours = self.folders.target_store.head(self.folders.target / name)
+        return bool(theirs and ours and evidence(theirs, ours, mark_of(source, theirs)))
+
+    def _keep(self, name: str) -> None:
+        with self._lock:
+            self._report.kept += 1
+            if len(self._report.named) < _NAMED:
+                self._report.named.append(name)
+
+    def _renew(self) -> None:
+        """Check that no other command has taken the removal over."""
+        renewed = self.moves.change(self._claimed, self._claimed) or self._own()
+        if renewed is None:
+            raise self._taken_over()
+        self._claimed = renewed
+
+    def _give_back(self) -> None:
+        self.moves.change(self._claimed, self.item)
+
+    def _own(self) -> MoveItem | None:
+        """Return the present item if this command owns it: botocore repeats a write whose reply was lost."""
+        present = self.moves.find(self.item.target)
+        return present if present and (present.owner, present.state) == (self.owner, "pruning") else None
+
+    def _taken_over(self) -> TraingridError:
+        what = f"Another command has taken over the removal of {self.item.target}."
+        return TraingridError(what, "Run `traingrid audit`: if it still lists the copy, run the command again.")
+
+
+def _batches(
+    pairs: Iterator[tuple[str, Listed, Listed | None]],
+) -> Iterator[list[tuple[str, Listed, Listed | None]]]:
+    several: list[tuple[str, Listed, Listed | None]] = []
+    for pair in pairs:
+        several.append(pair)
+        if len(several) == _AT_ONCE:
+            yield several
+            several = []
+    if several:
+        yield several
