@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from traingrid.catalog.tables import runs
+from traingrid.catalog.tables import runs, transfers
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ class Cost:
         billable_hours: Hours that SageMaker bills, summed over instances.
         estimated: The planned cost of training.
         actual: The cost of training that has ended.
+        transfer: The cost of copying data to the Regions of jobs.
         orchestration: The cost of the Batch children.
         unpriced: The number of ended runs whose price is unknown.
+        unpriced_transfers: The number of transfers whose price is unknown.
     """
 
     jobs: set[tuple[str, int]] = field(default_factory=set)
@@ -45,13 +47,15 @@ class Cost:
     billable_hours: float = 0.0
     estimated: float = 0.0
     actual: float = 0.0
+    transfer: float = 0.0
     orchestration: float = 0.0
     unpriced: int = 0
+    unpriced_transfers: int = 0
 
     @property
     def total(self) -> float:
-        """The actual cost of training and orchestration."""
-        return self.actual + self.orchestration
+        """The actual cost of training, transfer and orchestration."""
+        return self.actual + self.transfer + self.orchestration
 
     def add(self, row: RowMapping) -> None:
         """Add a run."""
@@ -62,6 +66,11 @@ class Cost:
         self.actual += row["actual_dollars"] or 0.0
         self.orchestration += row["orchestration_dollars"] or 0.0
         self.unpriced += bool(row["billable_seconds"]) and row["actual_dollars"] is None
+
+    def add_transfer(self, row: RowMapping) -> None:
+        """Add a transfer of one of the jobs."""
+        self.transfer += row["dollars"] or 0.0
+        self.unpriced_transfers += row["dollars"] is None
 
 
 def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = "") -> dict[str, Cost]:
@@ -78,13 +87,21 @@ def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = ""
         TraingridError: The database does not answer.
     """
     group = _group(by)
-    statement = select(runs)
+    statement = select(runs).order_by(runs.c.submission, runs.c.job, runs.c.attempt)
     for column, wanted in ((runs.c.submission, submission), (runs.c.campaign, campaign)):
         statement = statement.where(column == wanted) if wanted else statement
     found: dict[str, Cost] = {}
+    of_region, of_job = dict[tuple[str, int, str], str](), dict[tuple[str, int], str]()
     with catalog.read_only() as connection:
         for row in connection.execute(statement).mappings():
-            found.setdefault(group(row), Cost()).add(row)
+            name = group(row)
+            found.setdefault(name, Cost()).add(row)
+            of_job[row["submission"], row["job"]] = of_region[row["submission"], row["job"], row["region"]] = name
+        for row in connection.execute(select(transfers)).mappings():
+            # A transfer belongs to the job's last attempt in the Region of the copy, or otherwise its last attempt.
+            last = of_job.get((row["submission"], row["job"]))
+            if last is not None:
+                found[of_region.get((row["submission"], row["job"], row["to_region"]), last)].add_transfer(row)
     return dict(sorted(found.items(), key=lambda entry: (-entry[1].total, entry[0])))
 
 

@@ -1,4 +1,4 @@
-"""Sync: projects the ledger's jobs into the table `runs`, and its datasets into theirs.
+"""Sync: projects the ledger's jobs into the table `runs`, and its datasets and copies into theirs.
 
 The ledger remains the source of truth. A sync reads each submission that has changed since the last one, or that had
 open jobs, and replaces its rows. Running it again changes nothing, and `rebuild` creates the same rows from nothing.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, select
 
+from traingrid.catalog.copies import copy_moves, forget_moves
 from traingrid.catalog.database import upsert
 from traingrid.catalog.links import link_datasets, price_runs
 from traingrid.catalog.registered import copy_registered, forget_registered
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.datasets import Datasets
     from traingrid.ledger.items import JobItem, RecordedAttempt
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.moves import Moves
     from traingrid.ledger.submission_item import SubmissionItem
 
 logger = logging.getLogger(__name__)
@@ -66,23 +68,26 @@ class GridRecords:
         storage: S3.
         bucket: The manifest bucket.
         datasets: The registered datasets.
+        moves: The copies between Regions.
         orchestrator: The size of the Batch children, which determines their cost.
     """
 
     ledger: Ledger
     datasets: Datasets
+    moves: Moves
     orchestrator: Orchestrator
     storage: Storage
     bucket: str
 
 
 def sync(catalog: Catalog, grid: GridRecords) -> Synced:
-    """Bring the tables of registered datasets and `runs` up to date with the ledger.
+    """Bring the tables of registered datasets, `runs` and `transfers` up to date with the ledger.
 
     Raises:
         TraingridError: The database does not answer.
     """
     added = copy_registered(catalog, grid.datasets)
+    moves = list(grid.moves.all())  # before the jobs, so that the runs of their jobs are in the catalog
     with catalog.read_only() as connection:
         known = {row.submission: row for row in connection.execute(select(synced_submissions))}
     submissions = written = 0
@@ -95,6 +100,7 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
         catalog.write(partial(_replace, head=head, items=items, rows=rows))
         logger.info("submission %s: %d runs", head.submission, len(rows))
         submissions, written = submissions + 1, written + len(rows)
+    catalog.write(partial(copy_moves, items=moves))
     catalog.write(link_datasets)
     catalog.write(price_runs)
     return Synced(submissions=submissions, runs=written, replicas=added)
@@ -112,6 +118,7 @@ def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:
 
 def _forget(connection: Connection) -> None:
     forget_registered(connection)
+    forget_moves(connection)
     connection.execute(delete(runs))
     connection.execute(delete(synced_submissions))
 

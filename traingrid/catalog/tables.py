@@ -180,6 +180,22 @@ runs = Table(
 validation_top1; `dollars` is `actual_dollars`, or `estimated_dollars` before those are known. `orchestration_dollars`
 is the cost of the Batch child, which is not part of them."""
 
+transfers = Table(
+    "transfers",
+    metadata,
+    _text("target", key=True),
+    _text("submission", key=True),
+    Column("job", Integer, primary_key=True, autoincrement=False),
+    _text("source"),
+    _text("from_region"),
+    _text("to_region"),
+    Column("bytes", BigInteger, nullable=False),
+    Column("dollars", Double),
+    Column("updated_at", UtcTime),
+)
+"""Data that jobs have copied from the folder `source` in `from_region` to the folder `target` in `to_region`, in bytes.
+`dollars` is the cost of the transfer at its price in `transfer_prices`."""
+
 synced_submissions = Table(
     "synced_submissions",
     metadata,
@@ -196,4 +212,4 @@ Index("runs_of_campaign", runs.c.campaign)
 Index("runs_of_dataset", runs.c.dataset, runs.c.version)
 
 IMPORTED = {table.name: table for table in (campaigns, datasets, replicas, prices, transfer_prices, capacity)}
-"""The tables that `traingrid catalog import` fills; `runs` comes from the ledger only."""
+"""The tables that `traingrid catalog import` fills; `runs` and `transfers` come from the ledger only."""

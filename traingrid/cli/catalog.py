@@ -18,6 +18,7 @@ from traingrid.errors import UsageError
 from traingrid.grid.catalog import NO_CATALOG
 from traingrid.grid.file import load_grid
 from traingrid.ledger.datasets import Datasets
+from traingrid.ledger.moves import Moves
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -178,10 +179,15 @@ def _records(grid_file: Path) -> GridRecords:
     from traingrid.catalog.sync import GridRecords
 
     plane = ControlPlane.of(grid_file)
-    known = Datasets(plane.deployment.table, plane.deployment.grid.home)
-    bucket = plane.deployment.manifest_bucket
-    size = plane.deployment.grid.orchestrator
-    return GridRecords(ledger=plane.ledger, datasets=known, orchestrator=size, storage=plane.storage, bucket=bucket)
+    table, home = plane.deployment.table, plane.deployment.grid.home
+    return GridRecords(
+        ledger=plane.ledger,
+        datasets=Datasets(table, home),
+        moves=Moves(table, home),
+        orchestrator=plane.deployment.grid.orchestrator,
+        storage=plane.storage,
+        bucket=plane.deployment.manifest_bucket,
+    )
 
 
 def _opened(grid_file: Path, url: str | None) -> Catalog:

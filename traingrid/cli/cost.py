@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traingrid.catalog.costs import Cost
 
-_COLUMNS = ("jobs", "runs", "hours", "estimated", "actual", "orchestration", "total")
+_COLUMNS = ("jobs", "runs", "hours", "actual", "transfer", "orchestration", "estimated", "total")
 
 
 @click.command()
@@ -53,10 +53,13 @@ def cost(  # noqa: PLR0913  # the options of the command
     if unpriced := sum(each.unpriced for each in found.values()):
         text = f"{counted(unpriced, 'run')} without a price in the catalog: the cost of their training is not included."
         click.echo(f"{text} docs/catalog.md describes how to add prices.", err=True)
+    if unpriced := sum(each.unpriced_transfers for each in found.values()):
+        text = f"{counted(unpriced, 'transfer')} without a price in the catalog: their cost is not included."
+        click.echo(f"{text} Read the prices: traingrid prices refresh", err=True)
 
 
 def _figures(cost: Cost) -> tuple[float, ...]:
-    money = (cost.estimated, cost.actual, cost.orchestration, cost.total)
+    money = (cost.actual, cost.transfer, cost.orchestration, cost.estimated, cost.total)
     return (len(cost.jobs), cost.runs, round(cost.billable_hours, 2), *(round(dollars, 4) for dollars in money))
 
 

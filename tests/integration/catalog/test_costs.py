@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from traingrid.catalog.database import Catalog, upsert
-from traingrid.catalog.tables import runs
+from traingrid.catalog.tables import runs, transfers
 from traingrid.cli.main import cli
 
 RUN: dict[str, Any] = {
@@ -91,7 +91,47 @@ def test_runs_without_a_price_are_named(filled: str) -> None:
 
 def test_the_table_shows_dollars(filled: str) -> None:
     lines = cost(filled, "--by", "campaign").stdout.splitlines()
-    assert lines[1].split() == ["lima", "1", "1", "1.00", "$8.00", "$40.00", "$0.01", "$40.01"]
+    assert lines[0].split()[4:] == ["actual", "transfer", "orchestration", "estimated", "total"]
+    assert lines[1].split() == ["lima", "1", "1", "1.00", "$40.00", "$0.00", "$0.01", "$8.00", "$40.01"]
+
+
+TRANSFER = {"target": "s3://b/copies/day1", "submission": "0a1b2c3d", "job": 0, "to_region": "us-east-1", "bytes": 9}
+TRANSFERS = [
+    {**TRANSFER, "dollars": 10.24},
+    {**TRANSFER, "target": "s3://b/copies/day2", "submission": "11111111", "to_region": "eu-north-1", "dollars": 2.0},
+    {**TRANSFER, "submission": "11111111", "dollars": None},
+    {**TRANSFER, "submission": "22222222", "dollars": 99.0},  # of a job that has no run
+]
+
+
+@pytest.fixture
+def copied(catalog: Catalog, filled: str) -> str:
+    catalog.write(lambda connection: upsert(connection, transfers, TRANSFERS))
+    return filled
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("submission", {"0a1b2c3d": 10.24, "11111111": 2.0}),
+        ("campaign", {"lima": 0.0, "oslo": 12.24}),
+        ("region", {"us-east-1": 12.24, "eu-west-1": 0.0}),
+        ("job", {"0a1b2c3d 1 day2": 0.0, "0a1b2c3d 0 day1": 10.24, "11111111 0 day1": 2.0}),
+    ],
+)
+def test_transfers_are_part_of_the_cost_of_the_job_that_copied(
+    copied: str, by: str, expected: dict[str, float]
+) -> None:
+    found = list(csv.DictReader(io.StringIO(cost(copied, "--csv", "--by", by).stdout)))
+    assert {row[by]: float(row["transfer"]) for row in found} == expected
+    for row in found:
+        parts = (float(row[name]) for name in ("actual", "transfer", "orchestration"))
+        assert float(row["total"]) == pytest.approx(sum(parts))
+
+
+def test_transfers_without_a_price_are_named(copied: str) -> None:
+    assert "1 transfer without a price in the catalog" in cost(copied).stderr
+    assert "transfer without" not in cost(copied, "--campaign", "lima").stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`traingrid catalog sync` with a ledger in localcloud, on SQLite and on a real PostgreSQL."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,17 @@ from tests.support.sample_job import sample_job
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
 from traingrid.catalog.sync import GridRecords, _of_line, rebuild, sync
-from traingrid.catalog.tables import campaigns, datasets, replicas, runs
+from traingrid.catalog.tables import campaigns, datasets, replicas, runs, transfers
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
+from traingrid.deploy.prices import GIGABYTE
 from traingrid.errors import TraingridError
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
-from traingrid.ledger import ledger
+from traingrid.ledger import ledger, moves
 from traingrid.ledger.datasets import DatasetItem, Datasets, Replica
 from traingrid.ledger.items import JobItem, RecordedAttempt
+from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.ledger.submission_item import Array
 
 ENDED: JobFacts = {
@@ -50,10 +53,14 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 
 @pytest.fixture
 def grid(account: Account) -> GridRecords:
-    known = Datasets(account.deployment.table, HOME)
-    bucket = account.deployment.manifest_bucket
-    size = account.deployment.grid.orchestrator
-    return GridRecords(ledger=account.ledger, datasets=known, orchestrator=size, storage=account.storage, bucket=bucket)
+    return GridRecords(
+        ledger=account.ledger,
+        datasets=Datasets(account.deployment.table, HOME),
+        moves=Moves(account.deployment.table, HOME),
+        orchestrator=account.deployment.grid.orchestrator,
+        storage=account.storage,
+        bucket=account.deployment.manifest_bucket,
+    )
 
 
 def rows(catalog: Catalog, submission: str) -> list[dict[str, Any]]:
@@ -280,3 +287,118 @@ def test_a_run_has_the_dollars_of_its_plan_and_its_recipe(
     first, second = rows(catalog, submission)
     assert (first["estimated_dollars"], second["estimated_dollars"]) == (12.5, 7.0)
     assert first["recipe"] == second["recipe"] != ""
+
+
+def move(account: Account, target: str, job: str, **changes: Any) -> MoveItem:
+    """Return a copy from a dataset's replica in the home Region to the other Region."""
+    source = f"s3://{account.data(HOME)}/x"
+    facts = {"source": source, "region": OTHER, "from_region": HOME, "state": "copied", "objects": 3, **changes}
+    return MoveItem(target=f"s3://{account.data(OTHER)}/{target}", job=job, **{"bytes": 3 * GIGABYTE, **facts})
+
+
+def copied(catalog: Catalog, target: str) -> list[tuple[Any, ...]]:
+    columns = (replicas.c.dataset, replicas.c.version, replicas.c.region, replicas.c.state, replicas.c.source)
+    with catalog.read_only() as connection:
+        found = connection.execute(select(*columns).where(replicas.c.uri.like(f"%/{target}")))
+        return [tuple(row) for row in found]
+
+
+def paid(catalog: Catalog, target: str) -> dict[tuple[str, int], tuple[int, Any]]:
+    """Return bytes and dollars of a copy by job."""
+    with catalog.read_only() as connection:
+        found = connection.execute(select(transfers).where(transfers.c.target.like(f"%/{target}")))
+        return {(row.submission, row.job): (row.bytes, row.dollars) for row in found}
+
+
+def describe_source(catalog: Catalog, account: Account, folder: Path) -> None:
+    """Import the source of copies as the only replica of a dataset version."""
+    files = {
+        "datasets": "dataset,version,campaign\nday1,2,oslo\n",
+        "replicas": f"dataset,version,region,uri\nday1,2,{HOME},s3://{account.data(HOME)}/x/\n",
+    }
+    for name, content in files.items():
+        (folder / f"{name}.csv").write_text(content)
+        import_file(catalog, name, folder / f"{name}.csv")
+
+
+def price(catalog: Catalog, folder: Path, dollars: float) -> None:
+    (folder / "p.csv").write_text(f"from_region,to_region,dollars_per_gb,as_of\n{HOME},{OTHER},{dollars},2026-11-01\n")
+    import_file(catalog, "transfer_prices", folder / "p.csv")
+
+
+def test_transfers_of_copies_have_the_dollars_of_the_first_known_price(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
+) -> None:
+    target = f"copies/{tmp_path.name}"
+    submission = account.submit((OTHER, OTHER), "pass")
+    made = move(account, target, f"{submission}/1", missing_bytes=2 * GIGABYTE, earlier={f"{submission}/0": GIGABYTE})
+    assert grid.moves.add(made)
+    sync(catalog, grid)
+    assert paid(catalog, target) == {(submission, 0): (GIGABYTE, None), (submission, 1): (2 * GIGABYTE, None)}
+    for dollars in (0.02, 0.5):
+        price(catalog, tmp_path, dollars)
+        sync(catalog, grid)
+        expected = {
+            (submission, 0): (GIGABYTE, pytest.approx(0.02)),
+            (submission, 1): (2 * GIGABYTE, pytest.approx(0.04)),
+        }
+        assert paid(catalog, target) == expected
+    rebuild(catalog, grid)
+    assert paid(catalog, target)[submission, 1] == (2 * GIGABYTE, pytest.approx(1.0)), "at the present price"
+
+
+def test_a_copy_of_a_known_replica_is_a_replica_until_it_is_removed(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = f"copies/{tmp_path.name}"
+    for other in grid.moves.all():  # of earlier tests, which share the account
+        assert grid.moves.change(other, replace(other, state="pruned"))
+    made = move(account, target, "0123abcd/0", state="copying")
+    grid.moves.add(made)
+    sync(catalog, grid)
+    assert copied(catalog, target) == [], "its source is not known"
+    describe_source(catalog, account, tmp_path)
+    for day, state, expected in (
+        (1, "copying", "copying"),
+        (2, "copied", "available"),
+        (3, "pruning", "removed"),
+        (4, "pruned", "removed"),
+        (5, "copied", "available"),
+    ):
+        monkeypatch.setattr(moves, "now", lambda day=day: f"2031-01-0{day}T00:00:00Z")
+        present = grid.moves.find(made.target)
+        assert present is not None
+        assert grid.moves.change(present, replace(present, state=state))  # type: ignore[arg-type]  # a state
+        sync(catalog, grid)
+        assert copied(catalog, target) == [("day1", "2", OTHER, expected, "copy")]
+    rebuild(catalog, grid)
+    assert copied(catalog, target) == [("day1", "2", OTHER, "available", "copy")]
+
+
+def test_a_copy_does_not_replace_another_replica_of_its_region(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
+) -> None:
+    describe_data(catalog, account, tmp_path)
+    target = f"copies/{tmp_path.name}"
+    assert grid.moves.add(move(account, target, "0123abcd/0"))
+    sync(catalog, grid)
+    assert copied(catalog, target) == []
+    assert copied(catalog, "x") == [
+        ("day1", "2", HOME, "available", "import"),
+        ("day1", "2", OTHER, "available", "import"),
+    ]
+
+
+def test_a_run_in_a_copy_has_the_dataset_of_the_source(
+    catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
+) -> None:
+    for other in grid.moves.all():
+        assert grid.moves.change(other, replace(other, state="pruned"))
+    describe_source(catalog, account, tmp_path)
+    submission = account.submit((OTHER,), "pass")  # its data is in the folder x
+    present = move(account, "x", f"{submission}/0", missing_bytes=GIGABYTE)
+    known = grid.moves.find(present.target)
+    assert grid.moves.add(present) if known is None else grid.moves.change(known, present)
+    sync(catalog, grid)
+    (row,) = rows(catalog, submission)
+    assert (row["dataset"], row["version"], row["campaign"]) == ("day1", "2", "oslo")

@@ -1,0 +1,104 @@
+"""Copies: projects the ledger's copies between Regions into the tables `transfers` and `replicas`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, select, update
+
+from traingrid.catalog.database import upsert
+from traingrid.catalog.tables import replicas, transfer_prices, transfers
+from traingrid.deploy.prices import GIGABYTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from traingrid.ledger.moves import MoveItem
+
+_COPY = "copy"
+"""The column `source` of replicas that only the ledger's copies describe."""
+_STATES = {"copying": "copying", "copied": "available", "pruning": "removed", "pruned": "removed"}
+"""The state of a replica by the state of its copy."""
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def copy_moves(connection: Connection, *, items: Sequence[MoveItem]) -> None:
+    """Replace the transfers, and bring the replicas that are copies up to date.
+
+    Args:
+        connection: A connection in a transaction.
+        items: All copies of the ledger.
+    """
+    rows = list(_transfers(connection, items))
+    connection.execute(delete(transfers))
+    upsert(connection, transfers, rows)
+    for item in items:
+        _describe(connection, item)
+
+
+def forget_moves(connection: Connection) -> None:
+    """Delete the rows that `copy_moves` adds."""
+    connection.execute(delete(transfers))
+    connection.execute(delete(replicas).where(replicas.c.source == _COPY))
+
+
+def _transfers(connection: Connection, items: Sequence[MoveItem]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each job that has transferred data; known dollars do not change with the price."""
+    prices = {
+        (row.from_region, row.to_region): row.dollars_per_gb for row in connection.execute(select(transfer_prices))
+    }
+    known = {
+        (row.target, row.submission, row.job, row.bytes): row.dollars for row in connection.execute(select(transfers))
+    }
+    for item in items:
+        price = prices.get((item.from_region, item.region))
+        for name, size in item.transferred.items():
+            submission, _, job = name.rpartition("/")
+            dollars = known.get((item.target, submission, int(job), size))
+            if dollars is None and price is not None:
+                dollars = size / GIGABYTE * price
+            yield {
+                "target": item.target,
+                "submission": submission,
+                "job": int(job),
+                "source": item.source,
+                "from_region": item.from_region,
+                "to_region": item.region,
+                "bytes": size,
+                "dollars": dollars,
+                "updated_at": datetime.fromisoformat(item.updated_at),
+            }
+
+
+def _describe(connection: Connection, item: MoveItem) -> None:
+    """Change the state of the replica that a copy is, or add the replica if the source is a known one."""
+    at, state = datetime.fromisoformat(item.updated_at), _STATES[item.state]
+    present = _replica(connection, item.region, item.target)
+    if present:
+        if (present.updated_at or _FIRST) < at:
+            change = update(replicas).where(*_key(present, item.region)).values(state=state, updated_at=at)
+            connection.execute(change)
+        return
+    source = _replica(connection, item.from_region, item.source)
+    if source is None or state == "removed":
+        return
+    taken = connection.execute(select(replicas).where(*_key(source, item.region))).first()
+    if taken is None or (taken.source, taken.state) == (_COPY, "removed"):
+        row = {"dataset": source.dataset, "version": source.version, "region": item.region, "uri": item.target}
+        facts = {"bytes": item.bytes, "objects": item.objects, "state": state, "updated_at": at, "source": _COPY}
+        upsert(connection, replicas, [{**row, **facts}])
+
+
+def _replica(connection: Connection, region: str, uri: str) -> Row[Any] | None:
+    """Return the replica in a folder, whose imported URI may end with a slash."""
+    wanted = replicas.c.uri.in_([uri, f"{uri}/"])
+    return connection.execute(select(replicas).where(replicas.c.region == region, wanted)).first()
+
+
+def _key(replica: Row[Any], region: str) -> tuple[Any, ...]:
+    """Return the condition for the replica of a dataset version in a Region."""
+    same = (replicas.c.dataset == replica.dataset, replicas.c.version == replica.version)
+    return (*same, replicas.c.region == region)
