@@ -54,6 +54,22 @@ def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
 
 
 @claim(
+    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html"),
+    used_by="traingrid/aws/s3_delete.py",
+)
+def delete_of_a_changed_object_is_refused(aws: Aws) -> None:
+    """DeleteObject with If-Match is refused with PreconditionFailed if the object has another ETag."""
+    s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("if-match")
+    seen = s3.put_object(Bucket=bucket, Key=key, Body=b"one")["ETag"]
+    present = s3.put_object(Bucket=bucket, Key=key, Body=b"two")["ETag"]
+    with refused("PreconditionFailed"):
+        s3.delete_object(Bucket=bucket, Key=key, IfMatch=seen)
+    s3.delete_object(Bucket=bucket, Key=key, IfMatch=present)
+    with refused("404"):
+        s3.head_object(Bucket=bucket, Key=key)
+
+
+@claim(
     model("s3", "PutObjectRequest", "A map of metadata to store with the object in S3"), used_by="traingrid/aws/s3.py"
 )
 def version_keeps_its_metadata(aws: Aws) -> None:

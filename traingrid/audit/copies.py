@@ -25,7 +25,7 @@ class UnneededCopy:
 
     Attributes:
         item: The copy.
-        bytes: The size of its verified objects in bytes.
+        bytes: The size of the objects that it wrote, in bytes.
         why: The reason why it is not needed, as words.
     """
 
@@ -52,14 +52,15 @@ def unneeded_copies(
 def _unneeded(items: list[MoveItem], in_use: FoldersInUse, now: float) -> Iterator[UnneededCopy]:
     for item in items:
         if item.state == "pruning":
-            yield UnneededCopy(item=item, bytes=item.copied_bytes, why="its removal was interrupted, or still runs")
+            yield UnneededCopy(item=item, bytes=item.written_bytes, why="its removal was interrupted, or still runs")
         elif in_use.user_of(item.target, item.region):
             continue
         elif item.state == "copied":
-            yield UnneededCopy(item=item, bytes=item.bytes, why="no open job uses it")
+            if item.written_bytes:  # otherwise all objects had existed before
+                yield UnneededCopy(item=item, bytes=item.written_bytes, why="no open job uses it")
         elif now - epoch_seconds(item.updated_at) > SETTLED_SECONDS:
             why = f"job {item.job} ended at {item.percent} % of the copy, and no open job uses it"
-            yield UnneededCopy(item=item, bytes=item.copied_bytes, why=why)
+            yield UnneededCopy(item=item, bytes=item.written_bytes, why=why)
 
 
 def _is_own(deployment: Deployment, item: MoveItem) -> bool:

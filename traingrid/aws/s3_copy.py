@@ -42,12 +42,14 @@ class Listed:
         size: The size in bytes.
         etag: The ETag, with its quotation marks.
         storage_class: The storage class.
+        modified_at: The time at which it was written, in seconds since 1970.
     """
 
     key: str
     size: int
     etag: str
     storage_class: str = "STANDARD"
+    modified_at: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +65,7 @@ class ObjectHead:
             (https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html).
         headers: The headers to keep in a copy, such as ContentType.
         metadata: The user-defined metadata.
+        modified_at: The time at which it was written, in seconds since 1970.
     """
 
     size: int
@@ -71,6 +74,7 @@ class ObjectHead:
     etag_is_md5: bool = True
     headers: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    modified_at: float = 0.0
 
     @property
     def parts(self) -> int:
@@ -133,6 +137,7 @@ class CopyStore:
                 size=entry["Size"],
                 etag=entry["ETag"],
                 storage_class=entry.get("StorageClass", "STANDARD"),
+                modified_at=entry["LastModified"].timestamp(),
             )
             for entry in reply.get("Contents", [])
         ]
@@ -155,6 +160,7 @@ class CopyStore:
             etag_is_md5="kms" not in reply.get("ServerSideEncryption", "AES256"),
             headers={name: reply[name] for name in _METADATA if reply.get(name)},
             metadata=reply.get("Metadata", {}),
+            modified_at=reply["LastModified"].timestamp(),
         )
 
     def first_part_bytes(self, uri: S3Uri) -> int:

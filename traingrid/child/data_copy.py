@@ -24,6 +24,7 @@ from traingrid.errors import UsageError
 from traingrid.job.failures import COPY, PERMISSION, STOPPED_BY_USER
 from traingrid.job.state import JobState
 from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.ledger.timestamps import now
 from traingrid.moves.errors import MoveError
 from traingrid.moves.folder_copy import FolderCopy, verification_sentence
 from traingrid.moves.listing import Folders
@@ -158,7 +159,7 @@ class DataCopy:
         """Wait while another child copies the folder; return False if the attempt is over."""
         seen, since = 0, self.attempt.clock.now()
         while not self._is_over():
-            item, now = self.moves.find(self._target), self.attempt.clock.now()
+            item, time = self.moves.find(self._target), self.attempt.clock.now()
             if item is None or item.state in ("copied", "pruned") or item.owner == self._owner:
                 return True
             if item.state == "pruning":
@@ -167,8 +168,8 @@ class DataCopy:
                 self.attempt.clock.sleep(LOOK_SECONDS)
                 continue
             if item.revision != seen:
-                seen, since = item.revision, now
-            elif now - since >= STALE_SECONDS:
+                seen, since = item.revision, time
+            elif time - since >= STALE_SECONDS:
                 message = f"{item.owner} has not written its progress for {STALE_SECONDS:.0f} s: taking its copy over"
                 logger.info(message, extra={"event": "copy_taken_over"})
                 return True
@@ -180,7 +181,7 @@ class DataCopy:
 
     def _claim(self, present: MoveItem | None, survey: Survey) -> MoveItem | None:
         """Record this child as the owner of the copy; return None if another child was faster."""
-        key = self.attempt.key
+        key, continued = self.attempt.key, present is not None and present.state != "pruned"
         mine = MoveItem(
             target=self._target,
             source=str(self.folders.source),
@@ -188,6 +189,8 @@ class DataCopy:
             from_region=self.from_region,
             owner=self._owner,
             job=f"{key.submission}/{key.index}",
+            began_at=present.began_at if present and continued else now(),
+            existed=present.existed if present and continued else survey.objects - survey.missing,
             objects=survey.objects,
             bytes=survey.bytes,
             missing_bytes=survey.missing_bytes,

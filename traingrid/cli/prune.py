@@ -120,8 +120,6 @@ def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
     lines = [f"{item.target}: {done if report.result == 'pruned' else 'kept'}"]
     if report.kept:
         more = ", ..." * (report.kept > len(report.named))
-        what = counted(report.kept, "object")
-        lines.append(
-            f"{item.target}: kept {what} without the same object in {item.source}: {', '.join(report.named)}{more}"
-        )
+        kept = f"kept {counted(report.kept, 'object')} that it did not write, or that {item.source} lacks"
+        lines.append(f"{item.target}: {kept}: {', '.join(report.named)}{more}")
     return [*lines, f"{item.target}: {_VERSIONED}"] if report.versioned else lines

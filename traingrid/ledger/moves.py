@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.timestamps import now
+from traingrid.ledger.timestamps import epoch_seconds, now
 from traingrid.names import MOVES
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class MoveItem:
         owner: The Batch child that copies, or the command that prunes.
         job: The submission and the index of the job that copied last, with a slash between them.
         updated_at: The time of the last write.
+        began_at: The time at which the first child began, or the first one after the copy was pruned.
+        existed: The number of objects that the target had then: they are not written by the copy.
         objects: The number of objects of the source.
         bytes: Their size in bytes.
         missing_bytes: The size of the objects that the target lacked when `job` began to copy.
@@ -54,6 +56,8 @@ class MoveItem:
     owner: str = ""
     job: str = ""
     updated_at: str = ""
+    began_at: str = ""
+    existed: int = 0
     objects: int = 0
     bytes: int = 0
     missing_bytes: int = 0
@@ -100,6 +104,20 @@ class MoveItem:
     def transferred(self) -> dict[str, int]:
         """The bytes that each job has transferred."""
         return self._with(self.own_bytes)
+
+    @property
+    def written_bytes(self) -> int:
+        """The size of the objects that the copy wrote and that still exist, in bytes."""
+        written = min(sum(self.transferred.values()), self.bytes)
+        return min(written, self.copied_bytes) if self.state in ("copying", "pruning") else written
+
+    def is_written(self, modified_at: float) -> bool:
+        """Return True if the copy wrote an object of the target.
+
+        Args:
+            modified_at: The time at which the object was written, in seconds since 1970.
+        """
+        return not self.existed or modified_at >= epoch_seconds(self.began_at)
 
     def transferred_before(self, missing_bytes: int) -> dict[str, int]:
         """Return the bytes that each job has transferred before another one continues the copy.

@@ -45,7 +45,7 @@ class PruneReport:
         result: The result.
         objects: The number of deleted objects.
         bytes: Their size in bytes.
-        kept: The number of objects that were kept, because they are not copies of objects of the source.
+        kept: The number of objects that were kept, because the copy did not write them, or the source lacks them.
         named: The names of some of them.
         versioned: True if the bucket has kept previous versions of deleted objects.
         user: The job that needs the copy now.
@@ -127,7 +127,8 @@ class Prune:
         present = self.folders.target_store.head(uri)
         if present is None:
             return True
-        if not self._is_copy(names.DATASET_MARKER) or self.deleter.delete(uri, present.etag) == "changed":
+        is_own = self.item.is_written(present.modified_at) and self._is_copy(names.DATASET_MARKER)
+        if not is_own or self.deleter.delete(uri, present.etag) == "changed":
             self._keep(names.DATASET_MARKER)
             return False
         return True
@@ -157,9 +158,10 @@ class Prune:
             yield name, listed, source[1] if source is not None and source[0] == name else None
 
     def _delete(self, pair: tuple[str, Listed, Listed | None]) -> None:
-        """Delete an object if the source still has the object of which it is a copy."""
+        """Delete an object if the copy wrote it, and the source still has the object of which it is a copy."""
         name, listed, source = pair
-        if source is None or source.size != listed.size or not (source.etag == listed.etag or self._is_copy(name)):
+        is_own = source is not None and source.size == listed.size and self.item.is_written(listed.modified_at)
+        if source is None or not is_own or not (source.etag == listed.etag or self._is_copy(name)):
             self._keep(name)
             return
         found = self.deleter.delete(self.folders.target / name, listed.etag)

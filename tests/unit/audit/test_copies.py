@@ -23,6 +23,7 @@ COPY = MoveItem(
     job="0123abcd/0",
     objects=4,
     bytes=100,
+    missing_bytes=100,
     copied_objects=2,
     copied_bytes=50,
 )
@@ -63,9 +64,14 @@ def test_an_interrupted_removal_is_listed_although_a_job_waits_for_it(moves: Mov
 
 @pytest.mark.parametrize(
     "changes",
-    [{"state": "pruned"}, {"target": "s3://another-bucket/copies/day1"}, {"region": "ap-southeast-2"}],
+    [
+        {"state": "pruned"},
+        {"missing_bytes": 0},
+        {"target": "s3://another-bucket/copies/day1"},
+        {"region": "ap-southeast-2"},
+    ],
 )
-def test_removed_copies_and_other_buckets_are_not_listed(moves: Moves, changes: dict[str, Any]) -> None:
+def test_removed_copies_existing_data_and_other_buckets_are_not_listed(moves: Moves, changes: dict[str, Any]) -> None:
     assert found(moves, **changes) == []
 
 

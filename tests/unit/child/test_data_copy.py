@@ -98,6 +98,19 @@ def test_a_folder_that_was_copied_before_is_only_listed(s3: Any, moves: Moves, m
     assert again.made.count("head") == 1, "that of the marker"
 
 
+def test_objects_that_the_target_had_before_the_copy_are_recorded(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger
+) -> None:
+    upload(s3, {"train/a": CONTENT["train/a"]}, TARGET)
+    for index in (0, 1):
+        mover = Mover(s3, moves)
+        upload(s3, {f"train/z{index}": b"12345"})  # the source grows, so that the second job copies, too
+        supervisor(moving.model_copy(update={"index": index}), FakeBackend(COMPLETED), ledger, copy_data=mover).run()
+    found = item(moves)
+    assert (found.existed, found.is_written(0.0), found.began_at[:2]) == (1, False, "20")
+    assert found.transferred == {"0123abcd/0": 59, "0123abcd/1": 5}
+
+
 def test_a_copy_that_changed_since_is_not_trained_on(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
     supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves)).run()
     upload(s3, {"train/a": b"FIRST"}, TARGET)

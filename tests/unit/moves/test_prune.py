@@ -1,5 +1,6 @@
 """Prune: deletes the objects of a copy, and nothing else."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from traingrid.aws.s3_delete import Deleter
 from traingrid.errors import TraingridError
 from traingrid.ledger.datasets import DatasetItem, Datasets, Replica
 from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.ledger.timestamps import timestamp
 from traingrid.moves import prune as prune_module
 from traingrid.moves.prune import Prune, PruneReport
 from verification.model.table import ModelTable
@@ -111,6 +113,22 @@ def test_objects_that_the_source_no_longer_has_are_kept(copied: Any, moves: Move
     report = prune(moves)
     assert (report.result, report.objects, report.kept) == ("kept", 0, 3)
     assert (stored(copied), present(moves).state, present(moves).owner) == (CONTENT, "copied", "array:0")
+
+
+def test_objects_that_existed_before_the_copy_are_kept(copied: Any, moves: Moves) -> None:
+    item = replace(COPY, existed=1, began_at=timestamp(time.time() + 60))
+    report = prune(moves, item)
+    assert (report.result, report.kept, stored(copied)) == ("kept", 3, CONTENT)
+    began = replace(present(moves), began_at=timestamp(time.time() - 60))
+    assert prune(moves, began).objects == 3
+
+
+def test_a_marker_that_existed_before_the_copy_keeps_the_whole_folder(copied: Any, moves: Moves) -> None:
+    upload(copied, {"dataset.json": b"{}"})
+    upload(copied, {"dataset.json": b"{}"}, TARGET)
+    report = prune(moves, replace(COPY, existed=3, began_at=timestamp(time.time() + 60)))
+    assert (report.result, report.named) == ("kept", ["dataset.json"])
+    assert stored(copied) == {**CONTENT, "dataset.json": b"{}"}
 
 
 def test_an_object_that_changes_after_it_was_listed_is_kept(

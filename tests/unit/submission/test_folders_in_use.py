@@ -46,6 +46,7 @@ def submit(storage: Storage, ledger: Ledger, deployment: Deployment, *jobs: Job)
     ("job", "expected"),
     [
         (reading("s3://other/x/", copy_to=COPY), True),
+        (reading("s3://other/x/", copy_from=COPY), True),
         (reading(f"{COPY}/train/"), True),
         (reading("s3://traingrid-data-123456789012-eu-west-1/copies/"), True),
         (reading("s3://traingrid-data-123456789012-eu-west-1/copies/da"), True),
