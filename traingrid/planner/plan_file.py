@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traingrid.errors import UsageError
-from traingrid.planner.choices import SPOT
+from traingrid.planner.choices import ON_DEMAND, SPOT
 from traingrid.planner.places import planned_values
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def written(plan: Plan, facts: Facts) -> bytes:
         facts: The facts that it used.
     """
     lines: list[BaseModel] = [_header(plan, facts)]
-    lines += [_planned(one, plan) for one in plan.assignments]
+    lines += [_planned(one, plan, facts) for one in plan.assignments]
     lines += [
         UnplacedLine(line=one.candidate.line.number, unplaced=one.reason, next_step=one.next_step)
         for one in plan.shortages
@@ -177,9 +177,10 @@ def read(content: bytes, name: str) -> PlanFile:
 def _header(plan: Plan, facts: Facts) -> Header:
     options = plan.options
     pools = sorted({one.pool.key for one in plan.assignments})
+    priced = sorted({*pools, *(_on_demand(one.pool.key) for one in plan.assignments)} & facts.prices.keys())
     moved = {(one.place.source.region, one.place.region) for one in plan.assignments if one.place.source}
     used = {one.place.replica for one in plan.assignments if one.place.replica}
-    prices = [(key, facts.prices[key]) for key in pools]
+    prices = [(key, facts.prices[key]) for key in priced]
     return Header(
         planned_at=_text(options.now),
         finish_by=_text(options.finish_by),
@@ -218,7 +219,7 @@ def _header(plan: Plan, facts: Facts) -> Header:
     )
 
 
-def _planned(one: Assignment, plan: Plan) -> PlannedLine:
+def _planned(one: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
     values = planned_values(dict(one.candidate.values), one.candidate.line, one.place)
     spot = one.pool.option == SPOT
     if not spot:
@@ -229,6 +230,8 @@ def _planned(one: Assignment, plan: Plan) -> PlannedLine:
     values |= {"instance_type": one.pool.instance_type, "finish_by": _text(one.candidate.finish_by)}
     values |= {"estimated_dollars": round(one.dollars, _MONEY_DIGITS)}
     values |= {} if budget is None else {"budget_dollars": budget}
+    values.pop("spot_dollars_per_hour", None)  # of an earlier plan
+    values |= _hourly(one, facts)
     return PlannedLine(
         line=one.candidate.line.number,
         verdict=one.verdict,
@@ -237,6 +240,20 @@ def _planned(one: Assignment, plan: Plan) -> PlannedLine:
         move=one.place.source.region if one.place.source else "",
         job=values,
     )
+
+
+def _hourly(one: Assignment, facts: Facts) -> dict[str, float]:
+    """Return the prices by which the reconciler counts the dollars of a line.
+
+    SageMaker bills the billable seconds of a spot instance at the price on demand (traingrid/catalog/links.py).
+    """
+    price = facts.prices.get(_on_demand(one.pool.key))
+    prices = {"dollars_per_hour": price.dollars if price else one.pool.dollars}
+    return prices | ({"spot_dollars_per_hour": one.pool.dollars} if one.pool.option == SPOT else {})
+
+
+def _on_demand(key: tuple[str, str, str]) -> tuple[str, str, str]:
+    return key[0], key[1], ON_DEMAND
 
 
 def _pool(key: tuple[str, str, str]) -> dict[str, Any]:
