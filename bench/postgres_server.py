@@ -27,14 +27,32 @@ INSTALL = "apt-get install postgresql"
 
 
 class PostgresServer:
-    """A running server.
+    """A server, which can be stopped and started again with the same data.
 
     Args:
-        socket: The folder of its Unix socket.
+        folder: The folder of its data, its log and its Unix socket.
+        user: The number of the user that runs it; None for the user of this process.
     """
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, folder: Path, user: int | None) -> None:
+        self._socket, self._user = folder, user
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        folder = self._socket
+        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+        command = [str(_PROGRAMS[-1] / "postgres"), "-D", str(folder / "data"), *options]
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, user=self._user, cwd=folder)
+        _wait_until_ready(self, self._process, folder / "log")
+
+    def stop(self) -> None:
+        """Stop the server at once, as a crash does; connections are then refused."""
+        if self._process:
+            self._process.send_signal(signal.SIGQUIT)  # other signals write everything to the disk first
+            self._process.wait(timeout=_START_SECONDS)
+            self._process = None
 
     def url(self, schema: str = "public") -> str:
         """Return the URL of a catalog whose tables are in a schema."""
@@ -68,17 +86,12 @@ def running() -> Iterator[PostgresServer]:
         options = ["-U", _OWNER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
         initdb = [str(_PROGRAMS[-1] / "initdb"), "-D", str(folder / "data"), *options]
         subprocess.run(initdb, check=True, capture_output=True, user=user, cwd=folder)
-        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
-        command = [str(_PROGRAMS[-1] / "postgres"), "-D", str(folder / "data"), *options]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd=folder)
+        server = PostgresServer(folder, user)
         try:
-            server = PostgresServer(folder)
-            _wait_until_ready(server, process, folder / "log")
+            server.start()
             yield server
         finally:
-            process.send_signal(signal.SIGQUIT)  # other signals write everything to the disk first
-            process.wait(timeout=_START_SECONDS)
+            server.stop()
     finally:
         shutil.rmtree(folder)
 

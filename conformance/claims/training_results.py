@@ -71,12 +71,14 @@ def metric_is_the_last_that_was_printed(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "The billable time in seconds"),
-    used_by="traingrid/backends/sagemaker.py",
+    model("sagemaker", "DescribeTrainingJobResponse", "You are billed for the time interval between this time"),
+    used_by="traingrid/backends/sagemaker.py traingrid/ledger/spending.py",
     trainings=1,
 )
 def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
-    """The description of an ended training job contains TrainingTimeInSeconds and BillableTimeInSeconds."""
+    """An ended training job is described with TrainingStartTime, TrainingTimeInSeconds and BillableTimeInSeconds."""
     job = Training.of(aws).specimen()
+    assert job["TrainingStartTime"] < job["TrainingEndTime"]
     assert job["TrainingTimeInSeconds"] >= 1
     assert job["BillableTimeInSeconds"] >= 1
 

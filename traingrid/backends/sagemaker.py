@@ -186,6 +186,7 @@ class SageMaker:
             reason=reply.get("FailureReason", ""),
             artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
             metrics={metric["MetricName"]: float(metric["Value"]) for metric in reply.get("FinalMetricDataList", [])},
+            started_at=reply["TrainingStartTime"].timestamp() if "TrainingStartTime" in reply else None,
             training_seconds=reply.get("TrainingTimeInSeconds", 0),
             billable_seconds=reply.get("BillableTimeInSeconds", 0),
             fingerprint=fingerprint(reply),

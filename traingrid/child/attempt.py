@@ -11,7 +11,7 @@ from traingrid import names
 from traingrid.job.ownership import is_of_grid, tags_of
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
-from traingrid.ledger.ledger import Precondition, is_cancelled
+from traingrid.ledger.ledger import Precondition, cancel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.user_requests import Cancel
 
 logger = logging.getLogger(__name__)
 
@@ -109,8 +110,12 @@ class Attempt:
         return self.ledger.record_job(self.key, facts, Precondition(array_file=self.array_file))
 
     def cancelled(self) -> bool:
-        """Return True if a person has cancelled this job, or its Region, or the submission."""
-        return is_cancelled(self.ledger.cancels(self.submission), self.job.index, self.job.region)
+        """Return True if this job, or its Region, or the submission is cancelled."""
+        return self.cancel() is not None
+
+    def cancel(self) -> Cancel | None:
+        """Return the recorded cancel that includes this job, or None."""
+        return cancel_of(self.ledger.cancels(self.submission), self.job.index, self.job.region)
 
     def stop(self) -> bool:
         """Stop the training job unless it has ended, and record that it is stopping.
@@ -124,7 +129,9 @@ class Attempt:
         if not seen.ended and seen.state != JobState.STOPPING:
             self.backend.stop(self.name)
             logger.info("%s: cancelled; stopping the training job", self.name, extra={"event": "stopping"})
-            self.record({"state": JobState.STOPPING, "phase": "Stopping"})
+            cancel = self.cancel()
+            why: JobFacts = {"reason": cancel.sentence} if cancel and cancel.reason else {}
+            self.record({"state": JobState.STOPPING, "phase": "Stopping", **why})
         return True
 
     def _is_ours(self, seen: Seen) -> bool:

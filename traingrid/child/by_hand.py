@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.manifest import parse as manifest
+from traingrid.manifest.budget_checks import budget_of
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.submission.files import MAX_ARRAY, submission_id
 
@@ -52,6 +53,8 @@ def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, led
         "batch_job": child.batch_job,
         "sha256": hashlib.sha256(content).hexdigest(),
     }
+    if (budget := budget_of(lines)) is not None:
+        facts["budget_dollars"] = budget
     former = ledger.claim_submission(submission, child.batch_job, facts)
     if former and former.sha256 != facts["sha256"]:
         message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."

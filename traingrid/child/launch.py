@@ -155,7 +155,8 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     """End a cancelled attempt: stop its training job if one exists or may exist, otherwise record the cancel."""
     if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
         return Launched.RUNS
-    reason = "It was cancelled before its training job was created."
+    cancel = attempt.cancel()
+    reason = cancel.before_creation if cancel else "It was stopped before its training job was created."
     if attempt.item().was_seen:
         reason = deleted(attempt.name)["reason"]
     attempt.record({"state": JobState.STOPPED, "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})

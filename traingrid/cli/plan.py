@@ -146,14 +146,14 @@ def _lines(
 ) -> tuple[list[Line], Mapping[int, Mapping[str, Any]]]:
     """Return the validated lines, and the values of each by line number."""
     if source.manifest:
-        lines, packed = read_manifest(source.manifest, deployment)
+        lines, packed = read_manifest(source.manifest, deployment, to_plan=True)
         content = packed.content
         if packed.sources and to_file:
             text = f"{source.manifest} has local source folders, which a plan file cannot contain."
             raise UsageError(text, "Write the s3:// URI that `traingrid submit --plan` prints, after an upload.")
     else:
         content = queried(database, sql_of(source.sql, source.query), source.parameters)[0].encode()
-        lines = parsed(Path("query"), content, deployment)
+        lines = parsed(Path("query"), content, deployment, to_plan=True)
     rows = Rows(chunks=[content])
     return lines, {row.number: row.values for row in rows if isinstance(row, Row)}
 

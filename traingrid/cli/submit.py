@@ -172,7 +172,9 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
     click.echo("Nothing was written. Submit it without --plan.")
 
 
-def read_manifest(manifest: Path, deployment: Deployment) -> tuple[list[Line], PackedManifest]:
+def read_manifest(
+    manifest: Path, deployment: Deployment, *, to_plan: bool = False
+) -> tuple[list[Line], PackedManifest]:
     """Return the lines of a local manifest, validated as by the intake, and their packed sources.
 
     Nothing is uploaded; a caller that starts the lines' jobs uploads the sources first.
@@ -181,11 +183,11 @@ def read_manifest(manifest: Path, deployment: Deployment) -> tuple[list[Line], P
         TraingridError: The manifest is invalid; the text lists its errors.
     """
     found = packed(manifest, deployment)
-    return parsed(manifest, found.content, deployment), found
+    return parsed(manifest, found.content, deployment, to_plan=to_plan), found
 
 
-def parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line]:
-    """Return the lines of a manifest's content, validated as by the intake.
+def parsed(manifest: Path, content: bytes, deployment: Deployment, *, to_plan: bool = False) -> list[Line]:
+    """Return the lines of a manifest's content, validated as by the intake; lines to plan may have no prices.
 
     Raises:
         TraingridError: The manifest is invalid; the text lists its errors.
@@ -193,7 +195,7 @@ def parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line]
     if len(content) > MAX_BYTES:
         raise too_large(len(content))
     try:
-        return parse(content, deployment)
+        return parse(content, deployment, to_plan=to_plan)
     except ManifestError as error:
         raise _rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
 

@@ -25,5 +25,6 @@ class JobFacts(TypedDict, total=False):
     artifact: str
     metrics: Mapping[str, float]
     progress: Mapping[str, float]
+    training_started_at: int
     training_seconds: int
     billable_seconds: int

@@ -90,6 +90,10 @@ class Job(BaseModel):
     estimated_runtime_seconds: int = Field(default=0, ge=0, description="Expected duration; 0 if it is not known")
     estimated_dollars: float | None = Field(default=None, description="Cost of the job that its plan expects")
     budget_dollars: float | None = Field(default=None, description="Budget of the whole submission")
+    dollars_per_hour: float | None = Field(default=None, description="Price of an instance-hour on demand")
+    spot_dollars_per_hour: float | None = Field(
+        default=None, description="Expected price of an hour of a spot instance"
+    )
     replicas: dict[str, Replica] = Field(default={}, description="Other Regions with the same data, in order")
 
     copy_from: str = Field(default="", description="S3 URI of a folder in another Region that is copied first")

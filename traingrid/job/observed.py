@@ -23,6 +23,8 @@ class Seen:
         reason: The failure reason; empty if the job has not failed.
         artifact: The S3 URI of the model; empty until it exists.
         metrics: The last value of each metric, once the job has ended.
+        started_at: The time in seconds since 1970 at which it started on its instances, from which on SageMaker bills
+            it (TrainingStartTime in the service model of botocore); None before.
         training_seconds: The training time, once the job has ended.
         billable_seconds: The billable time, once the job has ended.
         fingerprint: The fingerprint of the request, which distinguishes this job from another one with the same name.
@@ -36,6 +38,7 @@ class Seen:
     reason: str = ""
     artifact: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
+    started_at: float | None = None
     training_seconds: int = 0
     billable_seconds: int = 0
     fingerprint: str = ""
@@ -54,6 +57,8 @@ class Seen:
             known["reason"] = self.reason
         if self.service_job:
             known["service_job"] = self.service_job
+        if self.started_at is not None:
+            known["training_started_at"] = int(self.started_at)
         if self.artifact:
             known["artifact"] = self.artifact
         if self.ended:

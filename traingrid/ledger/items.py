@@ -138,8 +138,12 @@ class JobItem:
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
         metrics: The last values of the metrics, once the job has ended.
+        training_started_at: The time at which the training job started on its instances, in seconds since 1970; 0 if
+            it is not recorded.
         training_seconds: The training time in seconds, once the job has ended; otherwise 0.
         billable_seconds: The billable time in seconds, once the job has ended; otherwise 0.
+        hourly_dollars: The price on demand of an hour of all its instances; 0 for a submission without a budget.
+        running_hourly_dollars: The expected price of that hour while it runs, which is less for spot instances.
         tried: The earlier attempts, oldest first.
         stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
     """
@@ -168,8 +172,11 @@ class JobItem:
     artifact: str = ""
     progress: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
+    training_started_at: int = 0
     training_seconds: int = 0
     billable_seconds: int = 0
+    hourly_dollars: float = 0.0
+    running_hourly_dollars: float = 0.0
     tried: tuple[RecordedAttempt, ...] = ()
     stored: frozenset[str] = frozenset()
 
@@ -207,8 +214,11 @@ class JobItem:
                 artifact=get("artifact", ""),
                 progress=get("progress", {}),
                 metrics=get("metrics", {}),
+                training_started_at=get("training_started_at", 0),
                 training_seconds=get("training_seconds", 0),
                 billable_seconds=get("billable_seconds", 0),
+                hourly_dollars=get("hourly_dollars", 0.0),
+                running_hourly_dollars=get("running_hourly_dollars", 0.0),
                 tried=tuple(RecordedAttempt.read(item, entry) for entry in get("tried", ())),
                 stored=frozenset(item),
             )

@@ -43,7 +43,7 @@ _RETRY = "array#retry-"
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
-    *("training_seconds", "billable_seconds", "fingerprint", "service_job"),
+    *("training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
 )
 
 
@@ -59,7 +59,16 @@ def cancel_of_job(index: int) -> str:
 
 def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
     """Return True if a recorded cancel includes a job that runs, or would run next, in a Region."""
-    return any(scope in cancels for scope in (CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)))
+    return any(scope in cancels for scope in _scopes(index, region))
+
+
+def cancel_of(cancels: Mapping[str, Cancel], index: int, region: str) -> Cancel | None:
+    """Return the recorded cancel that includes a job, or None."""
+    return next((cancels[scope] for scope in _scopes(index, region) if scope in cancels), None)
+
+
+def _scopes(index: int, region: str) -> tuple[str, ...]:
+    return CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)
 
 
 class SubmissionFacts(TypedDict, total=False):
@@ -73,6 +82,7 @@ class SubmissionFacts(TypedDict, total=False):
     children: int
     batch_job: str
     claim_ends_at: int
+    budget_dollars: float
 
 
 class AttemptFacts(TypedDict, total=False):
@@ -366,6 +376,17 @@ class Ledger:
         item = {"submission": submission, "item": f"{CANCEL_PREFIX}{scope}", "at": now(), **facts}
         self._table.put(item)
 
+    def cancel_once(self, submission: str, facts: Mapping[str, Any]) -> Cancel:
+        """Record a cancel of a whole submission, unless one is recorded; return it, or the one that was recorded.
+
+        Args:
+            submission: The submission's id.
+            facts: The role and the reason: by, reason.
+        """
+        item = {"submission": submission, "item": f"{CANCEL_PREFIX}{CANCEL_ALL}", "at": now(), **facts}
+        self._table.put_new(item)
+        return Cancel.read(self._table.get(submission, item["item"]) or item)
+
     def cancels(self, submission: str) -> dict[str, Cancel]:
         """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job."""
         found = map(Cancel.read, self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
@@ -427,7 +448,17 @@ def _read(items: Iterable[Item]) -> Iterator[LedgerItem]:
 def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:
     facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
     item = {"submission": submission, "item": job_item(job.index), "state": JobState.PENDING, "attempt": 1, **facts}
-    return item | {"regions": list(regions) or [job.region], "opened_at": now()}
+    return item | {"regions": list(regions) or [job.region], "opened_at": now(), **_hourly(job)}
+
+
+def _hourly(job: Job) -> Item:
+    """Return the prices of an hour of all instances of a job; none for a job without a budget or price."""
+    if job.budget_dollars is None or job.dollars_per_hour is None:
+        return {}
+    spot = job.spot_dollars_per_hour if job.spot else None
+    running = job.dollars_per_hour if spot is None else spot
+    hourly = {"hourly_dollars": job.dollars_per_hour, "running_hourly_dollars": running}
+    return {name: dollars * job.instance_count for name, dollars in hourly.items()}
 
 
 def _final_states() -> Item:

@@ -68,6 +68,7 @@ class SubmissionItem:
         arrays: All Batch jobs in the order in which they were submitted, retries included. Versions that submitted a
             single array did not store them.
         children: The number of children of the Batch job of a submission by hand; None if it is not stored.
+        budget_dollars: The budget; None if it has none.
         stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
     """
 
@@ -86,6 +87,7 @@ class SubmissionItem:
     batch_job: str = ""
     arrays: tuple[Array, ...] = ()
     children: int | None = None
+    budget_dollars: float | None = None
     stored: frozenset[str] = frozenset()
 
     @classmethod
@@ -113,6 +115,7 @@ class SubmissionItem:
                 batch_job=get("batch_job", ""),
                 arrays=_arrays(item),
                 children=get("children"),
+                budget_dollars=get("budget_dollars"),
                 stored=frozenset(item),
             )
         except KeyError as missing:

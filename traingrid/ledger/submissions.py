@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.items import JobItem
+from traingrid.ledger.spending import ended_dollars
 from traingrid.ledger.submission_item import SubmissionItem
 
 if TYPE_CHECKING:
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Submission:
-    """The data of a submission that a sweep uses; for ended lines, only the index."""
+    """The data of a submission that a sweep uses; for ended lines, only the index and the sum of their dollars."""
 
     head: SubmissionItem | None = None
     live: dict[int, JobItem] = field(default_factory=dict)
     opened: set[int] = field(default_factory=set)
     cancels: dict[str, Cancel] = field(default_factory=dict)
+    ended_dollars: float = 0.0
 
     @property
     def unopened(self) -> set[int]:
@@ -41,6 +43,7 @@ def by_submission(items: Iterable[LedgerItem]) -> dict[str, Submission]:
             submission.head = item
         elif isinstance(item, JobItem):
             submission.opened.add(item.index)
+            submission.ended_dollars += ended_dollars(item)
             if item.state not in FINAL_STATES:
                 submission.live[item.index] = item
         else:

@@ -32,6 +32,18 @@ class Cancel:
     by: str = ""
     reason: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """Who cancelled, and why."""
+        by = f" by {self.by}" if self.by else ""
+        return f"Cancelled{by}: {self.reason}" if self.reason else f"Cancelled{by}"
+
+    @property
+    def before_creation(self) -> str:
+        """The reason of a job that has no training job."""
+        text = "It was cancelled before its training job was created."
+        return f"{text} {self.sentence}." if self.reason else text
+
     @classmethod
     def read(cls, item: Mapping[str, Any]) -> Self:
         """Return the cancel of a stored item.

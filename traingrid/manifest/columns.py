@@ -27,6 +27,7 @@ FIELDS = (
     *("spot", "training_plan", "max_runtime", "max_wait", "checkpoints", "output", "metrics", "environment", "tags"),
     *("priority", "retries", "launch", "share"),
     *("residency", "finish_by", "instance_types", "estimated_runtime", "estimated_dollars", "budget_dollars"),
+    *("dollars_per_hour", "spot_dollars_per_hour"),
 )
 _FROM_THE_DEPLOYMENT = re.compile(
     r"(execution)?role(arn)?|subnets?(ids?)?|securitygroups?(ids?)?|vpc(id|config)?|(output|volume)?kmskey(id|arn)?"

@@ -121,6 +121,8 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         estimated_runtime_seconds=line.settings.get("estimated_runtime", 0),
         estimated_dollars=line.settings.get("estimated_dollars"),
         budget_dollars=line.settings.get("budget_dollars"),
+        dollars_per_hour=line.settings.get("dollars_per_hour"),
+        spot_dollars_per_hour=line.settings.get("spot_dollars_per_hour"),
         replicas={
             region: _place(line, region, data, deployment, (submission, index))
             for region, data in line.replicas.items()

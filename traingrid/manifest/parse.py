@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.allowed import Rules
+from traingrid.manifest.budget_checks import different_budgets, unenforceable_budget
 from traingrid.manifest.check import checked_line
 from traingrid.manifest.errors import ErrorReport, LineError, ManifestError, file_error
 from traingrid.manifest.line import Line
@@ -28,7 +29,7 @@ __all__ = ["MAX_BYTES", "Line", "parse"]
 _PIECE = 1024 * 1024
 
 
-def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line]:
+def parse(content: bytes | Iterable[bytes], deployment: Deployment, *, to_plan: bool = False) -> list[Line]:
     """Parse a manifest in any of its three forms.
 
     A byte-order mark, CRLF line ends, blank lines and lines that start with `#` are accepted; they count as lines.
@@ -38,6 +39,7 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line
     Args:
         content: The file's bytes, or chunks of them; memory holds at most one line and one chunk.
         deployment: Defines the allowed Regions, buckets, instance types and images, and the grid's limits.
+        to_plan: True if the lines will be planned: a budget then needs no prices, which the plan adds.
 
     Returns:
         The lines that hold jobs, in the file's order.
@@ -61,7 +63,7 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line
             errors.add(checked)
     errors.add_first(rows.header_errors)
     if not errors.total:
-        errors.add(_of_the_whole(rows, lines, deployment.grid))
+        errors.add(_of_the_whole(rows, lines, deployment.grid, to_plan=to_plan))
     if errors.total:
         raise ManifestError(errors.kept, errors.total)
     return lines
@@ -72,7 +74,7 @@ def _pieces(content: bytes) -> Iterator[bytes]:
         yield content[start : start + _PIECE]
 
 
-def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
+def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid, *, to_plan: bool) -> list[LineError]:
     """Return the errors of a file as a whole; each of its lines is valid."""
     if not lines:
         return file_error("the file has no jobs", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
@@ -80,8 +82,10 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
         incomplete = "" if rows.ended else ", and its last line is incomplete"
         found = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
         return file_error(found, "Upload the complete file, or correct the number.").errors
-    if of_several := different_shares(lines, grid) or _different_budgets(lines):
+    if of_several := different_shares(lines, grid) or different_budgets(lines):
         return of_several
+    if not to_plan and (of_budget := unenforceable_budget(lines)):
+        return of_budget
     hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
     asked = {
         "instances": sum(number for number, _ in hosts),
@@ -96,15 +100,6 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
             f"Split it, or raise limits.{name} in grid.yaml and deploy.",
         ).errors
     ]
-
-
-def _different_budgets(lines: list[Line]) -> list[LineError]:
-    """Return an error if lines have different budgets, because a budget is that of the whole submission."""
-    budgets = sorted({line.settings["budget_dollars"] for line in lines if "budget_dollars" in line.settings})
-    if len(budgets) < 2:
-        return []
-    reason = f"its lines have different values of budget_dollars, {budgets[0]:g} and {budgets[1]:g}"
-    return file_error(reason, "A budget is that of the whole file: write the same on all lines.").errors
 
 
 def _accelerators(line: Line, grid: Grid) -> int:

@@ -93,6 +93,8 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "estimated_runtime": duration(MAX_RUNTIME_LIMIT),
     "estimated_dollars": dollars,
     "budget_dollars": dollars,
+    "dollars_per_hour": dollars,
+    "spot_dollars_per_hour": dollars,
 }
 """The fields that can be checked without the deployment or other fields."""
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traingrid.errors import UsageError
 from traingrid.planner.places import planned_values
-from traingrid.planner.pool_keys import SPOT
+from traingrid.planner.pool_keys import ON_DEMAND, SPOT, is_paid
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -135,7 +135,7 @@ def written(plan: Plan, facts: Facts) -> bytes:
         facts: The facts that it used.
     """
     lines: list[BaseModel] = [_header(plan, facts)]
-    lines += [_planned(one, plan) for one in plan.assignments]
+    lines += [_planned(one, plan, facts) for one in plan.assignments]
     lines += [
         UnplacedLine(line=one.candidate.line.number, unplaced=one.reason, next_step=one.next_step)
         for one in plan.shortages
@@ -177,9 +177,10 @@ def read(content: bytes, name: str) -> PlanFile:
 def _header(plan: Plan, facts: Facts) -> Header:
     options = plan.options
     pools = sorted({one.pool.key for one in plan.assignments})
+    priced = sorted({*pools, *(_on_demand(one.pool.key) for one in plan.assignments)} & facts.prices.keys())
     moved = {(one.place.source.region, one.place.region) for one in plan.assignments if one.place.source}
     used = {one.place.replica for one in plan.assignments if one.place.replica}
-    prices = [(key, facts.prices[key]) for key in pools]
+    prices = [(key, facts.prices[key]) for key in priced]
     return Header(
         planned_at=_text(options.now),
         finish_by=_text(options.finish_by),
@@ -218,7 +219,7 @@ def _header(plan: Plan, facts: Facts) -> Header:
     )
 
 
-def _planned(one: Assignment, plan: Plan) -> PlannedLine:
+def _planned(one: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
     values = planned_values(dict(one.candidate.values), one.candidate.line, one.place)
     spot = one.pool.option == SPOT
     if not spot:
@@ -232,6 +233,8 @@ def _planned(one: Assignment, plan: Plan) -> PlannedLine:
     if one.duration.source != "the line":
         values["estimated_runtime"] = f"{math.ceil(one.duration.hours * 60)}m"
     values |= {} if budget is None else {"budget_dollars": budget}
+    values.pop("spot_dollars_per_hour", None)  # of an earlier plan
+    values |= _hourly(one, facts)
     return PlannedLine(
         line=one.candidate.line.number,
         verdict=one.verdict,
@@ -248,6 +251,20 @@ def _patience(one: Assignment, plan: Plan) -> dict[str, str]:
     job = one.candidate.job
     seconds = max(job.max_runtime_seconds, left)
     return {"max_wait": f"{math.ceil(seconds / 60)}m"} if seconds < job.max_wait_seconds else {}
+
+
+def _hourly(one: Assignment, facts: Facts) -> dict[str, float]:
+    """Return the prices by which the reconciler counts the dollars of a line.
+
+    SageMaker bills the billable seconds of a spot instance at the price on demand (traingrid/catalog/links.py).
+    """
+    price = None if is_paid(one.pool.option) else facts.prices.get(_on_demand(one.pool.key))
+    prices = {"dollars_per_hour": price.dollars if price else one.pool.dollars}
+    return prices | ({"spot_dollars_per_hour": one.pool.dollars} if one.pool.option == SPOT else {})
+
+
+def _on_demand(key: tuple[str, str, str]) -> tuple[str, str, str]:
+    return key[0], key[1], ON_DEMAND
 
 
 def _pool(key: tuple[str, str, str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.job.ownership import conflict
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
-from traingrid.ledger.ledger import Precondition, is_cancelled
+from traingrid.ledger.ledger import Precondition, cancel_of
 from traingrid.ledger.record_outcome import deleted, record_seen
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.user_requests import Cancel
     from traingrid.reconciler.sweep import Sweep
     from traingrid.submission.batch_children import ChildStatus
 
@@ -44,7 +45,7 @@ class Line:
     index: int
     region: str
     child: ChildStatus
-    cancels: Container[str]
+    cancels: Mapping[str, Cancel]
     item: JobItem | None = None
     job: Job | None = None
 
@@ -133,8 +134,8 @@ class Closer:
 def _end(line: Line, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
     child, gone = line.child, deleted(training_job) if item and item.was_seen else None
-    if is_cancelled(line.cancels, line.index, line.region):
-        reason = gone["reason"] if gone else "It was cancelled before its training job was created."
+    if cancel := cancel_of(line.cancels, line.index, line.region):
+        reason = gone["reason"] if gone else cancel.before_creation
         return {"state": JobState.STOPPED, "reason": reason}
     if gone:
         return gone

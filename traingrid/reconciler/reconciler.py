@@ -6,8 +6,8 @@ concurrently with another: it acts only by conditional writes and by stop reques
 
 The order of the steps matters. A child writes to the ledger before it creates a training job, and a sweep lists
 training jobs before it reads the ledger. So a running training job without an open line in the ledger has none. An
-unwanted training job costs money, so the sweep stops those first. It checks the lines last, because that may take
-longer than the time limit.
+unwanted training job costs money, so the sweep stops those first, and then those of submissions that have reached their
+budgets. It checks the lines last, because that may take longer than the time limit.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import JobState
 from traingrid.ledger.items import elsewhere
-from traingrid.ledger.ledger import Ledger, is_cancelled
+from traingrid.ledger.ledger import Ledger, cancel_of, is_cancelled
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.submissions import Submission, by_submission
+from traingrid.reconciler.budgets import Budgets
 from traingrid.reconciler.line_closer import Closer, Line
 from traingrid.reconciler.sweep import Sweep
 from traingrid.reconciler.sweep_coverage import Reach
@@ -148,7 +149,11 @@ class Reconciler:
         live = (item for found in submissions.values() for item in found.live.values())
         done.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
         self._stop_unwanted(active, submissions, reach, until, done)
-        self._look_after(submissions, {job.name for job in active}, reach, until, done)
+        running = {job.name for job in active}
+        self._budgets.enforce(submissions, running, reach, done)
+        over = [job for job in active if job.identity.submission in done.over_budget]
+        self._stop_unwanted(over, submissions, reach, until, done)
+        self._look_after(submissions, running, reach, until, done)
         reach.raise_failures()
         return done
 
@@ -187,6 +192,14 @@ class Reconciler:
                 submission = submissions.get(job.line[0], Submission())
                 if self._is_unwanted(job, submission) and self.training_jobs(job.region).stop(job.name):
                     done.stopped.append(job.name)
+                    self._record_why(job, submission)
+
+    def _record_why(self, job: TrainingJob, submission: Submission) -> None:
+        """Record the reason of a cancel in the item of the job whose training job was stopped for it."""
+        item = submission.live.get(job.identity.index)
+        cancel = cancel_of(submission.cancels, job.identity.index, job.region)
+        if item and owns(item, job) and cancel and cancel.reason:
+            self.ledger.record_job(item.key, {"reason": cancel.sentence})
 
     def _look_after(
         self,
@@ -269,6 +282,10 @@ class Reconciler:
         else:
             unwanted = time.time() - job.created_at >= self.grace_seconds
         return unwanted and job.state != "Stopping" and self.training_jobs(job.region).is_ours(job, item)
+
+    @property
+    def _budgets(self) -> Budgets:
+        return Budgets(grid=self.grid, ledger=self.ledger, backend=self.backend)
 
     @property
     def _closer(self) -> Closer:

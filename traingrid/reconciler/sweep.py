@@ -22,6 +22,7 @@ class Sweep:
         stopped: Training jobs that the sweep stopped.
         unreachable: Regions and submissions that could not be processed completely, with the reasons. The sweep skips
             a Region that does not answer.
+        over_budget: The submissions that the sweep cancelled because their budgets are reached.
         left: The number of lines for which there was no time; the next sweeps start at other lines.
         lines: The number of unfinished lines at the start of the sweep, by state. A line in a service queue counts as
             Waiting, because it does not train.
@@ -32,6 +33,7 @@ class Sweep:
     closed: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
+    over_budget: list[str] = field(default_factory=list)
     left: int = 0
     lines: dict[str, int] = field(default_factory=dict)
     running: int = 0

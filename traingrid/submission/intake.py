@@ -20,6 +20,7 @@ from traingrid.ledger.ledger import Claim
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
+from traingrid.manifest.budget_checks import budget_of
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
 from traingrid.submission.files import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
@@ -152,7 +153,7 @@ class Intake:
     def _submit(
         self, source: ManifestVersion, claim: Claim, lines: list[manifest.Line], sha256: str
     ) -> tuple[str, list[dict[str, Any]]]:
-        submission, claimed = self._claim(source, claim, len(lines), sha256)
+        submission, claimed = self._claim(source, claim, lines, sha256)
         if claimed and claimed.batch_job:
             return submission, _reported(claimed)
         jobs = iter_jobs(lines, self.deployment, submission)
@@ -191,12 +192,15 @@ class Intake:
         return Array(batch_job=batch_job, file=file, version=version, count=len(jobs))
 
     def _claim(
-        self, source: ManifestVersion, claim: Claim, jobs: int, sha256: str
+        self, source: ManifestVersion, claim: Claim, lines: list[manifest.Line], sha256: str
     ) -> tuple[str, SubmissionItem | None]:
         """Return the manifest's submission id, and its ledger item if an earlier request claimed it."""
         identity = (str(source.uri), source.version)
-        facts: SubmissionFacts = {"manifest": identity[0], "version": identity[1], "jobs": jobs, "sha256": sha256}
+        facts: SubmissionFacts = {"manifest": identity[0], "version": identity[1], "jobs": len(lines)}
+        facts["sha256"] = sha256
         facts["claim_ends_at"] = claim.ends_at
+        if (budget := budget_of(lines)) is not None:
+            facts["budget_dollars"] = budget
         for collision in range(_MAX_COLLISIONS):
             submission = submission_id(*identity, *(str(collision),) * bool(collision))
             try:

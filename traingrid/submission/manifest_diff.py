@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 # Fields that do not come from the line's content: its line number, and a field that this program's version sets; and
 # those of a plan, which do not affect the training.
-_OF_A_PLAN = {"residency", "finish_by", "estimated_runtime_seconds", "estimated_dollars", "budget_dollars"}
-_NO_CHANGE = {"line", "tensorboard"} | _OF_A_PLAN
+_NO_CHANGE = {
+    *("line", "tensorboard", "residency", "finish_by", "estimated_runtime_seconds"),
+    *("estimated_dollars", "budget_dollars", "dollars_per_hour", "spot_dollars_per_hour"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

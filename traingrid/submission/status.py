@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import is_cancelled
+from traingrid.ledger.ledger import cancel_of
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
 
@@ -138,7 +138,16 @@ def _as_recorded(
     statuses = {index: _from_item(item) for index, item in known.items()}
     if len(known) < head.jobs:
         statuses = (_unopened_by_hand(head) if head.is_by_hand else _unopened(bucket, head, storage)) | statuses
-    return {index: replace(job, cancelled=is_cancelled(cancels, index, job.region)) for index, job in statuses.items()}
+    return {index: _with_cancel(job, cancel_of(cancels, index, job.region)) for index, job in statuses.items()}
+
+
+def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
+    """Return a job with its cancel, whose reason is also that of a stopped job for which the ledger has none."""
+    if cancel is None:
+        return job
+    stopped = job.state in (JobState.STOPPING, JobState.STOPPED)
+    reason = job.reason or (cancel.sentence if stopped and cancel.reason else "")
+    return replace(job, cancelled=True, reason=reason)
 
 
 def _as_in_batch(
@@ -220,6 +229,6 @@ def _with_batch_state(job: JobStatus, child: ChildStatus, cancels: Mapping[str, 
     if child.status != "FAILED":
         return job if job.state == JobState.WAITING or child.gone else replace(job, phase=child.status)
     if job.cancelled:
-        by = next(iter(cancels.values())).by
-        return replace(job, phase="FAILED", state=JobState.STOPPED, reason=f"Cancelled by {by}" if by else "Cancelled")
+        cancel = cancel_of(cancels, job.index, job.region)
+        return replace(job, phase="FAILED", state=JobState.STOPPED, reason=cancel.sentence if cancel else "Cancelled")
     return replace(job, phase=CHILD_FAILED, reason=job.reason or child.reason)

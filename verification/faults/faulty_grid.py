@@ -1,5 +1,6 @@
 """Faulty grid: a deployed grid into which faults are injected, and which sweeps bring to rest."""
 
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -112,14 +113,30 @@ class FaultyGrid(SubmittingGrid):
             label: Name of the process in a plan.
             arguments: Command-line arguments.
         """
-        own_keys = self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/operators", {})
         return ProcessGroup(
-            [sys.executable, "-c", _PROGRAM, "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments],
-            environment=own_keys,
+            self._program(*arguments),
+            environment=self._own_keys(),
             working_directory=_CHECKOUT,
             on_line=lambda _: None,
             label=label,
         )
+
+    def result(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the `traingrid` program with a user's credentials, and return its exit status and output."""
+        return subprocess.run(
+            self._program(*arguments),
+            env=self._own_keys(),
+            cwd=_CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def _program(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-c", _PROGRAM, "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments]
+
+    def _own_keys(self) -> dict[str, str]:
+        return self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/operators", {})
 
     def lose_children(self, submission: Submission) -> int:
         """Kill all children of a submission, which Batch then does not retry, and return how many were running."""

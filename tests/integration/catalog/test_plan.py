@@ -195,6 +195,8 @@ def test_spot_is_used_if_a_line_allows_it_and_its_deadline_leaves_time(folder: P
     output = planned(folder, spot, spot | {"finish_by": soon}, DAY1)
     assert [line["job"].get("spot") for line in jobs(folder)] == [True, False, None]
     assert {line["job"]["estimated_runtime"] for line in jobs(folder)} == {"1h"}
+    prices = [(line["job"]["dollars_per_hour"], line["job"].get("spot_dollars_per_hour")) for line in jobs(folder)]
+    assert prices == [(28.0, 9.0), (28.0, None), (28.0, None)]
     assert f"old price: {P3} (spot) in us-east-1 is of {OLD}, 45 days ago" in output
 
 

@@ -114,6 +114,7 @@ def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
         "closed": [],
         "stopped": [],
         "unreachable": {},
+        "over_budget": [],
         "left": 0,
         "lines": {},
         "running": 0,

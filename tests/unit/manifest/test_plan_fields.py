@@ -34,12 +34,15 @@ def test_a_job_keeps_the_fields_of_its_plan(deployment: Deployment) -> None:
         "finish_by": "2026-12-01T14:00:00+02:00",
         "estimated_dollars": 12.5,
         "budget_dollars": 100,
+        "dollars_per_hour": 28,
+        "spot_dollars_per_hour": 9.5,
         "estimated_runtime": "6h",
         "instance_types": ["ml.p4d.24xlarge"],
     }
     (job,) = jobs_of_lines(parse(json.dumps(LINE | line).encode(), deployment), deployment, "0" * 8)
     assert (job.residency, job.finish_by) == (("eu",), "2026-12-01T12:00:00Z")
     assert (job.estimated_dollars, job.budget_dollars) == (12.5, 100.0)
+    assert (job.dollars_per_hour, job.spot_dollars_per_hour) == (28.0, 9.5)
 
 
 def test_csv_has_the_same_fields(deployment: Deployment) -> None:
@@ -65,6 +68,30 @@ def test_lines_with_different_budgets_are_refused(deployment: Deployment) -> Non
     assert "different values of budget_dollars" in error
 
 
+def test_a_line_without_a_price_is_refused_if_the_file_has_a_budget(deployment: Deployment) -> None:
+    (error,) = errors(deployment, {"budget_dollars": 10, "dollars_per_hour": 1}, {"budget_dollars": 10})
+    assert "line 2" in error
+    assert "a file with budget_dollars requires the price of an instance-hour on every line" in error
+    assert "let `traingrid plan` write it" in error
+
+
+def test_lines_to_plan_need_no_price(deployment: Deployment) -> None:
+    text = json.dumps(LINE | {"budget_dollars": 10}).encode()
+    (line,) = parse(text, deployment, to_plan=True)
+    assert line.settings["budget_dollars"] == 10.0
+
+
+def test_estimates_above_the_budget_are_refused(deployment: Deployment) -> None:
+    line = {"budget_dollars": 10, "dollars_per_hour": 1, "estimated_dollars": 5.01}
+    (error,) = errors(deployment, line, line)
+    assert "the estimates of 2 lines are $10.02, and budget_dollars is $10.00" in error
+
+
+def test_estimates_that_exceed_the_budget_by_their_rounding_are_accepted(deployment: Deployment) -> None:
+    line = {"budget_dollars": 10, "dollars_per_hour": 1, "estimated_dollars": 3.33335}
+    assert len(parse("".join(json.dumps(LINE | line) + "\n" for _ in range(3)).encode(), deployment)) == 3
+
+
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
@@ -77,6 +104,7 @@ def test_lines_with_different_budgets_are_refused(deployment: Deployment) -> Non
         ("estimated_dollars", -1, "out of range"),
         ("estimated_dollars", True, "must be a number"),
         ("budget_dollars", 1e12, "out of range"),
+        ("dollars_per_hour", "free", "must be a number"),
         ("estimated_runtime", "long", "a duration is a whole number"),
         ("instance_types", ["ml.unknown.large"], "does not allow this instance type"),
         ("instance_types", ["ml.g5.xlarge"], "ml.g5.xlarge has 1 accelerators"),

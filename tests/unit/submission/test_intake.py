@@ -58,6 +58,14 @@ def test_a_manifest_becomes_one_array_and_a_report(intake: Intake, batch: Record
     assert (item.state, item.jobs, item.batch_job) == ("Submitted", 4, f"batch-{array.submission}")
 
 
+def test_a_submission_keeps_its_budget(intake: Intake, ledger: Ledger) -> None:
+    head = "region,s3_uri,budget_dollars,dollars_per_hour\n"
+    report = intake.accept(upload(intake, f"{head}us-east-1,s3://ragab-ml/day1,12.5,3\n"), "request-1")
+    item = ledger.submission(report["submission"])
+    assert item
+    assert item.budget_dollars == 12.5
+
+
 def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
     intake: Intake, batch: RecordingQueue
 ) -> None:

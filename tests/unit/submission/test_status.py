@@ -131,6 +131,19 @@ def test_a_cancelled_job_is_marked_until_its_child_is_gone(
     ]
 
 
+def test_a_stopped_job_shows_the_reason_of_its_cancel(
+    deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
+) -> None:
+    for index, reason in ((0, ""), (1, "it diverged")):
+        ledger.open_job("0123abcd", jobs[index])
+        ledger.record_job(job_key(index), {"state": JobState.STOPPED, "reason": reason})
+    ledger.request_cancel("0123abcd", "all", {"by": "the reconciler", "reason": "the budget is reached"})
+    status = seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))
+    why = "Cancelled by the reconciler: the budget is reached"
+    assert [job.reason for job in status.jobs] == [why, "it diverged", "", ""]
+    assert reasons(status)[0].endswith(why)
+
+
 def test_formulas_become_text_in_an_export(
     deployment: Deployment,
     ledger: Ledger,

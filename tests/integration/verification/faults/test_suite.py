@@ -1,13 +1,17 @@
 """A small share of `make faults`: the same experiments with few children, and proof that they can fail."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 
+from bench.postgres_server import INSTALL, is_installed
 from traingrid.audit.violation import Violation
 from verification.faults import (
+    budgets,
     by_hand,
     calls,
+    catalog_outage,
     child_loss,
     events,
     kills,
@@ -42,6 +46,7 @@ HOLDS: dict[str, Experiment] = {
     "manifests are submitted by hand": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
     "a Region has no capacity for a while": lambda grid: shortages.missing(grid, lines=8),
     "datasets register themselves": lambda grid: registrations.registered(grid, datasets=3, copies=3),
+    "a budget is reached": lambda grid: budgets.reached(grid, lines=4),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 
@@ -51,12 +56,18 @@ SABOTAGES: dict[str, Experiment] = {
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
     "write once": lambda grid: registrations.after_the_write(grid, kills=2),
     "array size": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
+    "running jobs": lambda grid: budgets.reached(grid, lines=4, training_seconds=60.0),
 }
 
 
 @pytest.mark.parametrize("what", HOLDS)
 def test_invariants_hold_when(grid: FaultyGrid, what: str) -> None:
     assert HOLDS[what](grid).violations == []
+
+
+@pytest.mark.skipif(not is_installed() and not os.environ.get("CI"), reason=f"needs PostgreSQL: {INSTALL}")
+def test_training_does_not_depend_on_the_catalog(grid: FaultyGrid) -> None:
+    assert catalog_outage.down(grid, lines=4).violations == []
 
 
 @pytest.mark.parametrize("safeguard", SABOTAGES)

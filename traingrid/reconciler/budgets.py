@@ -1,0 +1,93 @@
+"""Budgets: records a cancel of each submission whose training jobs have cost its budget.
+
+The prices are those of the submission's lines, so nothing reads the catalog. The ledger has the rest: the billable
+seconds of ended attempts, and the start of running ones, which children and events record. Only a running training job
+without a recorded start is described.
+
+A cancel by a budget is the same ledger item as a user's, written once, so children and the reconciler carry it out in
+the same way, and it does not matter if a sweep ends before or after the write.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.ledger.record_outcome import record_seen
+from traingrid.ledger.spending import is_running, running_dollars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+    from traingrid.backends.base import Backend
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submissions import Submission
+    from traingrid.reconciler.sweep import Sweep
+    from traingrid.reconciler.sweep_coverage import Reach
+
+BY = "the reconciler"
+"""The user of a cancel that a budget caused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budgets:
+    """The budgets of all submissions.
+
+    Attributes:
+        grid: The grid's name.
+        ledger: The ledger.
+        backend: Returns the backend of a Region.
+    """
+
+    grid: str
+    ledger: Ledger
+    backend: Callable[[str], Backend]
+
+    def enforce(
+        self, submissions: Mapping[str, Submission], running: Container[str], reach: Reach, done: Sweep
+    ) -> None:
+        """Cancel the submissions that have reached their budgets.
+
+        Args:
+            submissions: All submissions; those that are cancelled get the cancel.
+            running: The names of all running training jobs.
+            reach: Records errors.
+            done: The sweep.
+        """
+        for name, submission in submissions.items():
+            if not _may_reach(submission):
+                continue
+            with reach.of_submission(name):
+                self._enforce(name, submission, running, reach, done)
+
+    def _enforce(self, name: str, submission: Submission, running: Container[str], reach: Reach, done: Sweep) -> None:
+        budget = submission.head.budget_dollars if submission.head else None
+        items = [self._started(item, running, reach) for item in submission.live.values()]
+        spent = submission.ended_dollars + sum(running_dollars(item, time.time()) for item in items)
+        if budget is None or spent < budget:
+            return
+        reason = f"the budget of ${budget:,.2f} is reached: ${spent:,.2f} spent"
+        submission.cancels[CANCEL_ALL] = self.ledger.cancel_once(name, {"by": BY, "reason": reason})
+        done.over_budget.append(name)
+
+    def _started(self, item: JobItem, running: Container[str], reach: Reach) -> JobItem:
+        """Return a job with the start of its training job, which is recorded if no child or event has recorded it."""
+        name = names.training_job(self.grid, item.submission, item.index, item.attempt)
+        is_known = item.training_started_at or not is_running(item) or name not in running
+        if is_known or reach.given_up(item.region):
+            return item
+        with reach.of_region(item.region):
+            if record_seen(self.grid, self.ledger, self.backend(item.region), name):
+                return self.ledger.job(item.submission, item.index) or item
+        return item
+
+
+def _may_reach(submission: Submission) -> bool:
+    """Return True if a submission has a budget, and lines that have not ended and are not all cancelled."""
+    head = submission.head
+    has_budget = head is not None and head.budget_dollars is not None
+    return has_budget and CANCEL_ALL not in submission.cancels and bool(submission.live or submission.unopened)
