@@ -25,6 +25,8 @@ SECONDS_OF_A_SWEEP = 3.0
 """Assumed for an idle grid, which queries all Regions concurrently; not measured in AWS."""
 BYTES_OF_A_SWEEP = 3000
 """Assumed size of a sweep's logs, from localcloud: its own line, and Lambda's lines at the start and the end."""
+GB_OF_A_CATALOG = 0.1
+"""Assumed size of a catalog: 100,000 rows of 1 KB. An idle cluster is billed for nothing else."""
 REGIONS = (
     *("us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-2", "ca-central-1"),
     *("sa-east-1", "eu-north-1", "eu-west-2", "ap-south-1", "us-east-2"),
@@ -34,6 +36,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "encryption: kms": {"encryption": "kms"},
     "network: private": {"network": "private"},
     "both": {"encryption": "kms", "network": "private"},
+    "catalog: dsql": {"catalog": "dsql"},
 }
 
 Template = Mapping[str, Any]
@@ -68,6 +71,7 @@ def main() -> None:
             f"{item.count:>12,.2f} x {item.price.dollars:<12g} {item.dollars:>8.3f}  {item.what} ({item.price.of})"
         )
     click.echo(f"\nassumed: a sweep takes {SECONDS_OF_A_SWEEP:g} s and logs {BYTES_OF_A_SWEEP} bytes")
+    click.echo(f"assumed: a catalog in Aurora DSQL has {GB_OF_A_CATALOG:g} GB; without queries")
     image, stored = prices.IMAGE_STORAGE.dollars, prices.BUCKET_STORAGE.dollars
     click.echo(f"not included: ${image:.2f} per GB of images in each Region, ${stored} per GB in S3")
 
@@ -100,6 +104,7 @@ def idle(templates: Mapping[str, Template]) -> list[Item]:
     keys = sum(1 for _ in _all(templates, "AWS::KMS::Key"))
     gateways = sum(1 for _ in _all(templates, "AWS::EC2::NatGateway"))
     addresses = sum(1 for _ in _all(templates, "AWS::EC2::EIP"))
+    clusters = sum(1 for _ in _all(templates, "AWS::DSQL::Cluster"))
     endpoints = sum(
         len(endpoint["SubnetIds"])
         for endpoint in _all(templates, "AWS::EC2::VPCEndpoint")
@@ -114,6 +119,7 @@ def idle(templates: Mapping[str, Template]) -> list[Item]:
         Item(what="NAT gateways", count=gateways, price=prices.NAT_GATEWAY),
         Item(what="addresses", count=addresses, price=prices.ADDRESS),
         Item(what="interface endpoints", count=endpoints, price=prices.ENDPOINT),
+        Item(what="storage of an idle catalog", count=clusters * GB_OF_A_CATALOG, price=prices.CLUSTER_STORAGE),
     ]
     return [item for item in counted if item.count]
 

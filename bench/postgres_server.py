@@ -60,7 +60,7 @@ class PostgresServer:
 
     def new_schema(self) -> str:
         """Create an empty schema, which takes less time than a database, and return the URL of a catalog in it."""
-        name = f"catalog_{uuid.uuid4().hex[:12]}"
+        name = f"catalog{uuid.uuid4().hex[:12]}"
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA {name}")
         return self.url(name)

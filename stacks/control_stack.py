@@ -12,6 +12,7 @@ from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
 from stacks.builds_stack import BuildsStack
+from stacks.catalog_cluster import CatalogCluster
 from stacks.dashboard import Dashboard
 from stacks.dataset_registration import DatasetRegistration, let_read_datasets, let_register
 from stacks.event_function import Runtime, libraries, repository_code
@@ -27,6 +28,7 @@ from stacks.reconciler import Reconciler
 from stacks.region_guard import RegionGuard, let_look
 from stacks.saved_queries import saved_queries
 from traingrid import names
+from traingrid.grid.catalog import DSQL_CATALOG
 from traingrid.grid.model import Grid
 
 
@@ -71,7 +73,13 @@ class ControlStack(Stack):
         self.guard.before(self.orchestrator, self.intake, self.job_events, self.reconciler, self.datasets)
         self._grant()
         self._watch()
-        ledger.create_after(*self._before_the_ledger(ledger))
+        before = self._before_the_ledger(ledger)
+        if grid.catalog == DSQL_CATALOG:
+            catalog = CatalogCluster(self, "Catalog")
+            catalog.create_after(*before)
+            CfnOutput(self, "CatalogEndpoint", value=catalog.endpoint)
+            before.append(catalog)
+        ledger.create_after(*before)
         self._outputs()
 
     @property

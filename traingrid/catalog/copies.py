@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 
-from traingrid.catalog.database import upsert
+from traingrid.catalog.batches import delete_rows, upsert
+from traingrid.catalog.dsql import begin_rows
 from traingrid.catalog.tables import replicas, transfer_prices, transfers
 from traingrid.deploy.prices import GIGABYTE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -32,32 +33,35 @@ def copy_moves(connection: Connection, *, items: Sequence[MoveItem]) -> None:
         connection: A connection in a transaction.
         items: All copies of the ledger.
     """
-    rows = list(_transfers(connection, items))
-    connection.execute(delete(transfers))
+    known = {(row.target, row.submission, row.job): row for row in connection.execute(select(transfers))}
+    rows = list(_transfers(connection, items, known))
     upsert(connection, transfers, rows)
+    for target, submission, job in known.keys() - {(row["target"], row["submission"], row["job"]) for row in rows}:
+        same = (transfers.c.target == target, transfers.c.submission == submission, transfers.c.job == job)
+        delete_rows(connection, transfers, *same)
     for item in items:
         _describe(connection, item)
 
 
 def forget_moves(connection: Connection) -> None:
     """Delete the rows that `copy_moves` adds."""
-    connection.execute(delete(transfers))
-    connection.execute(delete(replicas).where(replicas.c.source == _COPY))
+    delete_rows(connection, transfers)
+    delete_rows(connection, replicas, replicas.c.source == _COPY)
 
 
-def _transfers(connection: Connection, items: Sequence[MoveItem]) -> Iterator[dict[str, Any]]:
+def _transfers(
+    connection: Connection, items: Sequence[MoveItem], known: Mapping[tuple[str, str, int], Row[Any]]
+) -> Iterator[dict[str, Any]]:
     """Yield a row for each job that has transferred data; known dollars do not change with the price."""
     prices = {
         (row.from_region, row.to_region): row.dollars_per_gb for row in connection.execute(select(transfer_prices))
-    }
-    known = {
-        (row.target, row.submission, row.job, row.bytes): row.dollars for row in connection.execute(select(transfers))
     }
     for item in items:
         price = prices.get((item.from_region, item.region))
         for name, size in item.transferred.items():
             submission, _, job = name.rpartition("/")
-            dollars = known.get((item.target, submission, int(job), size))
+            present = known.get((item.target, submission, int(job)))
+            dollars = present.dollars if present is not None and present.bytes == size else None
             if dollars is None and price is not None:
                 dollars = size / GIGABYTE * price
             yield {
@@ -79,6 +83,7 @@ def _describe(connection: Connection, item: MoveItem) -> None:
     present = _replica(connection, item.region, item.target)
     if present:
         if (present.updated_at or _FIRST) < at:
+            begin_rows(connection, 1)
             change = update(replicas).where(*_key(present, item.region)).values(state=state, updated_at=at)
             connection.execute(change)
         return

@@ -6,31 +6,29 @@ import re
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import inspect, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from traingrid.backoff import backoff_seconds
+from traingrid.catalog.dsql import is_limited
 from traingrid.catalog.engines import reader, writer
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
-    from sqlalchemy import URL, Connection, Table
+    from sqlalchemy import URL, Connection
 
+_Result = TypeVar("_Result")
 _VERSION_TABLE = "alembic_version"
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_INSERTS: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-_ROWS = 500
-"""Rows of one INSERT. SQLite accepts 32,766 parameters (https://www.sqlite.org/limits.html), and PostgreSQL's protocol
-65,535 (https://www.postgresql.org/docs/15/protocol-message-formats.html, Bind); no table has more than 40 columns."""
 _TRIES, _LONGEST_WAIT = 5, 8.0
 _SERIALIZATION_FAILURE = "40001"
 """The SQLSTATE of a transaction that should be repeated
-(https://www.postgresql.org/docs/15/errcodes-appendix.html); Aurora DSQL reports every conflict with it."""
+(https://www.postgresql.org/docs/15/errcodes-appendix.html). Aurora DSQL reports every conflict with it, also those with
+a change of the tables (https://docs.aws.amazon.com/aurora-dsql/latest/userguide/working-with-concurrency-control.html)."""
 
 
 class Catalog:
@@ -57,11 +55,7 @@ class Catalog:
         Raises:
             TraingridError: The database does not answer, or a newer version of traingrid has written it.
         """
-        with answers(self.name), self.engine.begin() as connection:
-            if self._revision(connection) == _revisions()[-1]:
-                return False
-            _upgrade(connection)
-            return True
+        return self._repeat(self._create)
 
     def check(self) -> None:
         """Check that the tables have the form that this version of traingrid uses.
@@ -94,20 +88,40 @@ class Catalog:
     def write(self, change: Callable[[Connection], None]) -> None:
         """Run a change in a transaction, and repeat it if the database reports a conflict with another one.
 
+        In Aurora DSQL, a change of more than 1,000 rows has several transactions (`batches`).
+
         Args:
             change: Writes the change; it may run several times.
 
         Raises:
             TraingridError: The database does not answer, or reports conflicts again and again.
         """
+        self._repeat(lambda: self._write(change))
+
+    def _create(self) -> bool:
+        with answers(self.name), self.engine.connect() as connection:
+            if is_limited(connection):
+                # A transaction has one statement that changes tables, and no other one
+                # (https://docs.aws.amazon.com/aurora-dsql/latest/userguide/working-with-ddl.html).
+                connection.execution_options(isolation_level="AUTOCOMMIT")
+            if self._revision(connection) == _revisions()[-1]:
+                return False
+            _upgrade(connection)
+            connection.commit()
+            return True
+
+    def _write(self, change: Callable[[Connection], None]) -> None:
+        with answers(self.name), self.engine.connect() as connection:
+            connection.begin()
+            change(connection)
+            connection.commit()
+
+    def _repeat(self, action: Callable[[], _Result]) -> _Result:
         for tries in range(1, _TRIES + 1):
             try:
-                with answers(self.name), self.engine.begin() as connection:
-                    change(connection)
+                return action()
             except ConflictError:
                 self._sleep(backoff_seconds(tries, _LONGEST_WAIT))
-            else:
-                return
         raise TraingridError(
             f"The catalog {self.name} reported a conflict with another transaction {_TRIES} times.",
             "Run the command again when the other one has ended.",
@@ -130,26 +144,6 @@ class Catalog:
 
 class ConflictError(TraingridError):
     """The database ended a transaction because of another one; repeating it may succeed."""
-
-
-def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows; a row whose primary key exists replaces the given columns of the existing row.
-
-    Args:
-        connection: A connection in a transaction.
-        table: The table.
-        rows: The rows; all have the same columns, and no primary key occurs twice.
-    """
-    insert = _INSERTS[connection.dialect.name]
-    keys = {column.name for column in table.primary_key}
-    for start in range(0, len(rows), _ROWS):
-        statement = insert(table).values(list(rows[start : start + _ROWS]))
-        others = {name: statement.excluded[name] for name in rows[start] if name not in keys}
-        if others:
-            statement = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=others)
-        else:
-            statement = statement.on_conflict_do_nothing()
-        connection.execute(statement)
 
 
 @contextmanager

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event, make_url
+from sqlalchemy.dialects import registry
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
+from traingrid.catalog.dsql import ADMIN, DATABASE, ENDPOINT
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +23,10 @@ _DRIVERS = {
     "postgres": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
     "postgresql+psycopg": "postgresql+psycopg",
+    "dsql": "dsql+psycopg",
+    "dsql+psycopg": "dsql+psycopg",
 }
+registry.register("dsql.psycopg", "traingrid.catalog.dsql", "DsqlDialect")
 _LOCK_SECONDS = 30.0
 """How long SQLite waits for another process that writes to the file."""
 _INSTRUCTIONS = 100_000
@@ -38,7 +43,7 @@ def catalog_url(text: str) -> URL:
     """Return the URL of a database with the driver that the extra `catalog` installs.
 
     Args:
-        text: `sqlite:///FILE` or `postgresql://USER@HOST/DATABASE`.
+        text: `sqlite:///FILE`, `postgresql://USER@HOST/DATABASE`, or `dsql://ENDPOINT` for a cluster of Aurora DSQL.
 
     Raises:
         UsageError: It is not a URL, or another database.
@@ -53,7 +58,17 @@ def catalog_url(text: str) -> URL:
         raise UsageError(f"The catalog cannot be a database of the kind {url.drivername!r}.", forms)
     if driver.startswith("sqlite") and url.database in (None, "", ":memory:"):
         raise UsageError("The catalog's URL names no file.", forms)
+    if driver.startswith("dsql"):
+        return _dsql(url)
     return url.set(drivername=driver)
+
+
+def _dsql(url: URL) -> URL:
+    """Return the URL of a cluster with its database and the role `admin`, unless it names another one."""
+    if not ENDPOINT.fullmatch(url.host or "") or url.password or url.query or url.database not in (None, "", DATABASE):
+        what = "The catalog's URL names no cluster of Aurora DSQL."
+        raise UsageError(what, "Write dsql://ENDPOINT; the endpoint ends with .dsql.REGION.on.aws.")
+    return url.set(drivername="dsql+psycopg", username=url.username or ADMIN, database=DATABASE)
 
 
 def writer(url: URL) -> Engine:

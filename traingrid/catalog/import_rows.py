@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from sqlalchemy import BigInteger, Date, Double, Integer, Text
 
+from traingrid.catalog.batches import upsert
 from traingrid.catalog.data_files import lines_of
-from traingrid.catalog.database import upsert
 from traingrid.catalog.tables import IMPORTED, JsonText, UtcTime, datasets, replicas
 from traingrid.errors import UsageError
 from traingrid.grid.field_types import InstanceType, RegionName

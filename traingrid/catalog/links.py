@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import bindparam, func, literal_column, or_, select, update
 
+from traingrid.catalog.batches import execute_many, update_rows
 from traingrid.catalog.tables import datasets, prices, replicas, runs
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def link_datasets(connection: Connection) -> None:
             runs.c.job == bindparam("key_job"),
             runs.c.attempt == bindparam("key_attempt"),
         )
-        connection.execute(statement, changes)
+        execute_many(connection, statement, changes)
 
 
 def price_runs(connection: Connection) -> None:
@@ -68,10 +69,12 @@ def price_runs(connection: Connection) -> None:
         .scalar_subquery()
     )
     hours = runs.c.billable_seconds * runs.c.instances / literal_column(str(_SECONDS_PER_HOUR))
-    connection.execute(update(runs).where(runs.c.actual_dollars.is_(None)).values(actual_dollars=hours * price))
+    actual = hours * price
+    unpriced = runs.c.actual_dollars.is_(None)
+    update_rows(connection, runs, unpriced, actual.is_not(None), values={"actual_dollars": actual})
     known = func.coalesce(runs.c.actual_dollars, runs.c.estimated_dollars)
     outdated = or_(runs.c.dollars.is_(None), runs.c.dollars != known)
-    connection.execute(update(runs).where(outdated, known.is_not(None)).values(dollars=known))
+    update_rows(connection, runs, outdated, known.is_not(None), values={"dollars": known})
 
 
 def _replicas(connection: Connection) -> dict[tuple[str, str], _Dataset]:

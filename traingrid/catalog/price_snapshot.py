@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from traingrid.catalog.database import upsert
+from traingrid.catalog.batches import upsert
 from traingrid.catalog.import_rows import rows_of
 from traingrid.catalog.tables import prices, transfer_prices
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
 from traingrid.catalog.database import reason_of
+from traingrid.catalog.dsql import is_limited
 from traingrid.catalog.parameters import for_psycopg, for_sqlite, names_in
 from traingrid.errors import UsageError
 
@@ -38,7 +39,8 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
 
     The database refuses everything else. SQLite's authorizer permits only reading (`Catalog.read_only`). PostgreSQL
     gets the statement as the query of a cursor, which accepts a SELECT or VALUES without data-modifying WITH
-    (https://www.postgresql.org/docs/15/sql-declare.html), in a read-only transaction.
+    (https://www.postgresql.org/docs/15/sql-declare.html), in a read-only transaction. Aurora DSQL, which does not
+    document cursors, gets it as a prepared statement (`DsqlDialect`), which is only one, in a read-only transaction.
 
     Args:
         catalog: The catalog.
@@ -58,7 +60,7 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
     values = for_sqlite(parameters) if is_sqlite else dict(parameters)
     with catalog.read_only() as connection:
         try:
-            streaming = connection.execution_options(stream_results=True)
+            streaming = connection.execution_options(stream_results=not is_limited(connection))
             with streaming.exec_driver_sql(statement, values) as found:
                 columns, rows = tuple(found.keys()), tuple(tuple(row) for row in found.fetchmany(MAX_ROWS + 1))
         except ResourceClosedError:

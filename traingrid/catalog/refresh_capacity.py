@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from sqlalchemy import delete
 
 from traingrid.aws.training_plans import training_plans
-from traingrid.catalog.database import upsert
+from traingrid.catalog.batches import delete_rows, upsert
 from traingrid.catalog.refresh_prices import ON_DEMAND, SPOT
 from traingrid.catalog.tables import capacity
 from traingrid.deploy.checkup.quotas import listed_quotas, quota_name
@@ -97,7 +96,7 @@ def write_capacity(catalog: Catalog, read: CapacityRead) -> None:
 def _write(connection: Connection, read: CapacityRead) -> None:
     for region, account in read.regions.items():
         arns = f"arn:aws:sagemaker:{region}:{account}:training-plan/%"
-        connection.execute(delete(capacity).where(capacity.c.training_plan.like(arns)))
+        delete_rows(connection, capacity, capacity.c.training_plan.like(arns))
     upsert(connection, capacity, [*read.quotas, *read.plans])
 
 

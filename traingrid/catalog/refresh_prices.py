@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.price_list import Filter, products
 from traingrid.aws.spot_prices import spot_prices
-from traingrid.catalog.database import upsert
+from traingrid.catalog.batches import upsert
 from traingrid.catalog.tables import prices, transfer_prices
 from traingrid.errors import TraingridError
 

@@ -6,9 +6,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
-from traingrid.catalog.database import upsert
+from traingrid.catalog.batches import delete_rows, upsert
 from traingrid.catalog.tables import campaigns, datasets, replicas
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def copy_registered(catalog: Catalog, registered: Datasets) -> int:
 def forget_registered(connection: Connection) -> None:
     """Delete the rows that `copy_registered` adds, except those of campaigns."""
     for table in (replicas, datasets):
-        connection.execute(delete(table).where(table.c.source == _REGISTERED))
+        delete_rows(connection, table, table.c.source == _REGISTERED)
 
 
 def _add(connection: Connection, *, items: Iterable[DatasetItem]) -> None:

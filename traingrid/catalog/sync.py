@@ -12,10 +12,10 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 
+from traingrid.catalog.batches import delete_rows, upsert
 from traingrid.catalog.copies import copy_moves, forget_moves
-from traingrid.catalog.database import upsert
 from traingrid.catalog.links import link_datasets, price_runs
 from traingrid.catalog.registered import copy_registered, forget_registered
 from traingrid.catalog.tables import runs, synced_submissions
@@ -119,8 +119,8 @@ def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:
 def _forget(connection: Connection) -> None:
     forget_registered(connection)
     forget_moves(connection)
-    connection.execute(delete(runs))
-    connection.execute(delete(synced_submissions))
+    delete_rows(connection, synced_submissions)
+    delete_rows(connection, runs)
 
 
 def _replace(
@@ -128,7 +128,7 @@ def _replace(
 ) -> None:
     """Replace a submission's rows."""
     ended = sum(item.state in FINAL_STATES for item in items)
-    connection.execute(delete(runs).where(runs.c.submission == head.submission))
+    delete_rows(connection, runs, runs.c.submission == head.submission)
     upsert(connection, runs, rows)
     synced = {"submission": head.submission, "changed_at": head.changed_at, "open_jobs": head.jobs - ended}
     upsert(connection, synced_submissions, [synced])

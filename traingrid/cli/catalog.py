@@ -12,10 +12,11 @@ from rich.text import Text
 
 from traingrid.cli.console import console
 from traingrid.cli.control_plane import ControlPlane
+from traingrid.cli.deployed import find_cluster
 from traingrid.cli.export import write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
-from traingrid.grid.catalog import NO_CATALOG
+from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG
 from traingrid.grid.file import load_grid
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.moves import Moves
@@ -23,6 +24,8 @@ from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sqlalchemy import URL
 
     from traingrid.catalog.database import Catalog
     from traingrid.catalog.sync import GridRecords
@@ -195,13 +198,20 @@ def _opened(grid_file: Path, url: str | None) -> Catalog:
     from traingrid.catalog.database import Catalog
     from traingrid.catalog.engines import catalog_url
 
-    if not url:
-        url = load_grid(grid_file).catalog if grid_file.exists() else NO_CATALOG
-        url = f"sqlite:///{_FILE}" if url == NO_CATALOG else url
-        found = catalog_url(url)
-        if found.drivername.startswith("sqlite"):
-            found = found.set(database=str(grid_file.parent / str(found.database)))
-    else:
-        found = catalog_url(url)
+    found = catalog_url(url) if url else _url_of(grid_file)
     logger.info("using the catalog %s", found.render_as_string(hide_password=True))
     return Catalog(found)
+
+
+def _url_of(grid_file: Path) -> URL:
+    """Return the URL of the database that grid.yaml describes."""
+    from traingrid.catalog.engines import catalog_url
+
+    grid = load_grid(grid_file) if grid_file.exists() else None
+    text = grid.catalog if grid else NO_CATALOG
+    if grid and text == DSQL_CATALOG:
+        return catalog_url(f"dsql://{find_cluster(grid)}")
+    found = catalog_url(f"sqlite:///{_FILE}" if text == NO_CATALOG else text)
+    if found.drivername.startswith("sqlite"):
+        return found.set(database=str(grid_file.parent / str(found.database)))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -15,7 +16,10 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from traingrid.grid.model import Grid
 
 logger = logging.getLogger(__name__)
 _ADDRESS = "Check the network and AWS_ENDPOINT_URL; for a local AWS: traingrid local status."
@@ -33,18 +37,47 @@ def find_deployment(grid_file: Path) -> Deployment:
         TraingridError: The grid is not deployed, or AWS does not answer.
     """
     grid = load_grid(grid_file)
+    outputs = _outputs(grid)
+    with _answers(grid):
+        intake = client("lambda", grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
+    return Deployment.from_environment(intake["Environment"]["Variables"])
+
+
+def find_cluster(grid: Grid) -> str:
+    """Return the endpoint of the cluster of Aurora DSQL that the deployment of `catalog: dsql` created.
+
+    Raises:
+        TraingridError: The grid is not deployed with `catalog: dsql`, or AWS does not answer.
+    """
+    endpoint = _outputs(grid).get("CatalogEndpoint")
+    if endpoint is None:
+        text = f"The grid {grid.name} was deployed without `catalog: dsql`, so its catalog does not exist."
+        raise TraingridError(text, "Deploy it again: npx cdk deploy --all.")
+    return endpoint
+
+
+def _outputs(grid: Grid) -> dict[str, str]:
+    """Return the outputs of the control stack."""
     stack = names.control_stack(grid.name)
     logger.info("reading the deployment of grid %s from stack %s in %s", grid.name, stack, grid.home)
-    try:
+    with _answers(grid):
         found = client("cloudformation", grid.home).describe_stacks(StackName=stack)["Stacks"][0]
-        outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
-        if "IntakeFunction" not in outputs:
-            text = f"The stack {stack} in {grid.home} is incomplete: {found['StackStatus']}."
-            raise TraingridError(text, "Deploy it again: npx cdk deploy --all.")
-        intake = client("lambda", grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    if "IntakeFunction" not in outputs:
+        text = f"The stack {stack} in {grid.home} is incomplete: {found['StackStatus']}."
+        raise TraingridError(text, "Deploy it again: npx cdk deploy --all.")
+    return outputs
+
+
+@contextmanager
+def _answers(grid: Grid) -> Iterator[None]:
+    """Convert the errors of AWS requests in the home Region."""
+    try:
+        yield
     except ClientError as error:
         message = error.response["Error"].get("Message", "")
         if "does not exist" in message:
+            stack = names.control_stack(grid.name)
             text = f"The grid {grid.name} is not deployed: the stack {stack} does not exist in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
         raise TraingridError(f"AWS request in {grid.home} failed: {message}.", _CREDENTIALS) from error
@@ -52,4 +85,3 @@ def find_deployment(grid_file: Path) -> Deployment:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _ADDRESS) from error
     except BotoCoreError as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _CREDENTIALS) from error
-    return Deployment.from_environment(intake["Environment"]["Variables"])

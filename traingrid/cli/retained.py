@@ -80,7 +80,7 @@ def _sum(grid: Grid, found: list[Retained], stacks: list[str]) -> str:
     dollars = sum(one.dollars or 0 for one in found)
     unknown = sum(one.dollars is None for one in found)
     cost = f"${dollars:.2f} a month at the list prices of us-east-1"
-    cost += f", and {unknown} of a size that CloudWatch does not have yet" if unknown else ""
+    cost += f", and {unknown} of unknown size" if unknown else ""
     if stacks:
         return f"{len(found)} are retained when {grid.name} is destroyed: {cost}; deployed: {', '.join(stacks)}"
     if not found:

@@ -55,3 +55,5 @@ ADDRESS = Price(0.005 * HOURS, "public IPv4 address", _VPC)
 ENDPOINT = Price(
     0.01 * HOURS, "interface endpoint in an availability zone", "https://aws.amazon.com/privatelink/pricing/"
 )
+CLUSTER_STORAGE = Price(0.33, "GB in Aurora DSQL", "https://aws.amazon.com/rds/aurora/dsql/pricing/")
+CLUSTER_WORK = Price(8.00 / 1e6, "distributed processing unit (DPU) of Aurora DSQL", CLUSTER_STORAGE.source)

@@ -41,7 +41,7 @@ class Retained:
 
     Attributes:
         region: Its Region.
-        kind: Its type: bucket, table or key.
+        kind: Its type: bucket, table, cluster or key.
         name: Its name; the ARN of a key.
         holds: Its purpose.
         gigabytes: Its size; None if it is not known yet.
@@ -75,7 +75,7 @@ def retained(grid: Grid, account: str) -> list[Retained]:
     with ThreadPoolExecutor(len(regions)) as pool:
         measured = pool.map(lambda bucket: _bucket(*bucket), buckets)
         keys = chain.from_iterable(pool.map(lambda region: list(_keys(grid, region)), regions))
-        return [*measured, *_ledger(grid), *keys]
+        return [*measured, *_ledger(grid), *_clusters(grid), *keys]
 
 
 def _buckets(grid: Grid, account: str) -> Iterator[tuple[str, str, str]]:
@@ -166,14 +166,24 @@ def _ledger(grid: Grid) -> Iterable[Retained]:
     )
 
 
+def _clusters(grid: Grid) -> Iterator[Retained]:
+    """Yield the clusters of Aurora DSQL that deployments with `catalog: dsql` created."""
+    for arn in _tagged(grid, grid.home, "dsql:cluster"):
+        identifier = arn.rpartition("/")[2]
+        command = f"aws dsql {{}} --region {grid.home} --identifier {identifier}"
+        unprotected = command.format("update-cluster") + " --no-deletion-protection-enabled"
+        yield Retained(
+            region=grid.home,
+            kind="cluster",
+            name=identifier,
+            holds="a catalog: campaigns, prices and runs",
+            remove=f"{unprotected} && {command.format('delete-cluster')}",
+        )
+
+
 def _keys(grid: Grid, region: str) -> Iterator[Retained]:
     """Yield the keys that the grid's stacks created; customer keys given in grid.yaml do not belong to the grid."""
-    pages = (
-        client("resourcegroupstaggingapi", region)
-        .get_paginator("get_resources")
-        .paginate(TagFilters=[{"Key": names.TAG_GRID, "Values": [grid.name]}], ResourceTypeFilters=["kms:key"])
-    )
-    for arn in sorted(found["ResourceARN"] for page in pages for found in page["ResourceTagMappingList"]):
+    for arn in _tagged(grid, region, "kms:key"):
         described = _described_key(arn, region)
         if described and described["KeyState"] != "PendingDeletion":
             yield Retained(
@@ -184,6 +194,16 @@ def _keys(grid: Grid, region: str) -> Iterator[Retained]:
                 dollars=prices.KEY.dollars,
                 remove=f"aws kms schedule-key-deletion --region {region} --key-id {arn.rpartition('/')[2]}",
             )
+
+
+def _tagged(grid: Grid, region: str, kind: str) -> list[str]:
+    """Return the ARNs of a Region's resources of a type that have the grid's tag."""
+    pages = (
+        client("resourcegroupstaggingapi", region)
+        .get_paginator("get_resources")
+        .paginate(TagFilters=[{"Key": names.TAG_GRID, "Values": [grid.name]}], ResourceTypeFilters=[kind])
+    )
+    return sorted(found["ResourceARN"] for page in pages for found in page["ResourceTagMappingList"])
 
 
 def _described_key(arn: str, region: str) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid.alarms import Alarms
-from traingrid.grid.catalog import NO_CATALOG, CatalogUrl
+from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG, CatalogUrl
 from traingrid.grid.encryption import Encryption, account_of_key, refuse_keys
 from traingrid.grid.field_types import (
     AccountId,
@@ -128,8 +128,9 @@ class Grid(GridPart):
     alarms: Alarms = Field(default=Alarms(), examples=[{"emails": ["ml-on-call@example.com"]}])
     """Addresses that are notified of alarms, and the monthly budget."""
     catalog: CatalogUrl = Field(default=NO_CATALOG, examples=["postgresql://traingrid@db.example.com/catalog"])
-    """Database of campaigns, datasets, prices and runs: `none` for a SQLite file beside grid.yaml, or the URL of a
-    SQLite or PostgreSQL database, without a password. Only commands use it."""
+    """Database of campaigns, datasets, prices and runs: `none` for a SQLite file beside grid.yaml, `dsql` for a cluster
+    of Aurora DSQL that the deployment creates (experimental), or the URL of a database, without a password. Only
+    commands use it."""
     on_dataset: tuple[DatasetRule, ...] = Field(
         default=(), max_length=MAX_RULES, examples=[[{"name": "night", "match": {"campaign": "oslo"}}]]
     )
@@ -166,6 +167,13 @@ class Grid(GridPart):
         if "home" in info.data and "regions" in info.data:  # absent if invalid: then pydantic reports that error
             refuse_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
         return encryption
+
+    @field_validator("catalog")
+    @classmethod
+    def _cluster_has_no_key(cls, catalog: str, info: ValidationInfo) -> str:
+        if catalog == DSQL_CATALOG and "encryption" in info.data and info.data["encryption"].kind == "kms":
+            raise broken_rule("Aurora DSQL encrypts with keys of AWS here; `encryption: kms` requires another catalog")
+        return catalog
 
     @field_validator("network")
     @classmethod

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from bench.postgres_server import INSTALL, PostgresServer, is_installed, running
+from tests.support.strict_dsql import strict_dsql
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
 
-DATABASES = ["sqlite", "postgresql"]
+DATABASES = ["sqlite", "postgresql", "dsql"]
+"""`dsql` is PostgreSQL with the documented limits of Aurora DSQL (tests/support/strict_dsql.py)."""
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +23,13 @@ def postgres() -> Iterator[PostgresServer]:
         pytest.skip(reason)
     with running() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def dsql(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """A server that clusters of Aurora DSQL are schemas of."""
+    with strict_dsql(postgres.url()):
+        yield postgres
 
 
 @pytest.fixture(params=DATABASES)
@@ -45,6 +54,9 @@ def _empty(request: pytest.FixtureRequest, folder: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{folder}/catalog.db"
     server: PostgresServer = request.getfixturevalue("postgres")
+    if request.param == "dsql":
+        request.getfixturevalue("dsql")
+        return f"dsql://{server.new_schema().rpartition('%3D')[2]}.dsql.us-east-1.on.aws"
     return server.new_schema()
 
 

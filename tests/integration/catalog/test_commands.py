@@ -1,4 +1,4 @@
-"""`traingrid catalog` and `traingrid manifest`, on SQLite and on a real PostgreSQL."""
+"""`traingrid catalog` and `traingrid manifest`, on every kind of database."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.sample_deployment import sample_deployment
-from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.batches import upsert
+from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import runs
 from traingrid.cli.main import cli

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.batches import upsert
+from traingrid.catalog.database import Catalog
 from traingrid.catalog.tables import runs, transfers
 from traingrid.cli.main import cli
 

@@ -15,7 +15,8 @@ from sqlalchemy import Table
 from examples.catalog import demo
 from localcloud.pricing.example_prices import REGIONS, TYPES
 from tests.support.sample_deployment import ACCOUNT, sample_deployment
-from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.batches import upsert
+from traingrid.catalog.database import Catalog
 from traingrid.catalog.tables import capacity, datasets, prices, replicas, runs, transfer_prices
 from traingrid.cli import plan as command
 from traingrid.cli.main import cli

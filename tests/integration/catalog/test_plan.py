@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.sample_deployment import ACCOUNT, sample_deployment
-from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.batches import upsert
+from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import runs
 from traingrid.cli import plan as command

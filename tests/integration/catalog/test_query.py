@@ -1,4 +1,4 @@
-"""A user's SELECT, on SQLite and on a real PostgreSQL."""
+"""A user's SELECT, on SQLite, on a real PostgreSQL, and on one with the limits of Aurora DSQL."""
 
 import signal
 import subprocess
@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import func, select
 
 from traingrid.catalog import query
-from traingrid.catalog.database import Catalog, upsert
+from traingrid.catalog.batches import upsert
+from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.tables import campaigns
 from traingrid.errors import UsageError
@@ -64,6 +65,7 @@ def test_a_number_can_be_a_parameter(filled: Catalog) -> None:
         "WITH gone AS (DELETE FROM campaigns RETURNING campaign) SELECT campaign FROM gone",
         "INSERT INTO campaigns (campaign) VALUES ('x')",
         "SELECT 1; DELETE FROM campaigns",
+        "SELECT 1; COMMIT; DELETE FROM campaigns",
         "SELECT campaign FROM campaigns) AS q; DELETE FROM campaigns; SELECT * FROM (SELECT 1",
         "COMMIT; DELETE FROM campaigns",
         "DROP TABLE campaigns",

@@ -74,6 +74,7 @@ CONFIGURATIONS: dict[str, Grid] = {
     "keys": a_grid(2, encryption="kms"),
     "existing keys": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
+    "catalog in Aurora DSQL": a_grid(1, catalog="dsql"),
     "emails and a budget": a_grid(2, alarms=SUBSCRIBED),
     "more emails": a_grid(2, alarms={**SUBSCRIBED, "emails": ["ml-on-call@example.com", "head@example.com"]}),
     "keys and private network": a_grid(2, encryption="kms", network="private"),

@@ -36,6 +36,20 @@ def test_outputs_are_those_that_the_cli_reads(control: Template) -> None:
     }
 
 
+def test_a_catalog_in_aurora_dsql_is_protected_and_retained(layer: Path, tmp_path: Path) -> None:
+    control = synthesise(a_grid(catalog="dsql"), layer, tmp_path)["traingrid-control"]
+    ((name, cluster),) = resources(control, "AWS::DSQL::Cluster").items()
+    assert cluster["Properties"]["DeletionProtectionEnabled"] is True
+    assert (cluster["DeletionPolicy"], cluster["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert {"Key": names.TAG_GRID, "Value": "traingrid"} in cluster["Properties"]["Tags"]
+    assert control["Outputs"]["CatalogEndpoint"]["Value"] == {"Fn::GetAtt": [name, "Endpoint"]}
+
+
+def test_other_catalogs_create_nothing(control: Template, layer: Path, tmp_path: Path) -> None:
+    shared = a_grid(catalog="postgresql://db.example.com/catalog")
+    assert synthesise(shared, layer, tmp_path)["traingrid-control"] == control
+
+
 def test_manifest_bucket_is_versioned_private_and_sends_events(control: Template) -> None:
     bucket = only(control, "AWS::S3::Bucket")
     assert flat(bucket["BucketName"]) == "traingrid-manifests-<AWS::AccountId>-us-east-1"

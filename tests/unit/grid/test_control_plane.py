@@ -37,14 +37,15 @@ def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: Grid) -
         ("images:", "orchestrator: {vcpu: 0.3}\nimages:", "orchestrator.vcpu: 0.3 is not allowed: Fargate offers 0.25"),
         ("images:", "orchestrator: {memory_mib: 9}\nimages:", "with 0.25 vCPU Fargate offers 512, 1024, 2048 MiB"),
         ("images:", "log_retention_days: 12\nimages:", "CloudWatch Logs retains logs for 1, 3, 5"),
-        ("images:", "catalog: mysql://host/db\nimages:", "a catalog is `none`, sqlite:///FILE or postgresql://"),
-        ("images:", "catalog: catalog.db\nimages:", "a catalog is `none`, sqlite:///FILE or postgresql://"),
+        ("images:", "catalog: mysql://host/db\nimages:", "a catalog is `none`, `dsql`, sqlite:///FILE, postgresql://"),
+        ("images:", "catalog: catalog.db\nimages:", "a catalog is `none`, `dsql`, sqlite:///FILE, postgresql://"),
         (
             "images:",
             "catalog: postgresql://me:secret@host/db\nimages:",
             "catalog: 'postgresql://me:***@host/db' is not allowed: a password must not be in grid.yaml",
         ),
         ("images:", "catalog:\nimages:", "catalog"),
+        ("images:", "catalog: dsql\nencryption: kms\nimages:", "`encryption: kms` requires another catalog"),
         (
             "images:",
             "network: privat\nimages:",

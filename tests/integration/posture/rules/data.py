@@ -13,6 +13,8 @@ KEPT = {BUCKET, TABLE, "AWS::KMS::Key"}
 """Types that contain results, or that are required to read them."""
 OUTLIVES = ("RetainExceptOnCreate", "Retain")
 """Policies for deletion and replacement. After a failed first deployment nothing remains that blocks the next one."""
+PROTECTED = {"AWS::DSQL::Cluster": ("Retain", "Retain")}
+"""Types that have no name, so that one that remains after a failed first deployment does not block the next one."""
 GONE = {REPOSITORY, LOG, QUEUE}
 """Types that can be recreated, or are useless without the stack."""
 
@@ -92,7 +94,7 @@ def results_outlive_their_stack_and_the_rest_goes_with_it(made: Synthesised) -> 
             found = (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy"))
             wanted = (
                 OUTLIVES if resource["Type"] in KEPT else ("Delete", "Delete") if resource["Type"] in GONE else None
-            )
+            ) or PROTECTED.get(resource["Type"])
             if (wanted and found != wanted) or (not wanted and {*OUTLIVES} & {*found}):
                 yield f"{stack}/{name} ({resource['Type']}) has the deletion policies {found}"
 

@@ -4,7 +4,8 @@ Migrations do not import `traingrid.catalog.tables`, which describes the newest 
 """
 
 import sqlalchemy as sa
-from alembic import op
+
+from traingrid.catalog.ddl import create_index, create_table
 
 revision = "0001"
 down_revision = None
@@ -27,14 +28,14 @@ def upgrade() -> None:
     _create_data()
     _create_prices()
     _create_runs()
-    op.create_index("datasets_of_campaign", "datasets", ["campaign"])
-    op.create_index("replicas_of_region", "replicas", ["region"])
-    op.create_index("runs_of_campaign", "runs", ["campaign"])
-    op.create_index("runs_of_dataset", "runs", ["dataset", "version"])
+    create_index("datasets_of_campaign", "datasets", ["campaign"])
+    create_index("replicas_of_region", "replicas", ["region"])
+    create_index("runs_of_campaign", "runs", ["campaign"])
+    create_index("runs_of_dataset", "runs", ["dataset", "version"])
 
 
 def _create_data() -> None:
-    op.create_table(
+    create_table(
         "campaigns",
         _text("campaign", key=True),
         _text("description"),
@@ -42,7 +43,7 @@ def _create_data() -> None:
         _mapping("attributes"),
         _time("created_at"),
     )
-    op.create_table(
+    create_table(
         "datasets",
         _text("dataset", key=True),
         _text("version", key=True),
@@ -54,7 +55,7 @@ def _create_data() -> None:
         _time("created_at"),
         _text("source"),
     )
-    op.create_table(
+    create_table(
         "replicas",
         _text("dataset", key=True),
         _text("version", key=True),
@@ -69,7 +70,7 @@ def _create_data() -> None:
 
 
 def _create_prices() -> None:
-    op.create_table(
+    create_table(
         "prices",
         _text("region", key=True),
         _text("instance_type", key=True),
@@ -78,7 +79,7 @@ def _create_prices() -> None:
         sa.Column("as_of", sa.Date, nullable=False),
         _text("source"),
     )
-    op.create_table(
+    create_table(
         "transfer_prices",
         _text("from_region", key=True),
         _text("to_region", key=True),
@@ -86,7 +87,7 @@ def _create_prices() -> None:
         sa.Column("as_of", sa.Date, nullable=False),
         _text("source"),
     )
-    op.create_table(
+    create_table(
         "capacity",
         _text("region", key=True),
         _text("instance_type", key=True),
@@ -101,7 +102,7 @@ def _create_prices() -> None:
 
 
 def _create_runs() -> None:
-    op.create_table(
+    create_table(
         "runs",
         _text("submission", key=True),
         sa.Column("job", sa.Integer, primary_key=True, autoincrement=False),
@@ -117,7 +118,7 @@ def _create_runs() -> None:
         *(sa.Column(name, sa.Double) for name in ("estimated_dollars", "actual_dollars", "dollars")),
         *map(_text, ("artifact", "training_job")),
     )
-    op.create_table(
+    create_table(
         "synced_submissions",
         _text("submission", key=True),
         sa.Column("changed_at", sa.BigInteger, nullable=False),

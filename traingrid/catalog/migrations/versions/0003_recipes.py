@@ -3,11 +3,13 @@
 import sqlalchemy as sa
 from alembic import op
 
+from traingrid.catalog.ddl import add_column
+
 revision = "0003"
 down_revision = "0002"
 
 
 def upgrade() -> None:
     """Add the column, and forget how far the ledger was read, so that the next sync fills it."""
-    op.add_column("runs", sa.Column("recipe", sa.Text, nullable=False, server_default=""))
+    add_column("runs", sa.Column("recipe", sa.Text, nullable=False, server_default=""))
     op.execute(sa.text("DELETE FROM synced_submissions"))

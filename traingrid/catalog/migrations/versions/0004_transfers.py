@@ -1,7 +1,8 @@
 """The transfers of copies between Regions, which are part of the cost of jobs."""
 
 import sqlalchemy as sa
-from alembic import op
+
+from traingrid.catalog.ddl import create_table
 
 revision = "0004"
 down_revision = "0003"
@@ -9,7 +10,7 @@ down_revision = "0003"
 
 def upgrade() -> None:
     """Create the table; the next sync fills it."""
-    op.create_table(
+    create_table(
         "transfers",
         sa.Column("target", sa.Text, primary_key=True),
         sa.Column("submission", sa.Text, primary_key=True),

@@ -1,0 +1,26 @@
+"""Clusters of Aurora DSQL that remain; the local AWS has none, so the lookup by tag is replaced."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.sample_grid import GOOD
+from traingrid.deploy import retained
+from traingrid.grid.file import load_grid
+
+
+def test_a_cluster_is_listed_with_the_commands_that_delete_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def tagged(_: object, region: str, kind: str) -> list[str]:
+        asked.append((region, kind))
+        return ["arn:aws:dsql:us-east-1:123456789012:cluster/abc123"]
+
+    monkeypatch.setattr(retained, "_tagged", tagged)
+    (tmp_path / "grid.yaml").write_text(GOOD)
+    (found,) = retained._clusters(load_grid(tmp_path / "grid.yaml"))
+    assert asked == [("us-east-1", "dsql:cluster")]
+    assert (found.kind, found.name, found.dollars) == ("cluster", "abc123", None)
+    unprotect, delete = found.remove.split(" && ")
+    assert unprotect.endswith("update-cluster --region us-east-1 --identifier abc123 --no-deletion-protection-enabled")
+    assert delete == "aws dsql delete-cluster --region us-east-1 --identifier abc123"
