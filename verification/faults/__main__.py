@@ -18,6 +18,7 @@ from verification.faults import (
     by_hand,
     calls,
     child_loss,
+    copies,
     events,
     kills,
     kills_cancel,
@@ -93,6 +94,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
         "E15 missing capacity": partial(shortages.missing, lines=of(120, 8)),
         "E16 datasets that register themselves": partial(registrations.registered, datasets=of(60, 4), copies=of(5, 3)),
+        "E17 children that copy data": partial(copies.copied, lines=of(112, 4)),
         # These run last because they take far longer than the others.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),
@@ -107,6 +109,7 @@ def sabotages(share: float) -> dict[str, Experiment]:
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
         "array size": partial(by_hand.submitted_by_hand, manifests=max(6, round(12 * share))),
         "write once": partial(registrations.after_the_write, kills=max(3, round(10 * share))),
+        "verified copy": partial(copies.copied, lines=max(4, round(12 * share))),
         "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
     }
 

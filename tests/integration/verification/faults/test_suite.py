@@ -9,6 +9,7 @@ from verification.faults import (
     by_hand,
     calls,
     child_loss,
+    copies,
     events,
     kills,
     kills_cancel,
@@ -42,6 +43,7 @@ HOLDS: dict[str, Experiment] = {
     "manifests are submitted by hand": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
     "a Region has no capacity for a while": lambda grid: shortages.missing(grid, lines=8),
     "datasets register themselves": lambda grid: registrations.registered(grid, datasets=3, copies=3),
+    "children that copy data are killed at their calls": lambda grid: copies.copied(grid, lines=4),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 
@@ -50,6 +52,7 @@ SABOTAGES: dict[str, Experiment] = {
     "look by name": lambda grid: kills_intake.after_the_submit(grid, kills=1),
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
     "write once": lambda grid: registrations.after_the_write(grid, kills=2),
+    "verified copy": lambda grid: copies.copied(grid, lines=4),
     "array size": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
 }
 
