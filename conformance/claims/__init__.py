@@ -6,6 +6,7 @@ from conformance.claims import (  # noqa: F401 - importing a module declares its
     batch_ends,
     batch_queues,
     batch_requests,
+    copies,
     dynamodb,
     events,
     functions,

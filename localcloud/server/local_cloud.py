@@ -46,6 +46,8 @@ FEATURES = (
     "localcloud.cloudformation",
     "localcloud.s3.bucket_policies",
     "localcloud.s3.object_events",
+    "localcloud.s3.checksums",
+    "localcloud.s3.copies",
     "localcloud.iam.simulation",
     "localcloud.ecr.registry",
     "localcloud.codebuild",

@@ -22,6 +22,7 @@ home: us-east-1
 regions:
   us-east-1:
   eu-west-1:
+moves: true
 on_dataset:
   - name: night
     match: {campaign: digits}

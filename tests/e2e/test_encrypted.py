@@ -16,14 +16,17 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.datasets import register
+from traingrid.ledger.moves import Moves
 
-REGION = "us-east-1"
+REGION, OTHER = "us-east-1", "eu-west-1"
 GRID = """\
 name: traingrid
 home: us-east-1
 regions:
   us-east-1:
+  eu-west-1:
 encryption: kms
+moves: true
 images:
   tiny: {repository: training, tag: tiny}
 job:
@@ -71,6 +74,20 @@ def test_a_line_trains_and_all_of_its_results_are_encrypted(plane: ControlPlane)
     assert key.rpartition("/")[2] == alias["KeyId"]
     table = client("dynamodb", REGION).describe_table(TableName=plane.deployment.table)["Table"]
     assert "key/" in table["SSEDescription"]["KMSMasterKeyArn"]
+
+
+def test_data_is_copied_from_the_key_of_one_region_to_that_of_another(plane: ControlPlane) -> None:
+    account = plane.deployment.account
+    source, target = (S3Uri(names.data_bucket("traingrid", account, region), "x") for region in (REGION, OTHER))
+    manifest = f"region,s3_uri,copy_from\n{OTHER},{target},{source}\n"
+    (job,) = ended(plane, submit(plane, "copied.csv", manifest)["submission"]).jobs
+    assert (job.state, job.reason) == ("Completed", "")
+    key = client("s3", OTHER).head_object(Bucket=target.bucket, Key=f"{target.key}/train/a")["SSEKMSKeyId"]
+    alias = client("kms", OTHER).describe_key(KeyId=names.data_key("traingrid"))["KeyMetadata"]
+    assert key.rpartition("/")[2] == alias["KeyId"]
+    move = Moves(plane.deployment.table, REGION).find(str(target))
+    assert move is not None
+    assert (move.state, move.verified) == ("copied", {"checksum": 2})
 
 
 def test_an_encrypted_marker_registers_its_data(plane: ControlPlane) -> None:

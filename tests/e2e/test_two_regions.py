@@ -27,6 +27,7 @@ from traingrid.cli.main import cli
 from traingrid.cli.submit import wait_for_report
 from traingrid.errors import UsageError
 from traingrid.ledger.datasets import Datasets
+from traingrid.ledger.moves import Moves
 from traingrid.submission.files import submission_id
 from traingrid.submission.status import SubmissionStatus
 from verification import deployed_grid
@@ -231,6 +232,39 @@ def test_uploading_data_starts_training_once(plane: ControlPlane, cloud: LocalCl
     (row,) = csv.DictReader(io.StringIO(traingrid("catalog", "sql", query, "--csv", "--catalog", database)))
     assert row["campaign"] == "digits"
     assert float(row["top1"]) == pytest.approx(job.metrics["validation_top1"])
+
+
+def contents(folder: S3Uri, region: str) -> dict[str, bytes]:
+    """Return the objects of a folder by name."""
+    s3 = client("s3", region)
+    keys = [entry["Key"] for entry in s3.list_objects_v2(Bucket=folder.bucket, Prefix=f"{folder.key}/")["Contents"]]
+    return {key.removeprefix(folder.key): s3.get_object(Bucket=folder.bucket, Key=key)["Body"].read() for key in keys}
+
+
+def test_data_is_copied_to_the_region_that_trains_it_and_registered_there(
+    plane: ControlPlane, cloud: LocalCloud
+) -> None:
+    here, there = REGIONS
+    upload = ["--grid", str(cloud.data_dir / "grid.yaml"), "upload", str(DIGITS / "campaign-1"), here]
+    named = ["--name", "day3", "--version", "1", "--campaign", "other"]
+    uploaded = CliRunner().invoke(cli, [*upload, *named])
+    assert uploaded.exit_code == 0, (uploaded.output, uploaded.exception)
+    datasets = Datasets(plane.deployment.table)
+    registered = datasets.find("day3", "1")
+    assert registered is not None
+    source = registered.replicas[here].uri
+    target = f"s3://{names.data_bucket('traingrid', plane.deployment.account, there)}/copies/day3"
+    report = submit(plane, "copied.csv", f"region,s3_uri,copy_from\n{there},{target},{source}\n")
+    (job,) = ended(plane, report["submission"]).jobs
+    assert (job.region, job.state, job.reason) == (there, "Completed", "")
+    model = S3Uri.parse(job.artifact)
+    assert client("s3", there).head_object(Bucket=model.bucket, Key=model.key)["ContentLength"]
+    copy, original = contents(S3Uri.parse(target), there), contents(S3Uri.parse(source), here)
+    assert copy == original
+    move = Moves(plane.deployment.table).find(target)
+    assert move is not None
+    assert (move.state, move.verified) == ("copied", {"checksum": len(original) - 1}), "the marker is no object"
+    until(lambda: there in (datasets.find("day3", "1") or registered).replicas)
 
 
 def test_a_marker_with_wrong_bytes_registers_nothing(plane: ControlPlane) -> None:

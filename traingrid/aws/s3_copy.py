@@ -95,11 +95,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """The bytes of an object from `start` up to, not including, `end`, which become a part."""
+    """The bytes of an object from `start` up to, not including, `end`, which become a part; `whole` if that is all."""
 
     number: int
     start: int
     end: int
+    whole: bool = False
 
     @property
     def size(self) -> int:
@@ -228,7 +229,12 @@ class CopyStore:
         return found
 
     def copy_part(self, source: S3Uri, etag: str, target: S3Uri, upload: str, piece: Piece) -> Part:
-        """Copy a piece of a source, unless its ETag has changed, as a part of an upload."""
+        """Copy a piece of a source, unless its ETag has changed, as a part of an upload.
+
+        S3 refuses a range of a source of up to 5 MB (https://docs.aws.amazon.com/AmazonS3/latest/API/API_UploadPartCopy.html),
+        so a piece that is the whole object is copied without one.
+        """
+        part = {} if piece.whole else {"CopySourceRange": f"bytes={piece.start}-{piece.end - 1}"}
         reply = self._s3.upload_part_copy(
             Bucket=target.bucket,
             Key=target.key,
@@ -236,7 +242,7 @@ class CopyStore:
             PartNumber=piece.number,
             CopySource={"Bucket": source.bucket, "Key": source.key},
             CopySourceIfMatch=etag,
-            CopySourceRange=f"bytes={piece.start}-{piece.end - 1}",
+            **part,
         )
         return _part(piece.number, piece.size, reply["CopyPartResult"])
 

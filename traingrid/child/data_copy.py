@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from traingrid.moves.listing import Survey
 
 logger = logging.getLogger(__name__)
-LOOK_SECONDS = 15.0
-"""The interval at which a child that copies writes its progress and checks for a cancel and a pause, and at which one
-that waits for another child's copy reads that progress."""
+LOOK_SECONDS = 5.0
+"""The interval at which a child that copies writes its progress and checks for a cancel and a pause."""
+WAIT_SECONDS = 15.0
+"""The interval at which a child that waits for another child's copy reads that progress; many may wait for one."""
 STALE_SECONDS = 120.0
 """The time without a change after which another child takes over a copy."""
 _DENIED = PERMISSION_CODES | {"403"}
@@ -149,7 +150,7 @@ class DataCopy:
         if item is None:
             return "again"
         copy = self.begin()
-        copy.start()
+        copy.start(held=self.attempt.ledger.pause() is not None)
         try:
             return self._follow(copy, item, survey)
         finally:
@@ -176,7 +177,7 @@ class DataCopy:
             reason = f"Waits for the copy of {item.source} from {item.from_region} by job {item.job}: {item.percent} %"
             if not self._record(JobState.WAITING, reason):
                 return False
-            self.attempt.clock.sleep(LOOK_SECONDS)
+            self.attempt.clock.sleep(WAIT_SECONDS)
         return False
 
     def _claim(self, present: MoveItem | None, survey: Survey) -> MoveItem | None:

@@ -215,7 +215,10 @@ class ObjectCopy:
 
 def _pieces(size: int, part_bytes: int) -> list[Piece]:
     starts = enumerate(range(0, size, part_bytes), start=1)
-    return [Piece(number=number, start=start, end=min(start + part_bytes, size)) for number, start in starts]
+    return [
+        Piece(number=number, start=start, end=min(start + part_bytes, size), whole=size <= part_bytes)
+        for number, start in starts
+    ]
 
 
 def _is_part(piece: Piece, parts: Mapping[int, Part]) -> bool:

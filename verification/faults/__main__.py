@@ -20,6 +20,7 @@ from verification.faults import (
     calls,
     catalog_outage,
     child_loss,
+    copies,
     events,
     kills,
     kills_cancel,
@@ -95,6 +96,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
         "E15 missing capacity": partial(shortages.missing, lines=of(120, 8)),
         "E16 datasets that register themselves": partial(registrations.registered, datasets=of(60, 4), copies=of(5, 3)),
+        "E17 children that copy data": partial(copies.copied, lines=of(112, 4)),
         "E18 budget reached while lines launch": partial(budgets.reached, lines=of(120, 8)),
         "E19 catalog down during 200 lines": partial(catalog_outage.down, lines=of(200, 4)),
         # These run last because they take far longer than the others.
@@ -111,6 +113,7 @@ def sabotages(share: float) -> dict[str, Experiment]:
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
         "array size": partial(by_hand.submitted_by_hand, manifests=max(6, round(12 * share))),
         "write once": partial(registrations.after_the_write, kills=max(3, round(10 * share))),
+        "verified copy": partial(copies.copied, lines=max(4, round(12 * share))),
         "running jobs": partial(budgets.reached, lines=max(6, round(12 * share)), training_seconds=60.0),
         "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
     }

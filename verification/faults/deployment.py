@@ -24,6 +24,7 @@ home: us-east-1
 regions:
   us-east-1:
   eu-west-1:
+moves: true
 on_dataset:
   - name: all
 images:

@@ -90,11 +90,25 @@ def _running_jobs() -> None:
     budgets.running_dollars = lambda *_: 0.0  # type: ignore[attr-defined]  # the sabotage
 
 
+def _verified_copy() -> None:
+    """Train on a folder as soon as it has an object, without verifying that the copy is complete."""
+    from traingrid.child.data_copy import DataCopy  # noqa: PLC0415  # as above
+
+    run = DataCopy.run
+
+    def unverified(self: DataCopy) -> bool:
+        objects, _ = self.folders.target_store.page(self.folders.target)
+        return bool(objects) or run(self)
+
+    DataCopy.run = unverified  # type: ignore[method-assign]  # the sabotage
+
+
 SAFEGUARDS: dict[str, Callable[[], None]] = {
     "conditional write": _conditional_write,
     "attach": _attach,
     "check after create": _check_after_create,
     "array size": _array_size,
+    "verified copy": _verified_copy,
 }
 
 

@@ -209,6 +209,7 @@ class Account:
                 "name": "traingrid",
                 "home": HOME,
                 "regions": dict.fromkeys(REGIONS),
+                "moves": True,
                 "images": {"resnet": {"repository": "training", "tag": "v1"}},
                 "job": {"image": "resnet", "instance_type": "ml.m5.large"},
             }

@@ -13,6 +13,7 @@ from verification.faults import (
     calls,
     catalog_outage,
     child_loss,
+    copies,
     events,
     kills,
     kills_cancel,
@@ -46,6 +47,7 @@ HOLDS: dict[str, Experiment] = {
     "manifests are submitted by hand": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
     "a Region has no capacity for a while": lambda grid: shortages.missing(grid, lines=8),
     "datasets register themselves": lambda grid: registrations.registered(grid, datasets=3, copies=3),
+    "children that copy data are killed at their calls": lambda grid: copies.copied(grid, lines=4),
     "a budget is reached": lambda grid: budgets.reached(grid, lines=4),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
@@ -55,6 +57,7 @@ SABOTAGES: dict[str, Experiment] = {
     "look by name": lambda grid: kills_intake.after_the_submit(grid, kills=1),
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
     "write once": lambda grid: registrations.after_the_write(grid, kills=2),
+    "verified copy": lambda grid: copies.copied(grid, lines=4),
     "array size": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
     "running jobs": lambda grid: budgets.reached(grid, lines=4, training_seconds=60.0),
 }
