@@ -81,6 +81,10 @@ CONFIGURATIONS: dict[str, Grid] = {
     "training images built, manual replication rules": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
     "training images built, with keys": a_grid(6, images=BUILT, job=ON_GPUS, encryption="kms"),
     "training plans": a_grid({"us-east-1": {"training_plans": ["november", "december"]}, "us-west-2": None}),
+    "copies between Regions": a_grid(2, moves=True),
+    "copies, keys, custom data buckets and private network": a_grid(
+        OWN_BUCKETS, home="us-west-2", moves=True, encryption="kms", network="private"
+    ),
     "two accounts": a_grid(ELSEWHERE, account=HOME),
     "two accounts, keys and private network": a_grid(
         {"us-west-2": {"account": OTHER}, "eu-west-1": None}, account=HOME, encryption="kms", network="private"
