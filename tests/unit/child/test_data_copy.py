@@ -168,8 +168,8 @@ def test_a_copy_is_cancelled_and_shows_its_progress(
     calls = Calls()
 
     def watch(name: str) -> None:
-        if name == "copy_part":  # in the worker's thread, until the child has recorded a reason
-            while not known(ledger).reason:
+        if name == "copy_part":  # in the worker's thread, until the child has recorded the first object
+            while not known(ledger).reason.endswith("8 %"):
                 pass
             reasons.append(known(ledger).reason)
             ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
