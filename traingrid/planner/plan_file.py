@@ -15,13 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traingrid.errors import UsageError
 from traingrid.planner.places import planned_values
-from traingrid.planner.pool_keys import ON_DEMAND, SPOT, is_paid
+from traingrid.planner.pool_keys import ON_DEMAND, SPOT
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from traingrid.planner.facts import Facts
     from traingrid.planner.plan import Assignment, Plan
+    from traingrid.planner.pool_keys import PoolKey
 
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MONEY_DIGITS = 4
@@ -177,7 +178,7 @@ def read(content: bytes, name: str) -> PlanFile:
 def _header(plan: Plan, facts: Facts) -> Header:
     options = plan.options
     pools = sorted({one.pool.key for one in plan.assignments})
-    priced = sorted({*pools, *(_on_demand(one.pool.key) for one in plan.assignments)} & facts.prices.keys())
+    priced = sorted({*pools, *map(_billed, pools)} & facts.prices.keys())
     moved = {(one.place.source.region, one.place.region) for one in plan.assignments if one.place.source}
     used = {one.place.replica for one in plan.assignments if one.place.replica}
     prices = [(key, facts.prices[key]) for key in priced]
@@ -254,17 +255,16 @@ def _patience(one: Assignment, plan: Plan) -> dict[str, str]:
 
 
 def _hourly(one: Assignment, facts: Facts) -> dict[str, float]:
-    """Return the prices by which the reconciler counts the dollars of a line.
-
-    SageMaker bills the billable seconds of a spot instance at the price on demand (traingrid/catalog/links.py).
-    """
-    price = None if is_paid(one.pool.option) else facts.prices.get(_on_demand(one.pool.key))
+    """Return the prices by which the reconciler counts the dollars of a line; 0 on a training plan."""
+    price = facts.prices.get(_billed(one.pool.key))
     prices = {"dollars_per_hour": price.dollars if price else one.pool.dollars}
     return prices | ({"spot_dollars_per_hour": one.pool.dollars} if one.pool.option == SPOT else {})
 
 
-def _on_demand(key: tuple[str, str, str]) -> tuple[str, str, str]:
-    return key[0], key[1], ON_DEMAND
+def _billed(key: PoolKey) -> PoolKey:
+    """Return the pool whose price SageMaker bills: on demand for spot instances (traingrid/catalog/links.py)."""
+    region, instance_type, option = key
+    return region, instance_type, ON_DEMAND if option == SPOT else option
 
 
 def _pool(key: tuple[str, str, str]) -> dict[str, Any]:

@@ -104,6 +104,17 @@ def test_running_spot_instances_count_at_their_expected_price(
     assert reconciler.sweep().over_budget == [SUBMISSION]
 
 
+def test_a_spot_job_that_continues_on_demand_counts_at_the_price_on_demand(
+    world: World, reconciler: Reconciler, ledger: Ledger, job: Job
+) -> None:
+    submit(ledger, job, lines=1, spot=True, spot_dollars_per_hour=3.0)
+    tried: AttemptFacts = {"region": HOME, "state": JobState.STOPPED}
+    ledger.next_attempt(job_key(0), tried, HOME, on_demand=True)
+    started: Any = {"state": JobState.IN_PROGRESS, "training_started_at": NOW - 5 * HOUR}
+    ledger.record_job(job_key(0, attempt=2), started)
+    assert reconciler.sweep().over_budget == [SUBMISSION]
+
+
 def test_the_start_of_a_job_whose_event_was_lost_is_read_once(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
