@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -181,18 +182,15 @@ def test_replicas_that_register_at_once_are_all_recorded(s3: Any, monkeypatch: p
         item = read(self, dataset, version)
         calls.append(1)
         if len(calls) <= 4:  # both functions read before either writes
-            together.wait(10)
+            together.wait(60)
         return item
 
     monkeypatch.setattr(Datasets, "find", find)
     registration = registering(deployment)
     for region in BUCKETS:
         registration._in_region(region)  # creating clients is not thread-safe
-    threads = [threading.Thread(target=registration.register, args=(found,)) for found in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(registration.register, both))
     (item,) = registered(deployment)
     assert set(item.replicas) == {EAST, IRELAND}
     assert item.pending == ()
