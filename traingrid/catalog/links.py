@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import bindparam, func, literal_column, or_, select, update
+from sqlalchemy import bindparam, case, func, literal_column, or_, select, update
 
 from traingrid.catalog.batches import execute_many, update_rows
 from traingrid.catalog.tables import datasets, prices, replicas, runs
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _SECONDS_PER_HOUR = 3600.0
+TRAINING_PLAN = "training_plan"
+"""The purchase option of a run on a SageMaker training plan, whose hours are paid in advance
+(https://docs.aws.amazon.com/sagemaker/latest/dg/reserve-capacity-with-training-plans.html)."""
 
 
 class _Dataset(NamedTuple):
@@ -58,6 +61,7 @@ def price_runs(connection: Connection) -> None:
     SageMaker bills BillableTimeInSeconds for each instance at the price on demand. With managed spot training, these
     are fewer than the seconds of training, and the difference is the discount
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html, BillableTimeInSeconds).
+    Runs on a training plan cost nothing more.
     """
     price = (
         select(prices.c.dollars_per_hour)
@@ -69,7 +73,7 @@ def price_runs(connection: Connection) -> None:
         .scalar_subquery()
     )
     hours = runs.c.billable_seconds * runs.c.instances / literal_column(str(_SECONDS_PER_HOUR))
-    actual = hours * price
+    actual = hours * case((runs.c.purchase_option == TRAINING_PLAN, 0.0), else_=price)
     unpriced = runs.c.actual_dollars.is_(None)
     update_rows(connection, runs, unpriced, actual.is_not(None), values={"actual_dollars": actual})
     known = func.coalesce(runs.c.actual_dollars, runs.c.estimated_dollars)

@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from traingrid.catalog.batches import delete_rows, upsert
 from traingrid.catalog.copies import copy_moves, forget_moves
-from traingrid.catalog.links import link_datasets, price_runs
+from traingrid.catalog.links import TRAINING_PLAN, link_datasets, price_runs
 from traingrid.catalog.registered import copy_registered, forget_registered
 from traingrid.catalog.tables import runs, synced_submissions
 from traingrid.child.cost import dollars
@@ -171,17 +171,22 @@ def _of_line(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
     """Return the facts of a line for an attempt; None for a submission by hand, which has no copy."""
     if job is not None and attempt.region in job.regions:
         job = in_region(job, attempt.region)
-    spot = job is not None and job.spot and not attempt.on_demand
     return {
         "uri": next((channel.uri for channel in job.inputs.values()), "") if job else "",
         "instance_type": job.instance_type if job else "",
         "instances": job.instance_count if job else None,
-        "purchase_option": ("spot" if spot else "on_demand") if job else "",
+        "purchase_option": _purchase_option(job, attempt) if job else "",
         "hyperparameters": job.hyperparameters if job else {},
         "tags": job.tags if job else {},
         "recipe": recipe_of(job) if job else "",
         "estimated_dollars": job.estimated_dollars if job else None,
     }
+
+
+def _purchase_option(job: Job, attempt: RecordedAttempt) -> str:
+    if job.training_plan:
+        return TRAINING_PLAN
+    return "spot" if job.spot and not attempt.on_demand else "on_demand"
 
 
 def _of_current(item: JobItem | None) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import job_key
 from tests.support.sample_job import sample_job
+from traingrid.catalog.batches import upsert
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
+from traingrid.catalog.links import price_runs
 from traingrid.catalog.sync import GridRecords, _of_line, rebuild, sync
 from traingrid.catalog.tables import campaigns, datasets, replicas, runs, transfers
 from traingrid.cli.control_plane import ControlPlane
@@ -150,6 +152,22 @@ def test_every_attempt_is_a_run(catalog: Catalog, grid: GridRecords, account: Ac
     assert (first["attempt"], first["region"], first["state"], first["failure"]) == (1, HOME, "Failed", "CapacityError")
     assert (first["top1"], first["billable_seconds"]) == (None, 60)
     assert (second["attempt"], second["region"], second["state"], second["top1"]) == (2, OTHER, "Completed", 0.75)
+
+
+def test_a_run_on_a_training_plan_costs_nothing_more(catalog: Catalog) -> None:
+    key = {"submission": "0" * 8, "job": 0, "attempt": 1, "name": "a", "region": HOME, "state": "Completed"}
+    run = {**key, "instance_type": "ml.p5.48xlarge", "instances": 2, "billable_seconds": 60}
+    with catalog.engine.begin() as connection:
+        upsert(connection, runs, [{**run, "purchase_option": "training_plan"}])
+        price_runs(connection)
+        (row,) = connection.execute(select(runs.c.actual_dollars, runs.c.dollars))
+    assert tuple(row) == (0.0, 0.0)
+
+
+def test_a_job_on_a_training_plan_has_no_other_purchase_option() -> None:
+    job = sample_job(HOME).model_copy(update={"training_plan": "arn:aws:sagemaker:us-east-1:1:training-plan/a"})
+    attempt = RecordedAttempt(attempt=1, region=HOME, state=JobState.COMPLETED)
+    assert _of_line(job, attempt)["purchase_option"] == "training_plan"
 
 
 @pytest.mark.parametrize(("on_demand", "option"), [(False, "spot"), (True, "on_demand")])
