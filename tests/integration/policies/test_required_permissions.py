@@ -50,7 +50,10 @@ MORE_THAN_CALLED = {
 }
 """Actions that are granted to a role although none of its calls requires them."""
 NOT_AN_API_CALL = {"search", "query"}  # methods of Python's re and of the CLI with the name of an operation
-FOR_A_PERSON = ("traingrid/catalog/", "traingrid/cli/", "traingrid/deploy/checkup/", "traingrid/deploy/retained.py")
+FOR_A_PERSON = (
+    *("traingrid/catalog/", "traingrid/cli/", "traingrid/deploy/checkup/", "traingrid/deploy/retained.py"),
+    *("traingrid/aws/s3_delete.py", "traingrid/moves/prune.py"),
+)
 """Code that runs only with a user's own permissions (docs/operations.md)."""
 OF_A_PERSON = {
     # In code shared with roles, but called only by the command line.
