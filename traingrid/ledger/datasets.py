@@ -7,12 +7,13 @@ read, so that any number of functions may register the same version at any time.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.revisions import write_revision
 from traingrid.names import DATASETS
 
 if TYPE_CHECKING:
@@ -137,20 +138,8 @@ class Datasets:
         return self._table.put_new({**key, **item.stored()})
 
     def change(self, read: DatasetItem, changed: DatasetItem) -> DatasetItem | None:
-        """Write the next revision of a dataset version.
-
-        Args:
-            read: The item as the caller read it.
-            changed: The item with the changes.
-
-        Returns:
-            The item that was written; None, without a change, if another process changed it first. botocore repeats a
-            write whose reply was lost: that also returns None, and the caller reads the item again.
-        """
-        written = replace(changed, revision=read.revision + 1)
-        condition, values = "#revision = :revision", {":revision": read.revision}
-        key = (DATASETS, _sort_key(read.dataset, read.version))
-        return written if self._table.update(key, written.stored(), condition, values) else None
+        """Write the next revision of a dataset version (`write_revision`)."""
+        return write_revision(self._table, (DATASETS, _sort_key(read.dataset, read.version)), read, changed)
 
 
 def _sort_key(dataset: str, version: str) -> str:

@@ -7,12 +7,13 @@ effect. Before objects of a copy are deleted, its state becomes `pruning`, so th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.revisions import write_revision
 from traingrid.ledger.timestamps import epoch_seconds, now
 from traingrid.names import MOVES
 
@@ -160,16 +161,5 @@ class Moves:
         return self._table.put_new({"submission": MOVES, "item": item.target, **item.stored()})
 
     def change(self, read: MoveItem, changed: MoveItem) -> MoveItem | None:
-        """Write the next revision of a copy.
-
-        Args:
-            read: The item as the caller read it.
-            changed: The item with the changes.
-
-        Returns:
-            The item that was written; None, without a change, if another process changed it first. botocore repeats a
-            write whose reply was lost: that also returns None, and the caller reads the item again.
-        """
-        written = replace(changed, revision=read.revision + 1)
-        condition, values = "#revision = :revision", {":revision": read.revision}
-        return written if self._table.update((MOVES, read.target), written.stored(), condition, values) else None
+        """Write the next revision of a copy (`write_revision`)."""
+        return write_revision(self._table, (MOVES, read.target), read, changed)
