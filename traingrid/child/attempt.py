@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.job.facts import JobFacts
+    from traingrid.job.failures import Failure
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
-    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.ledger import AttemptFacts, Ledger
     from traingrid.ledger.user_requests import Cancel
 
 logger = logging.getLogger(__name__)
@@ -116,6 +117,21 @@ class Attempt:
     def cancel(self) -> Cancel | None:
         """Return the recorded cancel that includes this job, or None."""
         return cancel_of(self.ledger.cancels(self.submission), self.job.index, self.job.region)
+
+    def skip(self, failure: Failure, reason: str, region: str, *, on_demand: bool = False) -> None:
+        """Start the next attempt if no child has requested a training job of this one.
+
+        Args:
+            failure: The failure class to record.
+            reason: The reason, as a sentence.
+            region: The Region of the next attempt.
+            on_demand: Use on-demand instances from the next attempt on.
+        """
+        tried: AttemptFacts = {"region": self.job.region, "state": JobState.STOPPED, "failure": failure.name}
+        tried["reason"] = reason
+        if self.ledger.next_attempt(self.key, tried, region, unrequested=True, on_demand=on_demand):
+            fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
+            logger.info("%s: %s Next in %s%s.", self.name, reason, region, " on demand" * on_demand, extra=fields)
 
     def stop(self) -> bool:
         """Stop the training job unless it has ended, and record that it is stopping.

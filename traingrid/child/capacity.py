@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from traingrid.child.attempt import Attempt
     from traingrid.ledger.items import JobItem
-    from traingrid.ledger.ledger import AttemptFacts
     from traingrid.ledger.shortages import Shortage
 
 logger = logging.getLogger(__name__)
@@ -82,13 +81,9 @@ class Capacity:
         for region in self._others(item):
             if self._shortage(self._pool_in(region), following):
                 continue
-            here, what = attempt.job.region, shortage.sentence()
-            tried: AttemptFacts = {"region": here, "state": JobState.STOPPED, "failure": SHORTAGE.name, "reason": what}
-            if attempt.ledger.next_attempt(attempt.key, tried, region, unrequested=True):
-                fields = {"event": "next_attempt", "failure": SHORTAGE.name, "reason": what, "target": region}
-                logger.info("%s: %s Next in %s.", attempt.name, what, region, extra=fields)
+            attempt.skip(SHORTAGE, shortage.sentence(), region)  # or another child of this line was faster
             self._is_probe = False
-            return True  # otherwise another child of this line was faster
+            return True
         return False
 
     def wait_seconds(self, item: JobItem, shortage: Shortage) -> float:

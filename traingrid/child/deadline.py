@@ -10,14 +10,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from traingrid.job.failures import DEADLINE
-from traingrid.job.state import JobState
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
-    from traingrid.ledger.ledger import AttemptFacts
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +48,6 @@ def leave_spot(attempt: Attempt, item: JobItem) -> bool:
     """
     if item.training_job or not is_late(attempt.job, attempt.clock.wall()):
         return False
-    here, reason = attempt.job.region, f"{DEADLINE.sentence} finish_by is {attempt.job.finish_by}."
-    tried: AttemptFacts = {"region": here, "state": JobState.STOPPED, "failure": DEADLINE.name, "reason": reason}
-    if attempt.ledger.next_attempt(attempt.key, tried, here, unrequested=True, on_demand=True):
-        fields = {"event": "next_attempt", "failure": DEADLINE.name, "reason": reason, "target": here}
-        logger.info("%s: %s Next on demand.", attempt.name, reason, extra=fields)
-    return True  # otherwise another child of this line was faster
+    reason = f"{DEADLINE.sentence} finish_by is {attempt.job.finish_by}."
+    attempt.skip(DEADLINE, reason, attempt.job.region, on_demand=True)  # or another child of this line was faster
+    return True
