@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
+from traingrid.ledger.timestamps import timestamp
 from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.values import RefusedError, duration
 
@@ -84,7 +85,7 @@ def moment(value: object) -> str:
         time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise RefusedError("must be a time", next_step) from None
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamp(time.timestamp())
 
 
 SETTINGS: dict[str, Callable[[object], Any]] = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traingrid.errors import UsageError
+from traingrid.ledger.timestamps import timestamp
 from traingrid.planner.places import planned_values
 from traingrid.planner.pool_keys import ON_DEMAND, SPOT
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from traingrid.planner.plan import Assignment, Plan
     from traingrid.planner.pool_keys import PoolKey
 
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MONEY_DIGITS = 4
 
 
@@ -272,7 +272,7 @@ def _pool(key: tuple[str, str, str]) -> dict[str, Any]:
 
 
 def _text(time: datetime) -> str:
-    return time.strftime(_TIME)
+    return timestamp(time.timestamp())
 
 
 def _finite(number: float) -> float | None:
