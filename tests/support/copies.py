@@ -8,6 +8,7 @@ from tests.support.sample_deployment import ACCOUNT
 from traingrid import names
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.ledger.moves import MoveItem
 from traingrid.moves.folder_copy import FolderCopy
 from traingrid.moves.listing import Folders
 from traingrid.moves.object_copy import ObjectCopy, Sizes
@@ -19,6 +20,11 @@ SMALL = Sizes(in_one_piece=20, part=8, largest=64, smallest_part=1)
 """Sizes with which an object of some dozen bytes is copied in parts."""
 CONTENT = {"train/a": b"first", "train/b": b"0123456789" * 5, "validation/c": b"last"}
 """Objects of the source; the second is copied in parts."""
+
+
+def move_item(**fields: Any) -> MoveItem:
+    """Return the ledger's item of the copy from SOURCE to TARGET."""
+    return MoveItem(target=str(TARGET), source=str(SOURCE), region=TARGET_REGION, from_region=SOURCE_REGION, **fields)
 
 
 class KilledError(BaseException):

@@ -5,20 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.copies import SOURCE, SOURCE_REGION, TARGET, TARGET_REGION
+from tests.support.copies import TARGET, move_item
 from tests.support.sample_deployment import sample_deployment
 from traingrid.audit.copies import UnneededCopy, unneeded_copies
 from traingrid.audit.snapshot import SETTLED_SECONDS
-from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.ledger.moves import Moves
 from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.submission.folders_in_use import FoldersInUse
 from verification.model.table import ModelTable
 
-COPY = MoveItem(
-    target=str(TARGET),
-    source=str(SOURCE),
-    region=TARGET_REGION,
-    from_region=SOURCE_REGION,
+COPY = move_item(
     state="copied",
     job="0123abcd/0",
     objects=4,

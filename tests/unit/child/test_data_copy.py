@@ -8,11 +8,10 @@ import pytest
 from tests.support.copies import (
     CONTENT,
     SOURCE,
-    SOURCE_REGION,
     TARGET,
-    TARGET_REGION,
     Calls,
     KilledError,
+    move_item,
     stored,
     upload,
 )
@@ -35,11 +34,7 @@ def item(moves: Moves) -> MoveItem:
 
 def other_child(moves: Moves, **changes: Any) -> MoveItem:
     """Record a copy by another child."""
-    made = MoveItem(
-        target=str(TARGET),
-        source=str(SOURCE),
-        region=TARGET_REGION,
-        from_region=SOURCE_REGION,
+    made = move_item(
         owner="other:1",
         job="fedc3210/1",
         objects=3,

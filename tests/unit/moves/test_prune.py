@@ -14,6 +14,7 @@ from tests.support.copies import (
     TARGET_REGION,
     folder_copy,
     folders,
+    move_item,
     stored,
     upload,
 )
@@ -26,11 +27,7 @@ from traingrid.moves import prune as prune_module
 from traingrid.moves.prune import Prune, PruneReport
 from verification.model.table import ModelTable
 
-COPY = MoveItem(
-    target=str(TARGET),
-    source=str(SOURCE),
-    region=TARGET_REGION,
-    from_region=SOURCE_REGION,
+COPY = move_item(
     state="copied",
     owner="array:0",
     job="0123abcd/0",
