@@ -1,8 +1,8 @@
 """Copies and multipart uploads with the conditions, limits and checks of AWS, most of which moto 5.2.5 lacks.
 
-moto ignores the conditions of copies, the limits of their sources, and the size and checksums that complete an upload;
-it answers an unknown upload with an internal error, and its HeadObject does not tell a checksum of parts from one of
-the whole object. moto has no hooks here, so the methods of its responses are replaced.
+moto ignores the conditions of copies, the limits of their sources, and the size and checksums that complete an upload.
+Its reply to an unknown upload is an internal error, and its HeadObject does not distinguish a checksum of parts from
+one of the whole object. moto has no hooks here, so the methods of its responses are replaced.
 
 A conditional write is atomic, as in AWS: moto checks the condition and then writes, in the thread of the request.
 """
