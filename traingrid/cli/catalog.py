@@ -41,6 +41,8 @@ url_option = click.option(
     help="URL of the database [default: `catalog` in grid.yaml, or catalog.db beside it].",
 )
 """The option of a command that uses the catalog."""
+no_sync_option = click.option("--no-sync", is_flag=True, help="Use the catalog as it is; do not read the ledger first.")
+"""The option of a command that syncs the catalog before it reads it."""
 
 
 def parameters_option(command: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from traingrid.cli.catalog import existing_catalog, synced, url_option
+from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
 from traingrid.cli.console import console
 from traingrid.cli.export import write_table
 from traingrid.errors import UsageError
@@ -28,7 +28,7 @@ _COLUMNS = ("jobs", "runs", "hours", "actual", "transfer", "orchestration", "est
 @click.option("--submission", default="", help="Include only this submission.")
 @click.option("--campaign", default="", help="Include only this campaign.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe for spreadsheets.")
-@click.option("--no-sync", is_flag=True, help="Use the catalog as it is.")
+@no_sync_option
 @url_option
 @click.pass_obj
 def cost(  # noqa: PLR0913  # the options of the command

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.cli.catalog import existing_catalog, parameters_of, parameters_option, synced, url_option
+from traingrid.cli.catalog import existing_catalog, no_sync_option, parameters_of, parameters_option, synced, url_option
 from traingrid.errors import TraingridError, UsageError
 from traingrid.text import counted
 
@@ -52,7 +52,7 @@ def _print_queries(context: click.Context, _option: click.Parameter, wanted: boo
 @click.option(
     "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [default: the terminal]."
 )
-@click.option("--no-sync", is_flag=True, help="Use the catalog as it is; do not read the ledger first.")
+@no_sync_option
 @url_option
 @click.pass_obj
 def manifest(  # noqa: PLR0913  # an option each

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.cli.catalog import parameters_option, url_option
+from traingrid.cli.catalog import no_sync_option, parameters_option, url_option
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.installed import PLAN, require_extra
 from traingrid.cli.manifest import SQL_FILE, queried, sql_of, synced_catalog
@@ -58,7 +58,7 @@ class _Source:
 @click.option("--no-moves", is_flag=True, help="Do not copy data to other Regions.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Also write the plan to this file.")
 @click.option("--apply", "applied", type=_FILE, help="Submit exactly the jobs of this plan.")
-@click.option("--no-sync", is_flag=True, help="Use the catalog as it is; do not read the ledger first.")
+@no_sync_option
 @url_option
 @click.pass_obj
 def plan(  # noqa: PLR0913  # an option each
