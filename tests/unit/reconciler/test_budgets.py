@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.ledger_items import existing, job_key
-from tests.support.sweep import SILENT, World, a_reconciler
+from tests.support.sweep import SILENT, World
 from traingrid import names
-from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
@@ -29,16 +28,6 @@ NOW = 1_795_000_000
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "time", SimpleNamespace(time=lambda: NOW))
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconciler:
-    return a_reconciler(world, deployment, ledger)
 
 
 def submit(ledger: Ledger, job: Job, lines: int = 2, budget: float | None = 100.0, **prices: Any) -> list[str]:

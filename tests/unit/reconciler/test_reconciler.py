@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.ledger_items import job_key
-from tests.support.sweep import DENIED, SILENT, SLOW, Region, World, a_reconciler, open_lines
+from tests.support.sweep import DENIED, SILENT, SLOW, Region, World, open_lines
 from traingrid import names
 from traingrid.aws import clients
 from traingrid.aws.s3_uri import S3Uri
@@ -28,16 +28,6 @@ pytestmark = pytest.mark.usefixtures("aws")
 HOME, NEAR, FAR, GONE = "us-east-1", "us-west-2", "eu-west-1", "sa-east-1"
 """The last one is no Region of the grid any more."""
 SUBMISSION = "0123abcd"
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconciler:
-    return a_reconciler(world, deployment, ledger)
 
 
 class Clock:

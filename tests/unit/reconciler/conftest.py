@@ -1,0 +1,18 @@
+"""Fixtures of the reconciler: an account with training jobs, and the reconciler that sweeps it."""
+
+import pytest
+
+from tests.support.sweep import World, a_reconciler
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.reconciler.reconciler import Reconciler
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconciler:
+    return a_reconciler(world, deployment, ledger)
