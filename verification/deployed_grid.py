@@ -15,10 +15,10 @@ from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES
-from traingrid.cli.control_plane import ControlPlane
 
 PATIENCE_SECONDS = 240.0
 """Shortest timeout, with a margin for busy machines."""

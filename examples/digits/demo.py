@@ -28,13 +28,13 @@ from localcloud.server.lifecycle import runs
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.data import upload_folder
+from traingrid.api.submit import wait_for_report
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.data import upload_folder
 from traingrid.cli.status import watch_submission
 from traingrid.cli.status_table import reasons
-from traingrid.cli.submit import wait_for_report
 from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.submission.status import JobStatus
 

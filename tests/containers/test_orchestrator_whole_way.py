@@ -11,11 +11,11 @@ from tests.containers.children import Children, container
 from tests.containers.engine import podman
 from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.test_two_regions import DIGITS, REGIONS, ended, submit, until
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.data import upload_folder
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.data import upload_folder
 from traingrid.job.failures import TRAINED, TRY_AGAIN
 from traingrid.job.state import UNLAUNCHED_STATES
 from traingrid.submission.status import SubmissionStatus

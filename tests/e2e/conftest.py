@@ -5,7 +5,7 @@ import pytest
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.support.process import log, logging_as_before
-from traingrid.cli.control_plane import ControlPlane
+from traingrid.api.control_plane import ControlPlane
 
 __all__ = ["log", "logging_as_before"]
 

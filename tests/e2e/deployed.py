@@ -12,8 +12,8 @@ from localcloud.processes.process_group import Spawn
 from localcloud.processes.program import Program
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import renew
-from traingrid.cli.control_plane import ControlPlane
 
 ACCOUNT = "123456789012"
 GRID = """\

@@ -18,10 +18,10 @@ from tests.e2e.deployed import ACCOUNT, empty_cloud
 from tests.support.ledger_items import job_key
 from tests.support.sample_job import sample_job
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.submit import submit_manifest
 from traingrid.aws.clients import client
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.cli.submit import submitted
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.job.state import FINAL_STATES, JobState
@@ -104,7 +104,7 @@ def trained(cdk: Cdk, grid: Path) -> str:
     manifest = cdk.work / "line.csv"
     manifest.write_text(f"{HOME},s3://{bucket}/campaign/\n")
     deployment = ControlPlane.of(grid).deployment
-    submission, ledger = submitted(manifest, deployment)["submission"], Ledger(deployment.table, HOME)
+    submission, ledger = submit_manifest(manifest, deployment)["submission"], Ledger(deployment.table, HOME)
 
     def ended() -> str:
         job = ledger.job(submission, 0)  # its child creates it

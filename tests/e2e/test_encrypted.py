@@ -12,9 +12,9 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.test_two_regions import ended, submit
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.datasets import register
 from traingrid.ledger.moves import Moves
 

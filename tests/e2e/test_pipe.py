@@ -7,12 +7,12 @@ import pytest
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.test_two_regions import DIGITS, ended, submit
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.data import upload_folder
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.data import upload_folder
 from traingrid.submission.status import SubmissionStatus
 
 REGION = "us-east-1"

@@ -17,10 +17,10 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.test_two_regions import ended, submit, until
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
 

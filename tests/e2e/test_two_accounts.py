@@ -16,11 +16,11 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import GRID, two_regions
 from tests.e2e.test_two_regions import DIGITS, submit, until
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.data import upload_folder
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client, renew
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.data import upload_folder
 from traingrid.cli.main import cli
 from traingrid.ledger.datasets import Datasets
 from traingrid.submission.status import SubmissionStatus

@@ -16,15 +16,15 @@ from click.testing import CliRunner
 
 from localcloud.server.local_cloud import LocalCloud
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.data import upload_folder
+from traingrid.api.submit import wait_for_report
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.data import upload_folder
 from traingrid.cli.datasets import register
 from traingrid.cli.main import cli
-from traingrid.cli.submit import wait_for_report
 from traingrid.errors import UsageError
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.moves import Moves

@@ -23,10 +23,10 @@ from tests.e2e.deployed import ACCOUNT, empty_cloud
 from tests.e2e.test_two_regions import submit, until
 from tests.integration.stacks.templates import ROOT, an_app
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError
 from traingrid.grid.model import NAME_LIMIT, Grid
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from datetime import date
 from decimal import Decimal
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
+from traingrid.manifest.json_lines import declared, json_lines
 from traingrid.strict_json import json_object
 from traingrid.text import shown
 
@@ -53,7 +53,7 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
     if errors:
         text = "\n".join(["The query's result is no manifest.", *errors[:_SHOWN_ERRORS]])
         raise UsageError(text, "Correct the query.")
-    return _as_csv(result.columns, lines) if as_csv else _as_json_lines(lines)
+    return _as_csv(result.columns, lines) if as_csv else json_lines(lines)
 
 
 def _check_columns(columns: tuple[str, ...], *, as_csv: bool) -> None:
@@ -125,30 +125,10 @@ def _mapping(name: str, value: Any) -> dict[str, Any]:
     return found
 
 
-def _as_json_lines(lines: list[dict[str, Any]]) -> str:
-    return _jobs(len(lines)) + "".join(json.dumps(_nested(line)) + "\n" for line in lines)
-
-
-def _nested(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a line without NULLs and empty mappings, with the entries in their mappings."""
-    fields = {name: value for name, value in line.items() if "." not in name}
-    for name, value in line.items():
-        if "." in name and value is not None:
-            prefix, _, entry = name.partition(".")
-            mapping = MAPPINGS[f"{prefix}."]
-            fields[mapping] = {**(fields.get(mapping) or {}), entry: value}
-    return {name: value for name, value in fields.items() if value is not None and value != {}}
-
-
 def _as_csv(columns: tuple[str, ...], lines: list[dict[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     for line in lines:
         writer.writerow(["" if value is None else value for value in line.values()])
-    return _jobs(len(lines)) + out.getvalue()
-
-
-def _jobs(number: int) -> str:
-    """Return the comment from which the intake detects a truncated manifest."""
-    return f"# jobs: {number}\n"
+    return declared(len(lines)) + out.getvalue()

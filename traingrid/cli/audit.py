@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.api.deployed import find_deployment
 from traingrid.audit.audit import audit as violations_of
 from traingrid.audit.audit import counts, notes
 from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.console import console
 from traingrid.cli.copies import copies_sentence, copies_table, found_copies
-from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.text import counted, printable

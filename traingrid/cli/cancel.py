@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.aws.clients import client
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError, UsageError, interrupted
-from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.text import counted, printable
 
@@ -41,16 +39,8 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
     if index is not None and region:
         raise UsageError("--index and --region were both given.", "Give one of them, or neither to cancel all jobs.")
     plane = ControlPlane.of(grid_file)
-    home, bucket = plane.deployment.grid.home, plane.deployment.manifest_bucket
-    canceller = Canceller(
-        deployment=plane.deployment,
-        ledger=plane.ledger,
-        children=Children(plane.storage, bucket, home),
-        storage=plane.storage,
-    )
-    by = client("sts", home).get_caller_identity()["Arn"]
-    wanted = Wanted(submission=submission, index=index, region=region, by=by, reason=reason)
-    report = _ended(canceller, wanted)
+    wanted = Wanted(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
+    report = _ended(plane.canceller, wanted)
     batch_jobs, training_jobs = (
         counted(len(report.batch_jobs), "Batch job"),
         counted(len(report.training_jobs), "training job"),

@@ -10,9 +10,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.deployed import find_cluster
 from traingrid.cli.console import console
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.deployed import find_cluster
 from traingrid.cli.export import write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import csv
 import sys
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from botocore.exceptions import ClientError
 
 from traingrid import names
-from traingrid.aws.clients import client
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.data import download_model, files_below, upload_folder
+from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.datasets import marker_of, register, registered_sentences
-from traingrid.cli.deployed import find_deployment
 from traingrid.datasets.marker import parse_marker
-from traingrid.errors import TraingridError, UsageError
-from traingrid.safe_tarfile import tarfile
+from traingrid.errors import UsageError
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traingrid.grid.deployment import Deployment
+    pass
 
 
 @click.command()
@@ -70,60 +65,11 @@ def upload(  # noqa: PLR0913  # the options of the command
 
 def _unmarked(folder: Path) -> list[Path]:
     """Return the files of a folder, which must have no marker."""
-    files = list(_files(folder))
+    files = list(files_below(folder))
     if folder / names.DATASET_MARKER in files:
         what = f"{folder} has a marker, {names.DATASET_MARKER}, and --version would add another one."
         raise UsageError(what, "Remove one of the two.")
     return files
-
-
-def upload_folder(deployment: Deployment, folder: Path, region: str, name: str | None = None) -> S3Uri:
-    """Upload a folder into a Region's data bucket.
-
-    Args:
-        deployment: The grid.
-        folder: The folder to upload, which contains the channels' folders.
-        region: One of the grid's training Regions.
-        name: The name of the data set; by default the folder's name.
-
-    Returns:
-        The URI of the data, for a manifest line.
-
-    Raises:
-        UsageError: The Region is not in the grid, the name is not a valid key, or the folder is empty or has a broken
-            link.
-    """
-    if region not in deployment.grid.regions:
-        known = ", ".join(deployment.grid.regions)
-        raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions are {known}.")
-    files = list(_files(folder))
-    if not files:
-        raise UsageError(f"{folder} has no files.", "Give a folder that contains train/ and validation/.")
-    bucket, name = (
-        names.data_bucket(deployment.grid.name, deployment.account_of(region), region),
-        name or folder.resolve().name,
-    )
-    try:
-        target = S3Uri.parse(f"s3://{bucket}/{name}")
-    except ValueError as error:
-        raise UsageError(f"Invalid name of a data set {name!r}: {error}.", "Give another --name.") from error
-    s3 = client("s3", region, deployment.acting_in(region))
-    marker = folder / names.DATASET_MARKER
-    for path in sorted(files, key=marker.__eq__):  # a marker last, because it ends the upload
-        s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
-    return target
-
-
-def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Yield the files below a folder, in order; follow links, except links to a parent folder."""
-    above |= {folder.resolve()}
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() and path.resolve() not in above:
-            yield from _files(path, above)
-        elif path.is_file():
-            yield path
-        elif path.is_symlink() and not path.exists():
-            raise UsageError(f"{path} is a broken link.", "Fix or remove it.")
 
 
 @click.command()
@@ -143,26 +89,6 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
     """
     plane = ControlPlane.of(grid_file)
     job = plane.job(submission, index)
-    why = f"`traingrid status {submission}` shows the reason."
-    if not job.artifact:
-        raise TraingridError(f"Job {index} of {submission} has no model: the job is {job.state}.", why)
-    source = S3Uri.parse(job.artifact)
     target = folder or Path(f"{submission}-{index}")
-    try:
-        _unpack(source, client("s3", job.region, plane.deployment.acting_in(job.region)), target)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "404":
-            raise
-        # SageMaker also returns an artifact's URI for a stopped job, but uploads none if the training wrote no model.
-        raise TraingridError(f"There is no model in {source}: the job is {job.state}.", why) from error
-    except (tarfile.TarError, EOFError) as error:
-        raise TraingridError(f"{source} cannot be unpacked: {error}.", "Inspect it with `aws s3 cp`.") from error
+    source = download_model(plane.deployment, submission, job, target)
     click.echo(f"{source} -> {target}/")
-
-
-def _unpack(source: S3Uri, s3: Any, target: Path) -> None:
-    with tempfile.TemporaryFile() as archive:
-        s3.download_fileobj(source.bucket, source.key, archive)
-        archive.seek(0)
-        with tarfile.open(fileobj=archive, mode="r:gz") as members:
-            members.extractall(target, filter="data")  # rejects links and paths outside of the folder

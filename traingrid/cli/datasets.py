@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
+from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.deployed import find_deployment
 from traingrid.cli.export import write_table
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
+from traingrid.api.submit import read_manifest
 from traingrid.cli.console import console
-from traingrid.cli.submit import read_manifest
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Verdict, of_grid_file
 from traingrid.deploy.checkup.quotas import of_grid, of_jobs

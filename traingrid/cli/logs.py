@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
 from traingrid.backends import watching
 from traingrid.backends.base import LogPosition
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.log import readable

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.aws.clients import client
-from traingrid.cli.control_plane import ControlPlane
+from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.status_table import paused_sentence
 
 if TYPE_CHECKING:
@@ -46,6 +45,5 @@ def resume(grid_file: Path, reason: str) -> None:
 
 def _set(grid_file: Path, *, allowed: bool, reason: str) -> ControlPlane:
     plane = ControlPlane.of(grid_file)
-    by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
-    plane.ledger.set_launching({"by": by, "reason": reason}, allowed=allowed)
+    plane.ledger.set_launching({"by": plane.caller(), "reason": reason}, allowed=allowed)
     return plane

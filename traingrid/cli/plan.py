@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.api.deployed import find_deployment
+from traingrid.api.submit import parsed, read_manifest, submit_content
 from traingrid.cli.catalog import no_sync_option, parameters_option, url_option
-from traingrid.cli.deployed import find_deployment
 from traingrid.cli.installed import PLAN, require_extra
 from traingrid.cli.manifest import SQL_FILE, queried, sql_of, synced_catalog
 from traingrid.cli.plan_report import report
-from traingrid.cli.submit import parsed, read_manifest, submit_content
+from traingrid.cli.submit import PRINTED, print_submission
 from traingrid.errors import UsageError
 from traingrid.manifest.plan_fields import moment
 from traingrid.manifest.rows import Row, Rows
@@ -181,4 +182,4 @@ def _apply(file: Path, database: Catalog, deployment: Deployment) -> None:
         click.echo(f"{counted(planned.header.unplaced, 'line')} could not be placed and will not be submitted.")
     name = Path(f"plan-{planned.sha256[:8]}.jsonl")
     parsed(name, planned.manifest, deployment)  # nothing is uploaded for a manifest that will be rejected
-    submit_content(name, planned.manifest, deployment)
+    print_submission(submit_content(name, planned.manifest, deployment, PRINTED))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.copies import copies_sentence, copies_table, folders_in_use, found_copies
-from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.moves import Moves

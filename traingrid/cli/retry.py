@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.aws.clients import client
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.submit import read_manifest
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.submit import read_manifest
 from traingrid.errors import TraingridError, interrupted
 from traingrid.submission.retry import Retrier
 from traingrid.text import printable
@@ -30,14 +29,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     original order.
     """
     plane = ControlPlane.of(grid_file)
-    retrier = Retrier(
-        deployment=plane.deployment,
-        ledger=plane.ledger,
-        storage=plane.storage,
-        batch=plane.batch,
-        children=plane.children,
-    )
-    by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
+    retrier, by = plane.retrier, plane.caller()
     todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
     try:
         done = retrier.run(todo, by, _print_array)

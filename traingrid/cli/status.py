@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError

@@ -16,13 +16,13 @@ from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import job_key
 from tests.support.sample_job import sample_job
+from traingrid.api.control_plane import ControlPlane
 from traingrid.catalog.batches import upsert
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
 from traingrid.catalog.links import price_runs
 from traingrid.catalog.sync import GridRecords, _of_line, rebuild, sync
 from traingrid.catalog.tables import campaigns, datasets, replicas, runs, transfers
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
 from traingrid.deploy.prices import GIGABYTE
 from traingrid.errors import TraingridError

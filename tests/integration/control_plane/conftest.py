@@ -6,7 +6,7 @@ from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import Account
-from traingrid.cli.control_plane import ControlPlane
+from traingrid.api.control_plane import ControlPlane
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import job_key
+from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.batch import Batch
 from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import FINAL_STATES, JobState

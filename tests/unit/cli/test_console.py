@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
+from traingrid.api.submit import rejected
 from traingrid.cli import console, main
-from traingrid.cli.submit import _rejected
 from traingrid.text import counted
 
 
@@ -54,7 +54,7 @@ def test_an_error_of_a_whole_file_names_the_file_only() -> None:
     of_file = {"line": 0, "field": "file", "value": "", "reason": "the file has no jobs", "next_step": "Write one."}
     of_line = {"line": 3, "field": "region", "value": "'x'", "reason": "it is no Region", "next_step": "Write one."}
     missing = {"line": 4, "field": "region", "value": "", "reason": "a value is required", "next_step": "Write one."}
-    error = _rejected(Path("x.csv"), {"errors": [of_file, of_line, missing], "errors_in_total": 3})
+    error = rejected(Path("x.csv"), {"errors": [of_file, of_line, missing], "errors_in_total": 3})
     assert error.what.splitlines()[1:] == [
         "x.csv: the file has no jobs. Write one.",
         "x.csv:3: region 'x': it is no Region. Write one.",

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import ActingRole, brisk, client
 from traingrid.cli import main
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.log import configure_cli
 
 GRID = Path(__file__).resolve().parents[3] / "grid.yaml"
@@ -55,7 +55,7 @@ def test_verbose_logs_the_steps_to_standard_error(
     assert run(monkeypatch, "--verbose", "status") == 1
     output, errors = capsys.readouterr()
     assert output == ""
-    step = "INFO traingrid.cli.deployed: reading the deployment of grid traingrid from stack traingrid-control"
+    step = "INFO traingrid.api.deployed: reading the deployment of grid traingrid from stack traingrid-control"
     assert step in errors
     assert "DEBUG" not in errors
     assert "Traceback" not in errors

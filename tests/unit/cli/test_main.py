@@ -13,11 +13,12 @@ import pytest
 
 from tests.support.sample_deployment import REGIONS
 from traingrid import names
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.data import upload_folder
+from traingrid.api.submit import raise_unless_submitted, wait_for_report
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli import audit, data, main
-from traingrid.cli.control_plane import ControlPlane
-from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
@@ -107,13 +108,13 @@ def test_submit_waits_for_retries_and_reports_the_last_reason(
     def sleep(_: float) -> None:
         storage.write_json(where, {**refused, "state": "failed"})
 
-    monkeypatch.setattr("traingrid.cli.submit.time.sleep", sleep)
+    monkeypatch.setattr("traingrid.api.submit.time.sleep", sleep)
     report = wait_for_report(storage, uri, "v")
     assert report["state"] == "failed"
     with pytest.raises(
         TraingridError, match=r"0 of 4 jobs .* not allowed to perform batch:SubmitJob. Ask the administrator."
     ):
-        _raise_unless_submitted(Path("x.csv"), report)
+        raise_unless_submitted(Path("x.csv"), report)
 
 
 def test_the_targets_of_links_are_uploaded(tmp_path: Path, bucket: str, deployment: Deployment) -> None:
@@ -124,7 +125,7 @@ def test_the_targets_of_links_are_uploaded(tmp_path: Path, bucket: str, deployme
     (folder / "train").symlink_to(elsewhere)
     (folder / "validation" / "b.tfrecord").symlink_to(elsewhere / "deep" / "a.tfrecord")
     (elsewhere / "back").symlink_to(folder)
-    data.upload_folder(deployment, folder, "us-east-1")
+    upload_folder(deployment, folder, "us-east-1")
     assert keys(bucket) == ["campaign/train/deep/a.tfrecord", "campaign/validation/b.tfrecord"]
 
 
@@ -134,7 +135,7 @@ def test_a_broken_link_is_reported_before_anything_is_uploaded(
     (tmp_path / "a.tfrecord").write_bytes(b"a")
     (tmp_path / "b.tfrecord").symlink_to(tmp_path / "nothing")
     with pytest.raises(UsageError, match=r"b\.tfrecord is a broken link"):
-        data.upload_folder(deployment, tmp_path, "us-east-1")
+        upload_folder(deployment, tmp_path, "us-east-1")
     assert keys(bucket) == []
 
 

@@ -26,8 +26,8 @@ LOST = ReadTimeoutError(endpoint_url="https://s3.us-east-1.amazonaws.com")
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that advances only while the command sleeps."""
     now = [0.0]
-    monkeypatch.setattr("traingrid.cli.submit.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("traingrid.cli.submit.time.sleep", lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr("traingrid.api.submit.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("traingrid.api.submit.time.sleep", lambda seconds: now.append(now.pop() + seconds))
     return now
 
 

@@ -68,7 +68,7 @@ PARTS = {
             "deploy",
             "reconciler",
         ),
-        *("child", "catalog", "planner", "cli"),
+        *("child", "catalog", "planner", "api", "cli"),
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "log_streams", "dynamodb", "s3"),

@@ -12,10 +12,10 @@ from botocore.exceptions import EndpointConnectionError
 from tests.support.ledger_items import existing, job_key
 from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE_BUCKETS
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
-from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
@@ -256,7 +256,7 @@ def test_lines_with_failed_children_are_listed_until_they_are_closed(retrier: Re
 def test_the_command_fails_while_a_line_is_not_closed_yet(
     retrier: Retrier, children: FakeChildren, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plane = SimpleNamespace(**vars(retrier))
+    plane = SimpleNamespace(retrier=retrier, caller=lambda: "arn:aws:iam::123456789012:user/Ada")
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     submitted(retrier, [row("a"), row("b")], ["Pending", "Completed"])
     children.failed = {0}
@@ -324,7 +324,11 @@ def _raiser(error: Exception) -> Callable[[], int]:
 def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
     retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ControlPlane, "of", lambda _grid: SimpleNamespace(**vars(retrier)))
+    monkeypatch.setattr(
+        ControlPlane,
+        "of",
+        lambda _grid: SimpleNamespace(retrier=retrier, caller=lambda: "arn:aws:iam::123456789012:user/Ada"),
+    )
     monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
     submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
     submit = batch.submit

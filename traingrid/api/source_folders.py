@@ -10,14 +10,15 @@ import csv
 import hashlib
 import io
 import json
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.api.source_folder import archive, check_place
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.source_folder import archive, check_place
 from traingrid.errors import UsageError
 from traingrid.manifest.columns import columns_of
 from traingrid.manifest.errors import ManifestError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from traingrid.aws.clients import ActingRole
     from traingrid.grid.deployment import Deployment
 
+logger = logging.getLogger(__name__)
 _SHOWN_ERRORS = 20
 
 
@@ -70,24 +72,25 @@ class PackedManifest:
     content: bytes
     sources: list[Source] = field(default_factory=list)
 
-    def upload(self, announce: Callable[[str], None]) -> None:
+    def upload(self, announce: Callable[[str], None] = logger.info) -> None:
         """Upload every archive to its URI in the manifest, and report each upload."""
         for source in self.sources:
             Storage(source.region, role=source.role).write(source.uri, source.archive, "application/gzip")
             announce(f"uploaded {printable(str(source))}")
 
 
-def packed(manifest: Path, deployment: Deployment) -> PackedManifest:
+def packed(manifest: Path, deployment: Deployment, content: bytes | None = None) -> PackedManifest:
     """Pack the local folders in a manifest's `source` fields; upload nothing.
 
     Args:
         manifest: The file; a source is relative to its folder.
         deployment: Defines the bucket of each Region.
+        content: The manifest's bytes; by default those of the file.
 
     Raises:
         UsageError: A folder or its program does not exist, or the folder is too large.
     """
-    content = manifest.read_bytes()
+    content = manifest.read_bytes() if content is None else content
     found = PackedManifest(content=content)
     # A row with a Region outside of the grid is left unchanged: it has no bucket, and the manifest check rejects it.
     local = [row for row in _local_rows(content) if row.values.get("region") in deployment.grid.regions]

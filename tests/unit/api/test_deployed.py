@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.support.sample_grid import GOOD
-from traingrid.cli import deployed
+from traingrid.api import deployed
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 

@@ -1,16 +1,19 @@
-"""Control plane: the home Region's services, as commands use them."""
+"""Control plane: the home Region's services, as the Python API and commands use them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from traingrid.api.deployed import find_deployment
 from traingrid.aws.batch import Batch
+from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
-from traingrid.cli.deployed import find_deployment
 from traingrid.errors import UsageError
 from traingrid.ledger.ledger import Ledger
 from traingrid.submission.batch_children import Children
+from traingrid.submission.cancel import Canceller
+from traingrid.submission.retry import Retrier
 from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ControlPlane:
-    """The home Region's services that the CLI uses."""
+    """The home Region's services that the Python API and the CLI use."""
 
     deployment: Deployment
     ledger: Ledger
@@ -32,6 +35,27 @@ class ControlPlane:
     def children(self) -> Children:
         """The children of the submissions."""
         return Children(self.storage, self.deployment.manifest_bucket, self.deployment.grid.home)
+
+    @property
+    def canceller(self) -> Canceller:
+        """Cancels jobs."""
+        return Canceller(deployment=self.deployment, ledger=self.ledger, children=self.children, storage=self.storage)
+
+    @property
+    def retrier(self) -> Retrier:
+        """Retries jobs."""
+        return Retrier(
+            deployment=self.deployment,
+            ledger=self.ledger,
+            storage=self.storage,
+            batch=self.batch,
+            children=self.children,
+        )
+
+    def caller(self) -> str:
+        """Return the ARN of the caller, which the ledger records with a cancel, a retry and a pause."""
+        arn: str = client("sts", self.deployment.grid.home).get_caller_identity()["Arn"]
+        return arn
 
     @classmethod
     def of(cls, grid_file: Path) -> Self:

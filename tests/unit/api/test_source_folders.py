@@ -14,9 +14,10 @@ import pytest
 
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid import names
+from traingrid.api import submit as submitting
+from traingrid.api.source_folders import packed
 from traingrid.cli import main
 from traingrid.cli import submit as command
-from traingrid.cli.source_folders import packed
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
@@ -114,8 +115,8 @@ def test_a_missing_source_is_reported_with_its_line(
 def test_a_folder_of_data_is_refused(
     script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.cli.source_folder.MAX_BYTES", 10)
-    monkeypatch.setattr("traingrid.cli.source_folder.gzip", None)  # its size is checked before packing
+    monkeypatch.setattr("traingrid.api.source_folder.MAX_BYTES", 10)
+    monkeypatch.setattr("traingrid.api.source_folder.gzip", None)  # its size is checked before packing
     with pytest.raises(UsageError, match="Put data into a channel"):
         packed(manifest_of(tmp_path, line()), deployment)
 
@@ -127,7 +128,7 @@ def test_a_folder_outside_of_the_allowed_ones_is_refused_unread(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     manifest = manifest_of(tmp_path / "manifests", line(source="../mine"))
-    monkeypatch.setattr("traingrid.cli.source_folder.os.walk", None)
+    monkeypatch.setattr("traingrid.api.source_folder.os.walk", None)
     with pytest.raises(UsageError, match="mine is outside of the manifest's folder") as refused:
         packed(manifest, deployment)
     assert refused.value.next_step == f"If you want to upload it, run the command in {tmp_path}."
@@ -193,7 +194,7 @@ def cloud(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) ->
     s3.create_bucket(Bucket=bucket(deployment, "us-east-1"))
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
     monkeypatch.setattr(
-        command,
+        submitting,
         "wait_for_report",
         lambda *_: {"state": "submitted", "jobs": 1, "submission": "ab", "batch_job": "b"},
     )

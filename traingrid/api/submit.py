@@ -1,0 +1,243 @@
+"""Submitting a manifest: packs its sources, uploads it, and waits for the intake's report."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.api.source_folders import packed
+from traingrid.aws.outage import is_outage
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import TraingridError, UsageError, interrupted
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import MAX_BYTES, parse
+from traingrid.manifest.rows import too_large
+from traingrid.submission.files import submission_id
+from traingrid.submission.intake import ANSWERED_WITHIN
+from traingrid.submission.intake_failure import FAILED, RETRYING
+from traingrid.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.api.source_folders import PackedManifest
+    from traingrid.grid.deployment import Deployment
+    from traingrid.manifest.line import Line
+
+logger = logging.getLogger(__name__)
+_POLL_SECONDS = 0.5
+_SHOWN_ERRORS = 20
+# Another user may submit a manifest of the same name meanwhile, and its report replaces ours.
+_REPORTS_LOOKED_AT = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uploaded:
+    """A manifest that was uploaded; its report is not known yet.
+
+    Attributes:
+        uri: Its URI.
+        version: Its version.
+    """
+
+    uri: S3Uri
+    version: str
+
+    @property
+    def submission(self) -> str:
+        """The id of the submission that the intake creates from it."""
+        return submission_id(str(self.uri), self.version)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Reports the progress of a submission to its caller; by default only to the log.
+
+    Attributes:
+        announce: Receives a sentence about each upload.
+        waiting: Returns the context in which a service is awaited, whose name is the argument.
+    """
+
+    announce: Callable[[str], None] = logger.info
+    waiting: Callable[[str], AbstractContextManager[object]] = nullcontext
+
+
+def submit_content(
+    manifest: Path, content: bytes, deployment: Deployment, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Upload the content of a manifest, wait until its jobs are submitted, and return the intake's report.
+
+    Args:
+        manifest: The manifest's path; its name becomes that of the object.
+        content: The bytes to upload.
+        deployment: The grid.
+        progress: Receives the progress.
+
+    Raises:
+        TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
+    """
+    progress = progress or Progress()
+    taken = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
+    with _may_go_on(taken), progress.waiting("S3"):
+        uploaded = _uploaded(manifest, content, deployment)
+    may_be = f"Submission {uploaded.submission} may continue: do not submit the manifest again."
+    step = f"See: traingrid status {uploaded.submission}. Cancel: traingrid cancel {uploaded.submission}."
+    with _may_go_on(f"{may_be} {step}"), progress.waiting("the intake"):
+        version = f"(version {uploaded.version})"
+        progress.announce(f"uploaded {printable(str(uploaded.uri))} {version} as submission {uploaded.submission}")
+        report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
+    raise_unless_submitted(manifest, report)
+    return report
+
+
+def submit_manifest(
+    manifest: Path, deployment: Deployment, progress: Progress | None = None, content: bytes | None = None
+) -> dict[str, Any]:
+    """Upload a manifest and its sources, wait until its jobs are submitted, and return the intake's report.
+
+    Args:
+        manifest: The manifest's path; sources are relative to its folder.
+        deployment: The grid.
+        progress: Receives the progress.
+        content: The manifest's bytes; by default those of the file.
+
+    Raises:
+        TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
+    """
+    check_name(manifest)
+    progress = progress or Progress()
+    found = packed(manifest, deployment, content)
+    logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
+    if found.sources:
+        parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
+        found.upload(progress.announce)
+    return submit_content(manifest, found.content, deployment, progress)
+
+
+def check_name(manifest: Path) -> None:
+    """Check that the intake will not ignore a manifest.
+
+    Raises:
+        UsageError: The manifest has the name of a report.
+    """
+    if manifest.name.endswith(names.REPORT_SUFFIX):
+        raise UsageError(f"{manifest} has the suffix of the intake's reports, which the intake ignores.", "Rename it.")
+
+
+def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
+    uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
+    return Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
+
+
+@contextmanager
+def _may_go_on(next_step: str) -> Iterator[None]:
+    """Add the next step to errors and interrupts, for a manifest that may have been submitted despite them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise interrupted(next_step) from None
+    except TraingridError as error:
+        error.next_step = f"{next_step} {error.next_step}".strip()
+        raise
+    except (BotoCoreError, ClientError) as error:
+        if not is_outage(error):  # AWS refused the request
+            raise
+        raise TraingridError(f"AWS request failed: {error}.", next_step) from error
+
+
+def read_manifest(
+    manifest: Path, deployment: Deployment, *, to_plan: bool = False
+) -> tuple[list[Line], PackedManifest]:
+    """Return the lines of a local manifest, validated as by the intake, and their packed sources.
+
+    Nothing is uploaded; a caller that starts the lines' jobs uploads the sources first.
+
+    Raises:
+        TraingridError: The manifest is invalid; the text lists its errors.
+    """
+    found = packed(manifest, deployment)
+    return parsed(manifest, found.content, deployment, to_plan=to_plan), found
+
+
+def parsed(manifest: Path, content: bytes, deployment: Deployment, *, to_plan: bool = False) -> list[Line]:
+    """Return the lines of a manifest's content, validated as by the intake; lines to plan may have no prices.
+
+    Raises:
+        TraingridError: The manifest is invalid; the text lists its errors.
+    """
+    if len(content) > MAX_BYTES:
+        raise too_large(len(content))
+    try:
+        return parse(content, deployment, to_plan=to_plan)
+    except ManifestError as error:
+        raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
+
+
+def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
+    """Wait for the intake's final report on one version of a manifest, and return it.
+
+    Raises:
+        TraingridError: The intake did not answer within its time limit, or its report cannot be read.
+    """
+    deadline = time.monotonic() + ANSWERED_WITHIN
+    where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
+    trouble = ""
+    logger.info("waiting for the intake's report %s", where)
+    while time.monotonic() < deadline:
+        try:
+            for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
+                report: dict[str, Any] = json.loads(content)
+                if report["version"] == version:
+                    logger.info("the intake reports the state %s", report["state"])
+                    if report["state"] != RETRYING:
+                        return report
+                    trouble = f" {report['reason']}"
+                    break
+            else:
+                trouble = ""
+        except (BotoCoreError, ClientError) as error:
+            if not is_outage(error):
+                raise TraingridError(f"The intake's report {where} cannot be read: {error}.") from error
+            trouble = f" AWS request failed: {error}."
+            logger.info("the report cannot be read now: %s", error)
+        time.sleep(_POLL_SECONDS)
+    message = f"The intake has not reported on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
+    raise TraingridError(message, "Check the log of the intake function and its dead-letter queue.")
+
+
+def raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
+    """Raise the error of a report whose jobs were not submitted.
+
+    Raises:
+        TraingridError: The manifest is rejected, or Batch did not accept all of its jobs.
+    """
+    if report["state"] == "rejected":
+        raise rejected(manifest, report)
+    if report["state"] == FAILED:
+        submitted = f"{report['submitted_jobs']} of {report['jobs']} jobs of submission {report['submission']}"
+        what = f"{manifest}: {submitted} were submitted, in {report['tries']} attempts. {report['reason']}"
+        raise TraingridError(what, report["next_step"])
+
+
+def rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
+    """Return the error of a rejected manifest, with the errors of its lines."""
+    lines = [f"{manifest} is rejected and nothing was submitted."]
+    for error in report["errors"][:_SHOWN_ERRORS]:
+        where = f":{error['line']}: {error['field']} {error['value']}".rstrip() if error["line"] else ""
+        lines.append(f"{manifest}{where}: {error['reason']}. {error['next_step']}")
+    more = report["errors_in_total"] - _SHOWN_ERRORS
+    if more > 0:
+        where = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
+        lines.append(f"... and {more} more{where}")
+    failed = TraingridError("\n".join(lines), "Fix these lines and submit the file again.")
+    failed.exit_code = 2
+    return failed
