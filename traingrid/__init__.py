@@ -1,8 +1,65 @@
-"""traingrid: runs each line of a manifest as a Horovod training job in the AWS Region that holds its data.
+"""traingrid: runs each line of a manifest as a training job in the AWS Region that holds its data.
 
-The version is the only public name. Other modules may change with every release.
+    import traingrid as tg
+
+    grid = tg.Grid.load("grid.yaml")
+    submission = grid.submit("manifest.csv")
+    submission.wait()
+
+`__all__` lists the public names. Other modules may change with every release.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from traingrid.api.grid import Grid
+    from traingrid.api.submission import Submission
+    from traingrid.errors import TraingridError, UsageError
+    from traingrid.job.state import JobState
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.submission.cancel import CancelReport
+    from traingrid.submission.retry import Retried
+    from traingrid.submission.status import JobStatus, SubmissionStatus
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "CancelReport",
+    "Grid",
+    "JobState",
+    "JobStatus",
+    "Retried",
+    "Submission",
+    "SubmissionItem",
+    "SubmissionStatus",
+    "TraingridError",
+    "UsageError",
+    "__version__",
+]
+
+_MODULES = {
+    "CancelReport": "traingrid.submission.cancel",
+    "Grid": "traingrid.api.grid",
+    "JobState": "traingrid.job.state",
+    "JobStatus": "traingrid.submission.status",
+    "Retried": "traingrid.submission.retry",
+    "Submission": "traingrid.api.submission",
+    "SubmissionItem": "traingrid.ledger.submission_item",
+    "SubmissionStatus": "traingrid.submission.status",
+    "TraingridError": "traingrid.errors",
+    "UsageError": "traingrid.errors",
+}
+# Lambda functions and Batch children import this package without the libraries of the API, and start faster without it.
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is used first (https://peps.python.org/pep-0562/)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
@@ -62,14 +62,14 @@ def lines(plane: ControlPlane) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def trained(plane: ControlPlane, lines: list[str]) -> SubmissionStatus:
+def trained(plane: ControlPlane, lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> SubmissionStatus:
     """Train a manifest with two valid lines, and a last one whose data is not TFRecord."""
     bucket = names.data_bucket("traingrid", plane.deployment.account, "us-east-1")
     for channel in ("train", "validation"):
         plane.storage.write(S3Uri(bucket, f"broken/{channel}/a.tfrecord"), b"not a record" * 100, "application/x")
-    report = submit(plane, "my digits+1.csv", "".join([*lines, f"us-east-1,s3://{bucket}/broken\n"]))
-    assert report["state"] == "submitted"
-    return ended(plane, report["submission"])
+    manifest = tmp_path_factory.mktemp("manifests") / "my digits+1.csv"
+    manifest.write_text("".join([*lines, f"us-east-1,s3://{bucket}/broken\n"]))
+    return tg.Grid(plane).submit(manifest).wait(timeout=PATIENCE_SECONDS, poll=0.5)
 
 
 def test_each_line_trains_in_its_own_region(trained: SubmissionStatus) -> None:
@@ -81,13 +81,14 @@ def test_each_line_trains_in_its_own_region(trained: SubmissionStatus) -> None:
         assert 0 < job.metrics["validation_top1"] <= 1
 
 
-def test_the_model_is_stored_in_the_region_that_trained_it(trained: SubmissionStatus) -> None:
+def test_models_are_stored_in_the_region_that_trained_them_and_downloaded(
+    trained: SubmissionStatus, plane: ControlPlane, tmp_path: Path
+) -> None:
     for job in trained.jobs[:2]:
         assert job.artifact.startswith(f"s3://traingrid-output-123456789012-{job.region}/{trained.submission}/")
-        source = S3Uri.parse(job.artifact)
-        body = client("s3", job.region).get_object(Bucket=source.bucket, Key=source.key)["Body"].read()
-        with tarfile.open(fileobj=io.BytesIO(body)) as model:
-            assert any(name.endswith("saved_model.pb") for name in model.getnames())
+        (folder,) = tg.Submission(tg.Grid(plane), trained.submission).download(tmp_path, job.index)
+        assert folder == tmp_path / f"{trained.submission}-{job.index}"
+        assert list(folder.rglob("saved_model.pb")) != []
 
 
 def test_a_failed_training_records_its_reason_and_other_lines_complete(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
@@ -21,7 +22,6 @@ from traingrid.cli.main import cli
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.ledger import AttemptFacts
-from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import submission_status
 
@@ -111,10 +111,9 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
 ) -> None:
     submission = account.accept(manifest(account, (HOME, "600"), (OTHER, "600")))
     wait_until(lambda: states(account, submission) == ["InProgress", "InProgress"], seconds=30)
-    canceller = Canceller(
-        deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
-    )
-    canceller.cancel(Wanted(submission=submission, by="Ada"))
+    known = tg.Grid(plane).submission(submission[:6])
+    report = known.cancel(reason="the data was wrong")
+    assert (len(report.batch_jobs), report.errors) == (1, {})
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"}, seconds=30)
     for name, region in ((f"traingrid-{submission}-0-1", HOME), (f"traingrid-{submission}-1-1", OTHER)):
         assert account.ended(name, region) == "Stopped"
@@ -124,6 +123,10 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
         account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
     )
     assert audit(world) == []
+    reason = "Cancelled by arn:aws:sts::123456789012:user/moto: the data was wrong"
+    assert [job.reason for job in known.wait(timeout=60).jobs] == [reason] * 2
+    retried = known.retry()
+    assert (retried.indices, set(retried.left)) == ([], {0, 1})
     output = CliRunner().invoke(cli, ["retry", submission]).output
     assert "job 0 is not retried: it was cancelled, which is permanent" in output
     assert f"Submission {submission} has nothing to retry." in output

@@ -1,0 +1,122 @@
+"""Grid: a deployed grid, in which manifests are submitted."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.job_lines import manifest_of
+from traingrid.api.submission import Submission
+from traingrid.api.submit import Progress, submit_manifest
+from traingrid.errors import UsageError
+from traingrid.ledger.errors import UnknownSubmissionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.api.job_lines import Jobs
+    from traingrid.ledger.submission_item import SubmissionItem
+
+logger = logging.getLogger(__name__)
+_SHOWN_IDS = 5
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A deployed grid.
+
+        grid = tg.Grid.load("grid.yaml")
+        submission = grid.submit("manifest.csv")
+
+    Requests use the AWS credentials and endpoint of the environment, as the AWS CLI does.
+
+    Attributes:
+        plane: The services of the home Region. Internal; it may change with every release.
+    """
+
+    plane: ControlPlane
+
+    @classmethod
+    def load(cls, grid_file: str | PathLike[str] = "grid.yaml") -> Self:
+        """Return the deployed grid that a file describes.
+
+        Args:
+            grid_file: The path of grid.yaml. Only its name and home Region are used; all else is read from the
+                deployment.
+
+        Raises:
+            TraingridError: The file is invalid, the grid is not deployed, or AWS does not answer.
+        """
+        return cls(ControlPlane.of(Path(grid_file)))
+
+    @property
+    def name(self) -> str:
+        """The name of the grid."""
+        return self.plane.deployment.grid.name
+
+    @property
+    def home(self) -> str:
+        """The home Region, with the ledger and the Batch job queue."""
+        return self.plane.deployment.grid.home
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The training Regions."""
+        return tuple(self.plane.deployment.grid.regions)
+
+    def submit(
+        self,
+        jobs: Jobs | str | PathLike[str],
+        name: str = "jobs.jsonl",
+        announce: Callable[[str], None] = logger.info,
+    ) -> Submission:
+        """Submit jobs, and wait until the intake has submitted or rejected them.
+
+        Args:
+            jobs: The path of a manifest; or the jobs themselves, as dictionaries or as a pandas DataFrame, with the
+                fields of a manifest. Values that are None or NaN are left out.
+            name: The name of the manifest that is made from dictionaries or a DataFrame. Source folders are relative
+                to the current folder.
+            announce: Receives a sentence for each upload.
+
+        Returns:
+            The submission. Its jobs may be waiting or running.
+
+        Raises:
+            TraingridError: The jobs are invalid, in which case none was submitted; or AWS does not answer.
+        """
+        if isinstance(jobs, (str, PathLike)):
+            path, content = Path(jobs), None
+        else:
+            path, content = Path(name), manifest_of(jobs)
+        report = submit_manifest(path, self.plane.deployment, Progress(announce=announce), content)
+        return Submission(self, report["submission"])
+
+    def submission(self, submission: str) -> Submission:
+        """Return a submission by its id, or by a prefix of its id.
+
+        Args:
+            submission: The first characters of the id, or all.
+
+        Raises:
+            UsageError: No submission has this id, or several start with it.
+        """
+        if self.plane.ledger.submission(submission) is not None:
+            return Submission(self, submission)
+        ids = (item.submission for item in self.submissions())
+        found = [known for known in ids if submission and known.startswith(submission)]
+        if not found:
+            raise UnknownSubmissionError(submission)
+        if len(found) > 1:
+            more = ", …" if len(found) > _SHOWN_IDS else ""
+            text = f"{len(found)} submissions start with {submission}: {', '.join(found[:_SHOWN_IDS])}{more}."
+            raise UsageError(text, "Give more characters of the id.")
+        return Submission(self, found[0])
+
+    def submissions(self) -> list[SubmissionItem]:
+        """Return all submissions of the ledger, newest first."""
+        return list(self.plane.ledger.submissions())

@@ -1,0 +1,136 @@
+"""Submission: the jobs of a manifest, and operations on them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traingrid.api.data import download_model
+from traingrid.api.submit import read_manifest
+from traingrid.errors import UsageError
+from traingrid.submission.cancel import Wanted
+
+if TYPE_CHECKING:
+    import os
+
+    from traingrid.api.grid import Grid
+    from traingrid.submission.cancel import CancelReport
+    from traingrid.submission.retry import Retried
+    from traingrid.submission.status import JobStatus, SubmissionStatus
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The jobs of one version of a manifest.
+
+    `Grid.submit` and `Grid.submission` return it. It holds no state except its id: each method reads the ledger.
+
+    Attributes:
+        grid: The grid.
+        id: The id, eight hexadecimal digits.
+    """
+
+    grid: Grid
+    id: str
+
+    @property
+    def jobs(self) -> list[JobStatus]:
+        """The current status of each job, in the order of the manifest."""
+        return self.status().jobs
+
+    def status(self) -> SubmissionStatus:
+        """Return the current status of the submission and its jobs.
+
+        Raises:
+            UsageError: The submission does not exist.
+        """
+        return self.grid.plane.status(self.id)
+
+    def wait(self, timeout: float | None = None, poll: float = 5.0) -> SubmissionStatus:
+        """Wait until every job has ended, and return the final status.
+
+        Jobs that failed are part of the status; they are not an error of this method.
+
+        Args:
+            timeout: The maximum number of seconds to wait; None waits without a limit.
+            poll: The seconds between two reads of the status.
+
+        Raises:
+            TimeoutError: Some jobs have not ended after `timeout` seconds. They continue.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not (status := self.status()).ended:
+            left = poll if deadline is None else min(poll, deadline - time.monotonic())
+            if left <= 0:
+                open_jobs = sum(not job.ended for job in status.jobs)
+                text = f"{open_jobs} of {len(status.jobs)} jobs of submission {self.id} have not ended"
+                raise TimeoutError(f"{text} after {timeout:g} s. They continue.")
+            time.sleep(left)
+        return status
+
+    def download(self, folder: str | os.PathLike[str] | None = None, index: int | None = None) -> list[Path]:
+        """Download and unpack models.
+
+        Args:
+            folder: The folder for the models, each in a subfolder SUBMISSION-INDEX; by default the current folder.
+            index: The index of one job; by default all jobs that have a model.
+
+        Returns:
+            The subfolders.
+
+        Raises:
+            UsageError: There is no job with this index.
+            TraingridError: The job has no model, or it cannot be unpacked.
+        """
+        parent = Path(folder or ".")
+        plane = self.grid.plane
+        jobs = [job for job in self.jobs if job.artifact] if index is None else [plane.job(self.id, index)]
+        targets = []
+        for job in jobs:
+            targets.append(parent / f"{self.id}-{job.index}")
+            download_model(plane.deployment, self.id, job, targets[-1])
+        return targets
+
+    def cancel(self, index: int | None = None, region: str = "", reason: str = "") -> CancelReport:
+        """Cancel jobs, which cannot be undone: waiting jobs are not started, and training jobs are stopped.
+
+        Args:
+            index: The index of one job; by default all jobs.
+            region: Only the jobs that train, or would train next, in this Region.
+            reason: A reason, which the ledger records.
+
+        Returns:
+            The stopped jobs, and the errors of those that could not be stopped. The cancel is recorded nevertheless,
+            and the reconciler stops the rest.
+
+        Raises:
+            UsageError: The submission, the job or the Region does not exist, or both `index` and `region` are given.
+        """
+        if index is not None and region:
+            raise UsageError("An index and a Region were both given.", "Give one of them, or neither for all jobs.")
+        plane = self.grid.plane
+        wanted = Wanted(submission=self.id, index=index, region=region, by=plane.caller(), reason=reason)
+        return plane.canceller.cancel(wanted)
+
+    def retry(self, manifest: str | os.PathLike[str] | None = None) -> Retried:
+        """Retry failed and stopped jobs, each with a new attempt.
+
+        Args:
+            manifest: The path of the submission's manifest with some lines fixed. Only jobs whose lines have changed
+                are retried then, with the new lines. By default all failed and stopped jobs are retried.
+
+        Returns:
+            The retried jobs, and the reasons why others were not.
+
+        Raises:
+            TraingridError: The submission does not exist, the manifest is invalid, or AWS does not answer.
+        """
+        retrier, by = self.grid.plane.retrier, self.grid.plane.caller()
+        if manifest is None:
+            return retrier.retry(self.id, by)
+        lines, sources = read_manifest(Path(manifest), self.grid.plane.deployment)
+        todo = retrier.planned(self.id, lines)
+        sources.upload()  # only after the plan has accepted the manifest
+        return retrier.run(todo, by)
