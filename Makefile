@@ -118,6 +118,9 @@ BUDGET ?= 5
 conformance: setup-control  ## Check our assumptions about AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
 	.venv/bin/python -m conformance $(if $(filter command,$(firstword $(origin ACCOUNT))),--account $(ACCOUNT) --regions $(REGIONS) --budget $(BUDGET))
 
+api-page: .venv/.installed  ## Write docs/api.md from docstrings
+	.venv/bin/python -m docs_site.api_page
+
 permissions: .venv/.installed tests/integration/policies/node_modules/.installed  ## Derive the permissions of calls, for localcloud and docs/security.md
 	.venv/bin/python -m tests.integration.policies.derivation
 

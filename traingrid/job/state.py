@@ -19,11 +19,17 @@ class JobState(StrEnum):
     """The job has no training job because a quota is used up, the Region has no capacity for its instance type, or
     launching is paused; see the item's `reason`."""
     IN_PROGRESS = "InProgress"
+    """The training job runs, or SageMaker prepares it."""
     STOPPING = "Stopping"
+    """The training job was asked to stop."""
     DELETING = "Deleting"
+    """SageMaker deletes the training job."""
     COMPLETED = "Completed"
+    """The training ended without an error."""
     FAILED = "Failed"
+    """The training failed, or could not start."""
     STOPPED = "Stopped"
+    """The training was stopped, or cancelled before it started."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:

@@ -75,7 +75,15 @@ class JobStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class SubmissionStatus:
-    """A submission and all of its jobs, in the order of the manifest."""
+    """A submission and all of its jobs.
+
+    Attributes:
+        submission: The submission's id.
+        manifest: The S3 URI of the manifest.
+        batch_job: The id of the first Batch job; empty before it is submitted.
+        batch_state: The state of the Batch job; empty if Batch no longer knows it.
+        jobs: The jobs, in the order of the manifest.
+    """
 
     submission: str
     manifest: str

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from docs_site import api_page
 from traingrid.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,6 +47,10 @@ def test_the_index_lists_every_page() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= LONGEST_README
+
+
+def test_the_page_of_the_python_api_is_up_to_date() -> None:
+    assert (DOCS / "api.md").read_text() == api_page.page(), "run `make api-page`"
 
 
 def test_the_table_of_commands_lists_every_command() -> None:
