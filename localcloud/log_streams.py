@@ -3,14 +3,13 @@
 import threading
 import time
 
-from moto.logs.models import LogEvent, logs_backends
+from moto.logs.exceptions import ResourceAlreadyExistsException, ResourceNotFoundException
+from moto.logs.models import logs_backends
+
+from localcloud.stored_log import StoredLogStream
 
 FLUSH_SECONDS = 0.25
 """Interval in which lines are collected before they are sent; agents on AWS also send batches."""
-
-KEPT_EVENTS, KEPT_BYTES = 200_000, 128 * 1024 * 1024
-"""Limits of a stream, because it is in memory. Beyond them, the older half is deleted, so that a program with endless
-output cannot exhaust the memory. No caller reads that far back."""
 
 
 class LogStream:
@@ -24,22 +23,26 @@ class LogStream:
 
         Raises:
             moto.logs.exceptions.ResourceNotFoundException: If the group does not exist.
+            moto.logs.exceptions.ResourceAlreadyExistsException: If the stream exists.
         """
         self._backend = logs_backends[account][region]
-        self._backend.create_log_stream(group, stream)
+        found = self._backend.groups.get(group)
+        if found is None:
+            raise ResourceNotFoundException
+        if stream in found.streams:
+            raise ResourceAlreadyExistsException
+        found.streams[stream] = StoredLogStream(found, stream)
         self._group, self._stream = group, stream
         self._lines: list[dict[str, object]] = []
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._latest = 0
-        self._bytes = 0
 
     def write(self, line: str) -> None:
         """Add one line; an empty line becomes a space, because CloudWatch Logs refuses empty events."""
         with self._lock:
             self._latest = max(self._latest, int(time.time() * 1000))  # PutLogEvents refuses decreasing times
             self._lines.append({"timestamp": self._latest, "message": line or " "})
-            self._bytes += len(line)
             if self._timer is None:
                 self._timer = threading.Timer(FLUSH_SECONDS, self.flush)
                 self._timer.daemon = True
@@ -54,14 +57,6 @@ class LogStream:
                 self._timer = None
             if lines and self._group in self._backend.groups:  # the group may have been deleted
                 self._backend.put_log_events(self._group, self._stream, lines)
-                self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        LogEvent.instances_tracked.clear()  # otherwise moto's dashboard, which is not served, would keep every event
-        events = self._backend.groups[self._group].streams[self._stream].events
-        if len(events) > KEPT_EVENTS or self._bytes > KEPT_BYTES:
-            del events[: len(events) // 2]
-            self._bytes = sum(len(event.message) for event in events)
 
 
 def ensure_group(account: str, region: str, group: str) -> None:

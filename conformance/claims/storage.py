@@ -42,7 +42,7 @@ def range_is_read_alone(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"),
-    used_by="traingrid/aws/s3.py traingrid/cli/source_folders.py",
+    used_by="traingrid/aws/s3.py traingrid/api/source_folders.py",
 )
 def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
     """PutObject with If-None-Match: * is refused with PreconditionFailed if the object exists."""

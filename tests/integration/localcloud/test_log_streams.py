@@ -1,12 +1,10 @@
-import gc
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from moto.logs.models import LogEvent
 
-from localcloud import log_streams
+from localcloud import log_streams, stored_log
 from localcloud.log_streams import LogStream
 from localcloud.server.local_cloud import LocalCloud
 
@@ -24,21 +22,93 @@ def messages(client: Callable[..., Any], group: str, stream: str) -> list[str]:
     return [event["message"] for event in answer["events"]]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("KEPT_EVENTS", 10), ("KEPT_BYTES", 150)])
-def test_an_endless_stream_keeps_its_newest_lines(
-    client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+def page(client: Callable[..., Any], group: str, stream: str, **more: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = client("logs").get_log_events(logGroupName=group, logStreamName=stream, **more)
+    return answer | {"messages": [event["message"] for event in answer["events"]]}
+
+
+def pages(client: Callable[..., Any], group: str, stream: str) -> list[list[str]]:
+    found: list[list[str]] = []
+    token: dict[str, str] = {}
+    while True:
+        answer = page(client, group, stream, startFromHead=True, **token)
+        if answer["nextForwardToken"] == token.get("nextToken"):
+            return found
+        found.append(answer["messages"])
+        token = {"nextToken": answer["nextForwardToken"]}
+
+
+def test_an_endless_stream_ends_with_an_event_that_says_so(
+    client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_streams, limit, value)
-    stream = LogStream(ACCOUNT, REGION, group, limit)
-    for number in range(1000, 1100):
-        stream.write(f"{limit}-{number}")
+    monkeypatch.setattr(stored_log, "KEPT_BYTES", 30)
+    stream = LogStream(ACCOUNT, REGION, group, "endless")
+    for number in range(100):
+        stream.write(f"line {number}")
         stream.flush()
-    kept = messages(client, group, limit)
-    assert 5 <= len(kept) <= 10
-    assert kept == [f"{limit}-{number}" for number in range(1100 - len(kept), 1100)]
-    gc.collect()
-    in_memory = [event.message for event in gc.get_objects() if isinstance(event, LogEvent)]
-    assert sorted(message for message in in_memory if message.startswith(limit)) == kept
+    assert messages(client, group, "endless") == ["line 0", "line 1", "line 2", "line 3", "line 4", stored_log.CUT]
+
+
+def test_a_page_has_at_most_a_mebibyte_and_no_line_is_lost(client: Callable[..., Any], group: str) -> None:
+    stream = LogStream(ACCOUNT, REGION, group, "wide")
+    lines = [f"{number}:" + "ü" * 100_000 for number in range(12)] + ["x" * 1_048_576, "last"]
+    for line in lines:
+        stream.write(line)
+        stream.flush()
+    found = pages(client, group, "wide")
+    assert [len(texts) for texts in found] == [5, 5, 2, 1, 1, 0][: len(found)]
+    assert [line for texts in found for line in texts] == lines
+
+
+def test_a_page_has_at_most_10_000_events(client: Callable[..., Any], group: str) -> None:
+    stream = LogStream(ACCOUNT, REGION, group, "long")
+    lines = [f"line {number}" for number in range(25_000)]
+    for line in lines:
+        stream.write(line)
+    stream.flush()
+    found = pages(client, group, "long")
+    assert [len(texts) for texts in found if texts] == [10_000, 10_000, 5_000]
+    assert [line for texts in found for line in texts] == lines
+
+
+def test_the_last_events_are_returned_first_and_pages_go_back(client: Callable[..., Any], group: str) -> None:
+    stream = LogStream(ACCOUNT, REGION, group, "tail")
+    for number in range(5):
+        stream.write(str(number))
+    stream.flush()
+    last = page(client, group, "tail", limit=2)
+    assert last["messages"] == ["3", "4"]
+    before = page(client, group, "tail", limit=2, nextToken=last["nextBackwardToken"])
+    assert before["messages"] == ["1", "2"]
+    assert page(client, group, "tail", nextToken=last["nextForwardToken"], startFromHead=True)["messages"] == []
+    stream.write("5")
+    stream.flush()
+    after = page(client, group, "tail", nextToken=last["nextForwardToken"], startFromHead=True)
+    assert after["messages"] == ["5"]
+
+
+def test_a_window_includes_its_start_but_not_its_end(
+    client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, now = LogStream(ACCOUNT, REGION, group, "window"), int(time.time())
+    for second in range(4):
+        monkeypatch.setattr(time, "time", lambda at=now + second: at)
+        stream.write(str(second))
+    monkeypatch.undo()
+    stream.flush()
+    window = {"startTime": (now + 1) * 1000, "endTime": (now + 3) * 1000}
+    assert page(client, group, "window", startFromHead=True, **window)["messages"] == ["1", "2"]
+    found = client("logs").filter_log_events(logGroupName=group, logStreamNames=["window"], **window)
+    assert [event["message"] for event in found["events"]] == ["1", "2", "3"], "FilterLogEvents includes the end"
+
+
+def test_any_text_is_returned_as_it_was_written(client: Callable[..., Any], group: str) -> None:
+    stream = LogStream(ACCOUNT, REGION, group, "text")
+    for line in ("\x1b[31mred", "ä\u2028b", "\udcff", ""):
+        stream.write(line)
+    stream.flush()
+    assert messages(client, group, "text")[:2] == ["\x1b[31mred", "ä\u2028b"]
+    assert messages(client, group, "text")[3:] == [" "]
 
 
 def test_lines_are_kept_if_the_clock_moves_back(

@@ -71,7 +71,8 @@ PARTS = {
         *("child", "catalog", "planner", "api", "cli"),
     ),
     "localcloud": (
-        *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "log_streams", "dynamodb", "s3"),
+        *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),
+        *("dynamodb", "s3"),
         *(
             "ecr",
             "checkout",
