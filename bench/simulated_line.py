@@ -84,7 +84,7 @@ class Line:
         self.calls.append((self.now, "logs.GetLogEvents"))
         begun = int(request.get("nextToken", 0))
         written = int(max(0.0, min(self.age, self.ends_at) - self.runs_at))
-        events = [{"message": "epoch=1"}] if written > begun else []
+        events = [{"timestamp": written, "message": "epoch=1"}] if written > begun else []
         return {"events": events, "nextForwardToken": str(written)}
 
 

@@ -9,6 +9,8 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 def printable(text: str) -> str:
     """Return untrusted text, such as a log line or a key, with control characters escaped by backslashes."""
+    if text.isprintable():  # nearly always, and a hundred times faster
+        return text
     return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
 
 

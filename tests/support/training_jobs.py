@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from traingrid.backends.base import LaunchError, LogPosition
+from traingrid.aws.log_events import LogPosition
+from traingrid.backends.base import LaunchError
 from traingrid.child.attempt import Clock
 from traingrid.job.failures import SERVICE_ERROR
 from traingrid.job.job import Job

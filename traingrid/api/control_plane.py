@@ -10,11 +10,15 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.errors import UsageError
+from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.ledger import Ledger
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller
+from traingrid.submission.files import SUBMISSION_ID_LENGTH
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
+
+_SHOWN_IDS = 5
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +72,24 @@ class ControlPlane:
             batch=Batch(deployment, home),
             storage=Storage(home),
         )
+
+    def submission_id(self, given: str) -> str:
+        """Return the id of the submission that a user means by an id, or by the first characters of an id.
+
+        Raises:
+            UsageError: No submission has this id, or several start with it.
+        """
+        if len(given) == SUBMISSION_ID_LENGTH:  # then its item is read, and no other
+            return given
+        ids = (item.submission for item in self.ledger.submissions())
+        found = [known for known in ids if given and known.startswith(given)]
+        if not found:
+            raise UnknownSubmissionError(given)
+        if len(found) > 1:
+            more = ", …" if len(found) > _SHOWN_IDS else ""
+            text = f"{len(found)} submissions start with {given}: {', '.join(found[:_SHOWN_IDS])}{more}."
+            raise UsageError(text, "Give more characters of the id.")
+        return found[0]
 
     def status(self, submission: str) -> SubmissionStatus:
         """Return the current status of a submission."""

@@ -12,7 +12,6 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
-from traingrid.errors import UsageError
 from traingrid.ledger.errors import UnknownSubmissionError
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
 
 logger = logging.getLogger(__name__)
-_SHOWN_IDS = 5
 
 
 @dataclass(frozen=True)
@@ -105,17 +103,10 @@ class Grid:
         Raises:
             UsageError: No submission has this id, or several start with it.
         """
-        if self.plane.ledger.submission(submission) is not None:
-            return Submission(self, submission)
-        ids = (item.submission for item in self.submissions())
-        found = [known for known in ids if submission and known.startswith(submission)]
-        if not found:
+        known = self.plane.submission_id(submission)
+        if self.plane.ledger.submission(known) is None:
             raise UnknownSubmissionError(submission)
-        if len(found) > 1:
-            more = ", …" if len(found) > _SHOWN_IDS else ""
-            text = f"{len(found)} submissions start with {submission}: {', '.join(found[:_SHOWN_IDS])}{more}."
-            raise UsageError(text, "Give more characters of the id.")
-        return Submission(self, found[0])
+        return Submission(self, known)
 
     def submissions(self) -> list[SubmissionItem]:
         """Return all submissions of the ledger, newest first."""

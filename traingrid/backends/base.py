@@ -9,15 +9,13 @@ from traingrid.errors import TraingridError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traingrid.aws.log_events import LogPosition
     from traingrid.job.failures import Failure
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
 
 QUEUED = "Queued"
 """The phase of a job that waits for capacity in its service queue or in SageMaker, before its training job exists."""
-
-# The position up to which each log stream was read: stream name to the service's own token.
-LogPosition = dict[str, str]
 
 
 class LaunchError(TraingridError):

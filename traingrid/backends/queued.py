@@ -8,13 +8,12 @@ name, which is read from the service job.
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import Maker, client, once
-from traingrid.backends.base import LaunchError, LogPosition
+from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_jobs import ServiceJobs, seen_of, training_job_names
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
@@ -23,8 +22,6 @@ from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.job.observed import Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
 
@@ -89,13 +86,9 @@ class Queued(SageMaker):
         if job:
             self._jobs.terminate(job)
 
-    def log_lines(
-        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
-    ) -> Iterator[tuple[str, str]]:
-        """See `Backend.log_lines`. Yields nothing while the job is queued."""
-        found = self._described(name)
-        for training_job in training_job_names(found or {}):
-            yield from super().log_lines(training_job, position, whole=whole, discover=discover)
+    def log_names(self, name: str) -> list[str]:
+        """Return the names of the service job's training jobs; none while it is queued."""
+        return list(training_job_names(self._described(name) or {}))
 
     def _described(self, name: str) -> dict[str, Any] | None:
         job = self._jobs.find(name)
@@ -116,9 +109,6 @@ class Either(Queued):
         else:
             SageMaker.stop(self, name)
 
-    def log_lines(
-        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
-    ) -> Iterator[tuple[str, str]]:
-        """See `Backend.log_lines`."""
-        read = super().log_lines if self._jobs.find(name) else partial(SageMaker.log_lines, self)
-        return read(name, position, whole=whole, discover=discover)
+    def log_names(self, name: str) -> list[str]:
+        """Return the names of the training jobs whose logs are the log of `name`."""
+        return super().log_names(name) if self._jobs.find(name) else [name]

@@ -9,9 +9,10 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from traingrid import names
 from traingrid.aws.clients import Maker, client, once
+from traingrid.aws.log_events import LogPosition, pages, stream_names
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.aws.s3 import Storage
-from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError
+from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.job.channels import by_rank
 from traingrid.job.failures import DATA, PERMISSION, SERVICE_ERROR, of_refusal
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
 
-_LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+"""The log group of all training jobs."""
 _LARGE_PAGE = 1000
 """After a page with this many events the next page is read at once. A page has up to 10,000 events or 1 MB
 (GetLogEvents)."""
@@ -196,41 +198,40 @@ class SageMaker:
         self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
     ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`. Hosts have SageMaker's names: algo-1, algo-2, ..."""
-        self._logs = self._logs or self._make_logs("logs", self._region, self._role)
         try:
-            known = sorted(stream for stream in position if stream.startswith(f"{name}/"))
-            for stream in self._streams(name) if discover else known:
-                host = stream.removeprefix(f"{name}/").rpartition("-")[0]
-                for message in self._new_messages(stream, position, whole=whole):
-                    yield host, message
+            for training_job in self.log_names(name):
+                known = sorted(stream for stream in position if stream.startswith(f"{training_job}/"))
+                for stream in self.log_streams(training_job) if discover else known:
+                    for message in self._new_messages(stream, position, whole=whole):
+                        yield host_of(stream), message
         except (BotoCoreError, ClientError) as error:
             message = f"The log of {name} in {self._region} cannot be read now: {error}."
             raise LogUnreadableError(message, "The training job continues.", passes=is_outage(error)) from error
 
-    def _streams(self, name: str) -> list[str]:
-        try:
-            pages = self._logs.get_paginator("describe_log_streams").paginate(
-                logGroupName=_LOG_GROUP, logStreamNamePrefix=f"{name}/"
-            )
-            return sorted(stream["logStreamName"] for page in pages for stream in page["logStreams"])
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                return []  # the first training job that logs in a Region creates the log group
-            raise
+    def log_names(self, name: str) -> list[str]:
+        """Return the names of the training jobs whose logs are the log of `name`."""
+        return [name]
+
+    def log_streams(self, training_job: str) -> list[str]:
+        """Return the names of the log streams of a training job, one for each start of each host.
+
+        There is no log group before the first training job of a Region logs.
+        """
+        return stream_names(self.logs, LOG_GROUP, f"{training_job}/")
+
+    @property
+    def logs(self) -> Any:
+        """The client of CloudWatch Logs."""
+        self._logs = self._logs or self._make_logs("logs", self._region, self._role)
+        return self._logs
 
     def _new_messages(self, stream: str, position: LogPosition, *, whole: bool) -> Iterator[str]:
-        while True:
-            request = {"logGroupName": _LOG_GROUP, "logStreamName": stream, "startFromHead": True}
-            if stream in position:
-                request["nextToken"] = position[stream]
-            page = self._logs.get_log_events(**request)
-            for event in page["events"]:
-                yield event["message"].rstrip("\n")
-            token = page["nextForwardToken"]
-            # A repeated token marks the end of the stream; an empty page does not (GetLogEvents in the CloudWatch Logs
-            # API reference).
-            if token == position.get(stream):
-                return
-            position[stream] = token
-            if not whole and len(page["events"]) < _LARGE_PAGE:
+        for events in pages(self.logs, LOG_GROUP, stream, position):
+            yield from (event.message for event in events)
+            if not whole and len(events) < _LARGE_PAGE:
                 return  # another call would only return the end of the stream
+
+
+def host_of(stream: str) -> str:
+    """Return SageMaker's name of the host that wrote a log stream, for example "algo-1"."""
+    return stream.partition("/")[2].rpartition("-")[0]

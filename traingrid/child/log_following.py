@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.backends.base import LogPosition, LogUnreadableError
+from traingrid.aws.log_events import LogPosition
+from traingrid.backends.base import LogUnreadableError
 from traingrid.backoff import backoff_seconds
 from traingrid.child.pace import Pace, spread
 

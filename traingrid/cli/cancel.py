@@ -39,6 +39,7 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
     if index is not None and region:
         raise UsageError("--index and --region were both given.", "Give one of them, or neither to cancel all jobs.")
     plane = ControlPlane.of(grid_file)
+    submission = plane.submission_id(submission)
     wanted = Wanted(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
     report = _ended(plane.canceller, wanted)
     batch_jobs, training_jobs = (

@@ -88,6 +88,7 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
     The job is line INDEX of SUBMISSION, counted from 0. The model is unpacked.
     """
     plane = ControlPlane.of(grid_file)
+    submission = plane.submission_id(submission)
     job = plane.job(submission, index)
     target = folder or Path(f"{submission}-{index}")
     source = download_model(plane.deployment, submission, job, target)

@@ -1,62 +1,135 @@
-"""`traingrid logs`: prints the log of a training job, or of the child that starts and watches it."""
+"""`traingrid logs`: prints the logs of training jobs, or of the child that starts and watches one."""
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING
+import os
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.logs import LogReader, matching
 from traingrid.aws.clients import client
-from traingrid.backends import watching
-from traingrid.backends.base import LogPosition
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.log import readable
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from traingrid.api.logs import LogLine
     from traingrid.submission.status import JobStatus
 
 _DEFAULT_GROUP = "/aws/batch/job"
 """Batch's default log group (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""
 
 
+_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
+"""The colours of jobs, by index; red is left for errors."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class _Ago(click.ParamType[float]):
+    """A time before now, such as 10m, in seconds."""
+
+    name = "10m"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value), re.ASCII)
+        if not found:
+            self.fail(f"{value!r} is not a duration. Write 30s, 10m, 2h or 1d.", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+class _Pattern(click.ParamType[re.Pattern[str]]):
+    """A regular expression."""
+
+    name = "regex"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> re.Pattern[str]:
+        try:
+            return re.compile(value)
+        except re.error as error:
+            self.fail(f"{value!r} is not a regular expression: {error}.", param, ctx)
+
+
 @click.command()
 @click.argument("submission")
-@click.argument("index", type=click.IntRange(min=0), default=0)
+@click.argument("index", type=click.IntRange(min=0), required=False)
+@click.option("--follow", "-f", is_flag=True, help="Wait for new lines until the jobs have ended.")
+@click.option("--tail", type=click.IntRange(min=0, max=100_000), help="Print only the last lines.")
+@click.option("--since", type=_Ago(), help="Print only lines of the last 30s, 10m, 2h or 1d.")
+@click.option("--grep", type=_Pattern(), help="Print only lines that match a regular expression.")
+@click.option("--timestamps", is_flag=True, help="Print the time of each line, in UTC.")
 @click.option("--child", is_flag=True, help="Print the log of the Batch child instead, to see why a job did not train.")
 @click.pass_obj
-def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
-    """Print the training log of one job.
+def logs(  # noqa: PLR0913  # the options of the command
+    grid_file: Path,
+    submission: str,
+    index: int | None,
+    *,
+    follow: bool,
+    tail: int | None,
+    since: float | None,
+    grep: re.Pattern[str] | None,
+    timestamps: bool,
+    child: bool,
+) -> None:
+    """Print training logs, merged by time.
 
-    The job is line INDEX of SUBMISSION, counted from 0.
+    Prints the logs of all jobs of SUBMISSION, or of line INDEX, counted from 0: all hosts, in all Regions.
     """
     plane = ControlPlane.of(grid_file)
+    submission = plane.submission_id(submission)
     if child:
-        for line in _child_log(plane, submission, index):
-            for text in readable(line).split("\n"):
-                click.echo(printable(text))
+        if follow or tail is not None or since or grep or timestamps:
+            text = "--child prints the whole log, with times, and takes no other option."
+            raise UsageError(text, "Give SUBMISSION, INDEX and --child only.")
+        _print_child_log(plane, submission, index or 0)
         return
-    job = plane.job(submission, index)
-    if not job.training_job:
-        raise _nothing(f"Job {index} has no training job yet", submission, job)
-    lines = iter(watching(plane.deployment, job.region).log_lines(job.training_job, LogPosition()))
-    first = next(lines, None)
-    if first is None:
-        raise _nothing(f"The training job of job {index} has printed nothing", submission, job)
-    for host, line in chain([first], lines):
-        click.echo(f"[{host}] {printable(line)}")
+    start = int((time.time() - since) * 1000) if since else 0
+    reader = LogReader(plane=plane, submission=submission, index=index, since=start)
+    lines = matching(reader.lines(None if grep else tail, follow=follow), grep, tail)
+    printed = _print(lines, is_one_job=index is not None, timestamps=timestamps, at_once=follow)
+    if not printed and not grep and not since and tail != 0:
+        raise _nothing(submission, reader.jobs())
 
 
-def _nothing(what: str, submission: str, job: JobStatus) -> TraingridError:
-    """Return the error for a job without a log, with its state in the ledger and the next step."""
+def _print(lines: Iterable[LogLine], *, is_one_job: bool, timestamps: bool, at_once: bool) -> int:
+    """Print lines with their hosts and the indexes of their jobs, in a colour for each job; return their number."""
+    out = sys.stdout  # click.echo would flush after each of a million lines
+    coloured = out.isatty() and not os.environ.get("NO_COLOR")  # https://no-color.org
+    number = 0
+    for line in lines:
+        number += 1
+        source = f"[{line.host}]" if is_one_job else f"[{line.job} {line.host}]"
+        if coloured:
+            source = click.style(source, fg=_COLOURS[line.job % len(_COLOURS)])
+        time_of = f"{line.time:%Y-%m-%dT%H:%M:%S}.{line.milliseconds % 1000:03d}Z " if timestamps else ""
+        out.write(f"{time_of}{source} {printable(line.text)}\n")
+        if at_once:
+            out.flush()
+    out.flush()
+    return number
+
+
+def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:
+    for line in _child_log(plane, submission, index):
+        for text in readable(line).split("\n"):
+            click.echo(printable(text))
+
+
+def _nothing(submission: str, jobs: list[JobStatus]) -> TraingridError:
+    """Return the error for jobs without a log, with the state of the first one and the next step."""
+    job = jobs[0]
     state = " ".join(filter(None, [job.state, job.phase]))
-    text = f"{what}: {state}. {printable(job.reason)}".strip()
+    text = "The training job of job {} has printed nothing" if job.training_job else "Job {} has no training job yet"
+    text = f"{text.format(job.index)}: {state}. {printable(job.reason)}".strip()
     return TraingridError(text, f"For the log of its child: traingrid logs --child {submission} {job.index}.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -103,6 +104,9 @@ def main() -> None:
     except TraingridError as error:
         _print_error(f"Error: {error.what}\n{error.next_step}")
         sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader of a pipe, for example `head`, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)

@@ -29,6 +29,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     original order.
     """
     plane = ControlPlane.of(grid_file)
+    submission = plane.submission_id(submission)
     retrier, by = plane.retrier, plane.caller()
     todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
     try:

@@ -39,6 +39,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
     """
     plane = ControlPlane.of(grid_file)
     out = console()
+    submission = submission and plane.submission_id(submission)
     if as_csv:
         if submission is None or watch:
             raise UsageError("--csv requires SUBMISSION and excludes --watch.", "Give SUBMISSION, and omit --watch.")

@@ -32,13 +32,17 @@ class RangeReader(Protocol):
         """Return the bytes from `start` up to, not including, `end`."""
 
 
+SUBMISSION_ID_LENGTH = 8
+"""The number of characters of a submission's id."""
+
+
 def submission_id(*identity: str) -> str:
     """Return the id of a submission: 8 hexadecimal digits of the SHA-256 of its identity.
 
     Args:
         identity: The URI and version of a manifest; the same identity always gives the same id.
     """
-    return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:8]
+    return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:SUBMISSION_ID_LENGTH]
 
 
 def jobs_key(submission: str, chunk: int = 0) -> str:

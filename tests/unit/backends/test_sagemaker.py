@@ -251,7 +251,7 @@ class FakeLogs:
 
     def get_log_events(self, **request: Any) -> dict[str, Any]:
         message, token = self.pages[request.get("nextToken")]
-        return {"events": [{"message": message}] if message else [], "nextForwardToken": token}
+        return {"events": [{"timestamp": 0, "message": message}] if message else [], "nextForwardToken": token}
 
     def get_paginator(self, _name: str) -> "FakeLogs":
         return self

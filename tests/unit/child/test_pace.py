@@ -11,7 +11,8 @@ from botocore.exceptions import ClientError
 
 from tests.support.recorded_log import RecordedLog
 from tests.support.training_jobs import FakeTime
-from traingrid.backends.base import LogPosition, LogUnreadableError
+from traingrid.aws.log_events import LogPosition
+from traingrid.backends.base import LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
@@ -122,12 +123,16 @@ def test_the_rest_of_a_log_is_read_although_aws_throttles(job: Job, log: Recorde
     assert (len(attempt.looks), len(log.lines)) == (12, 1)
 
 
+def event(message: object) -> dict[str, Any]:
+    return {"timestamp": 0, "message": str(message)}
+
+
 class FakeLogs:
     """A stream of three pages; the first is large."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
-        self.pages = [[{"message": str(number)} for number in range(1000)], [{"message": "one"}], [{"message": "two"}]]
+        self.pages = [[*map(event, range(1000))], [event("one")], [event("two")]]
 
     def get_log_events(self, **request: Any) -> dict[str, Any]:
         self.calls["GetLogEvents"] += 1

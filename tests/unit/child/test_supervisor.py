@@ -10,7 +10,8 @@ from tests.support.ledger_items import existing, job_key
 from tests.support.recorded_log import RecordedLog
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
-from traingrid.backends.base import LaunchError, LogPosition
+from traingrid.aws.log_events import LogPosition
+from traingrid.backends.base import LaunchError
 from traingrid.backoff import VISIBLE_WITHIN
 from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError

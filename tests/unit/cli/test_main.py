@@ -7,6 +7,7 @@ import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import boto3
 import pytest
@@ -205,18 +206,10 @@ def test_a_model_is_downloaded_or_the_reason_is_reported(
         index=0, region="us-east-1", name="x", state=JobState.STOPPED, artifact=f"s3://{bucket}/model.tar.gz"
     )
 
-    class Plane:
-        @classmethod
-        def of(cls, _grid: Path) -> "Plane":
-            return cls()
-
-        def __init__(self) -> None:
-            self.deployment = deployment
-
-        def job(self, _submission: str, _index: int) -> JobStatus:
-            return job
-
-    monkeypatch.setattr(data, "ControlPlane", Plane)
+    nothing: Any = None
+    plane = ControlPlane(deployment=deployment, ledger=nothing, batch=nothing, storage=nothing)
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(ControlPlane, "job", lambda *_: job)
     assert run(monkeypatch, "download", "0123abcd", "0", "--to", str(tmp_path / "model")) == bool(reason)
     assert reason in capsys.readouterr().err
     assert (tmp_path / "model" / "report.json").exists() != bool(reason)

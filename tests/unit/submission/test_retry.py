@@ -253,11 +253,20 @@ def test_lines_with_failed_children_are_listed_until_they_are_closed(retrier: Re
     assert "Batch child has failed" in mended.left[0]
 
 
+def commanded(retrier: Retrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command use a retrier, as a caller whose ARN needs no request."""
+    plane = ControlPlane(
+        deployment=retrier.deployment, ledger=retrier.ledger, batch=retrier.batch, storage=retrier.storage
+    )
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(ControlPlane, "retrier", retrier)
+    monkeypatch.setattr(ControlPlane, "caller", lambda _plane: "arn:aws:iam::123456789012:user/Ada")
+
+
 def test_the_command_fails_while_a_line_is_not_closed_yet(
     retrier: Retrier, children: FakeChildren, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plane = SimpleNamespace(retrier=retrier, caller=lambda: "arn:aws:iam::123456789012:user/Ada")
-    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    commanded(retrier, monkeypatch)
     submitted(retrier, [row("a"), row("b")], ["Pending", "Completed"])
     children.failed = {0}
     monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])
@@ -324,11 +333,7 @@ def _raiser(error: Exception) -> Callable[[], int]:
 def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
     retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        ControlPlane,
-        "of",
-        lambda _grid: SimpleNamespace(retrier=retrier, caller=lambda: "arn:aws:iam::123456789012:user/Ada"),
-    )
+    commanded(retrier, monkeypatch)
     monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
     submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
     submit = batch.submit

@@ -1,0 +1,209 @@
+"""Logs: merges the logs of the training jobs of a submission by time, across hosts and Regions."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import re
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.aws.log_events import MOST_EVENTS, LogEvent, LogPosition, last_events, pages
+from traingrid.backends import watching
+from traingrid.backends.sagemaker import LOG_GROUP, SageMaker, host_of
+from traingrid.errors import TraingridError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import Executor, Future
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.submission.status import JobStatus
+
+logger = logging.getLogger(__name__)
+_STREAMS_AT_ONCE = 8
+_EVENTS_IN_MEMORY, _SMALLEST_PAGE = 200_000, 100
+_READS_PER_SECOND = 5.0
+"""Reads of streams per second while logs are followed: half of the quota of the slowest Regions, which children share
+(traingrid/child/pace.py)."""
+_SHORTEST_POLL, _DISCOVER_SECONDS = 1.0, 10.0
+
+
+class LogLine(NamedTuple):
+    """A line of a training job's log.
+
+    Attributes:
+        milliseconds: The time at which the host wrote it, in milliseconds since 1970.
+        job: The index of the job.
+        region: The Region of the training job.
+        host: SageMaker's name of the host, for example "algo-1".
+        text: The line, with control characters as the program wrote them.
+    """
+
+    milliseconds: int
+    job: int
+    region: str
+    host: str
+    text: str
+
+    @property
+    def time(self) -> datetime:
+        """The time in UTC."""
+        return datetime.fromtimestamp(self.milliseconds / 1000, UTC)
+
+
+class Stream(NamedTuple):
+    """A log stream of a job, whose index is `job`."""
+
+    job: int
+    region: str
+    name: str
+
+    def line(self, event: LogEvent) -> LogLine:
+        """Return an event of the stream as a line."""
+        return LogLine(event.time, self.job, self.region, host_of(self.name), event.message)
+
+
+@dataclass(kw_only=True)
+class LogReader:
+    """Reads the logs of the training jobs of a submission's last attempts.
+
+    A Region that does not answer does not prevent the logs of others from being read.
+
+    Attributes:
+        plane: The control plane.
+        submission: The submission's id.
+        index: The index of one job; None for all jobs.
+        since: The time from which lines are read, in milliseconds since 1970.
+        errors: The last error of each Region whose logs could not be read.
+    """
+
+    plane: ControlPlane
+    submission: str
+    index: int | None = None
+    since: int = 0
+    errors: dict[str, str] = field(default_factory=dict)
+    _backends: dict[str, SageMaker] = field(default_factory=dict)
+    _position: LogPosition = field(default_factory=dict)
+
+    def lines(self, tail: int | None = None, *, follow: bool = False) -> Iterator[LogLine]:
+        """Yield the lines of all hosts in the order of time.
+
+        Args:
+            tail: Only the last lines, as many as this.
+            follow: Wait for new lines until all jobs have ended. Lines that arrive late are out of order.
+
+        Raises:
+            TraingridError: The logs of some Regions could not be read; those of the others have been yielded.
+        """
+        streams = self.streams(self.jobs())
+        with ThreadPoolExecutor(_STREAMS_AT_ONCE, thread_name_prefix="logs") as pool:
+            yield from self._all(streams, pool) if tail is None else self._last(streams, tail, pool)
+            if follow:
+                yield from self._followed(streams, pool)
+        if self.errors:
+            shown = "; ".join(f"{region}: {error}" for region, error in sorted(self.errors.items()))
+            raise TraingridError(f"The logs of {', '.join(sorted(self.errors))} cannot be read completely. {shown}.")
+
+    def jobs(self) -> list[JobStatus]:
+        """Return the jobs whose logs are read.
+
+        Raises:
+            UsageError: The submission or the job does not exist.
+        """
+        if self.index is not None:
+            return [self.plane.job(self.submission, self.index)]
+        return self.plane.status(self.submission).jobs
+
+    def streams(self, jobs: Iterable[JobStatus]) -> list[Stream]:
+        """Return the log streams of jobs: one for each start of each host."""
+        found = []
+        for job in jobs:
+            if job.training_job:
+                backend = self._backends.setdefault(job.region, watching(self.plane.deployment, job.region))
+                with self._noting(job.region):
+                    for name in backend.log_names(job.training_job):
+                        found += [Stream(job.index, job.region, stream) for stream in backend.log_streams(name)]
+        return found
+
+    def _all(self, streams: Sequence[Stream], pool: Executor) -> Iterator[LogLine]:
+        """Yield all lines after the position. The next page of each stream is read while the last one is merged."""
+        limit = _EVENTS_IN_MEMORY // (2 * len(streams) or 1)
+        readers = [self._pages(stream, max(_SMALLEST_PAGE, min(limit, MOST_EVENTS))) for stream in streams]
+        first = [pool.submit(next, reader, None) for reader in readers]
+        merged = [_read_ahead(reader, page, pool) for reader, page in zip(readers, first, strict=True)]
+        return heapq.merge(*merged, key=itemgetter(0))
+
+    def _pages(self, stream: Stream, limit: int) -> Iterator[list[LogLine]]:
+        logs = self._backends[stream.region].logs
+        with self._noting(stream.region):
+            for events in pages(logs, LOG_GROUP, stream.name, self._position, limit=limit, **self._window()):
+                yield [stream.line(event) for event in events]
+
+    def _last(self, streams: Sequence[Stream], count: int, pool: Executor) -> list[LogLine]:
+        """Return the last lines of all streams together."""
+
+        def read(stream: Stream) -> list[LogLine]:
+            logs = self._backends[stream.region].logs
+            with self._noting(stream.region):
+                events = last_events(logs, LOG_GROUP, stream.name, count, self._position, **self._window())
+                return [stream.line(event) for event in events]
+            return []
+
+        found = heapq.merge(*pool.map(read, streams), key=itemgetter(0))
+        return list(deque(found, count))
+
+    def _window(self) -> dict[str, int]:
+        return {"startTime": self.since} if self.since else {}
+
+    def _followed(self, streams: list[Stream], pool: Executor) -> Iterator[LogLine]:
+        """Yield new lines until all jobs have ended."""
+        discover_at, is_open = time.monotonic() + _DISCOVER_SECONDS, True
+        while is_open:
+            time.sleep(max(_SHORTEST_POLL, len(streams) / _READS_PER_SECOND))
+            self.errors.clear()  # the position is that of the last page that was read
+            jobs = self.jobs()
+            is_open = not all(job.ended for job in jobs)
+            if time.monotonic() >= discover_at or not is_open:
+                streams, discover_at = self.streams(jobs), time.monotonic() + _DISCOVER_SECONDS
+            yield from self._all(streams, pool)
+
+    @contextmanager
+    def _noting(self, region: str) -> Iterator[None]:
+        """Record an error of a Region instead of raising it, and log it once."""
+        try:
+            yield
+        except (BotoCoreError, ClientError) as error:
+            if self.errors.get(region) != str(error):
+                logger.warning("the logs in %s cannot be read now: %s", region, error)
+            self.errors[region] = str(error)
+
+
+def matching(lines: Iterator[LogLine], pattern: re.Pattern[str] | None, tail: int | None = None) -> Iterator[LogLine]:
+    """Return the lines in which a pattern is found; with `tail`, only the last of those.
+
+    Args:
+        lines: The lines.
+        pattern: The pattern; None returns all lines.
+        tail: The number of lines.
+    """
+    if pattern is None:
+        return lines
+    found = (line for line in lines if pattern.search(line.text))
+    return found if tail is None else iter(deque(found, tail))
+
+
+def _read_ahead(
+    reader: Iterator[list[LogLine]], page: Future[list[LogLine] | None], pool: Executor
+) -> Iterator[LogLine]:
+    while (lines := page.result()) is not None:
+        page = pool.submit(next, reader, None)
+        yield from lines
