@@ -142,6 +142,9 @@ bench-catalog: setup-control  ## Measure the time from a query to a manifest in 
 bench-capacity: setup-control  ## Count the CreateTrainingJob calls of 200 lines without capacity, into bench/results/
 	.venv/bin/python -m bench.capacity
 
+bench-logs: setup-control  ## Measure how long `traingrid logs` takes for a million lines, into bench/results/
+	.venv/bin/python -m bench.logs
+
 bench-plan: setup-control  ## Measure the planner with 10,000 datasets against its targets, into bench/results/
 	.venv/bin/python -m bench.plan
 

@@ -48,6 +48,10 @@ class LogStream:
                 self._timer.daemon = True
                 self._timer.start()
 
+    def put(self, events: list[dict[str, object]]) -> None:
+        """Send events that have times."""
+        self._backend.put_log_events(self._group, self._stream, events)
+
     def flush(self) -> None:
         """Send the collected lines."""
         with self._lock:

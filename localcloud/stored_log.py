@@ -43,7 +43,7 @@ class StoredLogStream(MotoLogStream):
         return len(self._times)
 
     def put_log_events(self, log_events: list[dict[str, Any]]) -> str:
-        """Append events; see PutLogEvents. After the limit, only a last event that says so is stored."""
+        """Append events; see PutLogEvents. After the limit, only one more event is stored, which states it."""
         with self._access:
             self.last_ingestion_time = utcnow()
             self.upload_sequence_token += 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traingrid.api.grid import Grid
+    from traingrid.api.logs import LogLine
     from traingrid.api.submission import Submission
     from traingrid.errors import TraingridError, UsageError
     from traingrid.job.state import JobState
@@ -29,6 +30,7 @@ __all__ = [
     "Grid",
     "JobState",
     "JobStatus",
+    "LogLine",
     "Retried",
     "Submission",
     "SubmissionItem",
@@ -43,6 +45,7 @@ _MODULES = {
     "Grid": "traingrid.api.grid",
     "JobState": "traingrid.job.state",
     "JobStatus": "traingrid.submission.status",
+    "LogLine": "traingrid.api.logs",
     "Retried": "traingrid.submission.retry",
     "Submission": "traingrid.api.submission",
     "SubmissionItem": "traingrid.ledger.submission_item",

@@ -305,7 +305,8 @@ def test_the_command_line_submits_watches_and_downloads(
     submission = re.findall(r"submission (\w+)", output)[0]
     assert "Completed" in traingrid("status", submission, "--watch")
     assert "arrayProperties" not in (plane.batch.describe(plane.status(submission).batch_job) or {})
-    assert "validation_top1=" in traingrid("logs", submission)
+    assert "validation_top1=" in traingrid("logs", submission[:6], "--follow")
+    assert traingrid("logs", submission, "--tail", "3").count("\n") == 3
     traingrid("download", submission, "--to", "model")
     assert list((tmp_path / "model").rglob("saved_model.pb"))
     assert submission in traingrid("status")

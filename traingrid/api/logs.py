@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -140,7 +139,7 @@ class LogReader:
         readers = [self._pages(stream, max(_SMALLEST_PAGE, min(limit, MOST_EVENTS))) for stream in streams]
         first = [pool.submit(next, reader, None) for reader in readers]
         merged = [_read_ahead(reader, page, pool) for reader, page in zip(readers, first, strict=True)]
-        return heapq.merge(*merged, key=itemgetter(0))
+        return heapq.merge(*merged)
 
     def _pages(self, stream: Stream, limit: int) -> Iterator[list[LogLine]]:
         logs = self._backends[stream.region].logs
@@ -158,7 +157,7 @@ class LogReader:
                 return [stream.line(event) for event in events]
             return []
 
-        found = heapq.merge(*pool.map(read, streams), key=itemgetter(0))
+        found = heapq.merge(*pool.map(read, streams))
         return list(deque(found, count))
 
     def _window(self) -> dict[str, int]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traingrid.api.data import download_model
+from traingrid.api.logs import LogReader, matching
 from traingrid.api.submit import read_manifest
 from traingrid.errors import UsageError
 from traingrid.submission.cancel import Wanted
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from traingrid.api.grid import Grid
+    from traingrid.api.logs import LogLine
     from traingrid.submission.cancel import CancelReport
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
@@ -69,6 +74,34 @@ class Submission:
                 raise TimeoutError(f"{text} after {timeout:g} s. They continue.")
             time.sleep(left)
         return status
+
+    def logs(
+        self,
+        index: int | None = None,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        since: datetime | timedelta | None = None,
+        grep: str | None = None,
+    ) -> Iterator[LogLine]:
+        """Yield the lines that the training jobs have printed: those of all hosts, in the order of time.
+
+        Args:
+            index: The index of one job; by default all jobs.
+            follow: Wait for new lines until all jobs have ended.
+            tail: Only the last lines, as many as this.
+            since: Only lines after this time, or from this long ago.
+            grep: Only lines in which this regular expression is found.
+
+        Raises:
+            UsageError: The submission or the job does not exist.
+            TraingridError: The logs of some Regions cannot be read. The lines of the other Regions come first.
+        """
+        pattern = re.compile(grep) if grep is not None else None
+        begin = datetime.now(UTC) - since if isinstance(since, timedelta) else since
+        start = int(begin.timestamp() * 1000) if begin else 0
+        reader = LogReader(plane=self.grid.plane, submission=self.id, index=index, since=start)
+        return matching(reader.lines(None if pattern else tail, follow=follow), pattern, tail)
 
     def download(self, folder: str | os.PathLike[str] | None = None, index: int | None = None) -> list[Path]:
         """Download and unpack models.

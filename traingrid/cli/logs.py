@@ -6,6 +6,8 @@ import os
 import re
 import sys
 import time
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +21,7 @@ from traingrid.log import readable
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from traingrid.api.logs import LogLine
@@ -31,6 +33,7 @@ _DEFAULT_GROUP = "/aws/batch/job"
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
 """The colours of jobs, by index; red is left for errors."""
+_PRINTED_TOGETHER = 5_000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -95,27 +98,38 @@ def logs(  # noqa: PLR0913  # the options of the command
     start = int((time.time() - since) * 1000) if since else 0
     reader = LogReader(plane=plane, submission=submission, index=index, since=start)
     lines = matching(reader.lines(None if grep else tail, follow=follow), grep, tail)
-    printed = _print(lines, is_one_job=index is not None, timestamps=timestamps, at_once=follow)
+    printed = print_lines(lines, is_one_job=index is not None, timestamps=timestamps, at_once=follow)
     if not printed and not grep and not since and tail != 0:
         raise _nothing(submission, reader.jobs())
 
 
-def _print(lines: Iterable[LogLine], *, is_one_job: bool, timestamps: bool, at_once: bool) -> int:
-    """Print lines with their hosts and the indexes of their jobs, in a colour for each job; return their number."""
-    out = sys.stdout  # click.echo would flush after each of a million lines
+def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool, at_once: bool = False) -> int:
+    """Print lines with their hosts and the indexes of their jobs, in a colour for each job; return their number.
+
+    Args:
+        lines: The lines.
+        is_one_job: Omit the indexes.
+        timestamps: Print the times.
+        at_once: Print each line when it comes, not some thousand lines together.
+    """
+    out, number = sys.stdout, 0
     coloured = out.isatty() and not os.environ.get("NO_COLOR")  # https://no-color.org
-    number = 0
-    for line in lines:
-        number += 1
-        source = f"[{line.host}]" if is_one_job else f"[{line.job} {line.host}]"
-        if coloured:
-            source = click.style(source, fg=_COLOURS[line.job % len(_COLOURS)])
-        time_of = f"{line.time:%Y-%m-%dT%H:%M:%S}.{line.milliseconds % 1000:03d}Z " if timestamps else ""
-        out.write(f"{time_of}{source} {printable(line.text)}\n")
+    shown = partial(_shown, is_one_job=is_one_job, timestamps=timestamps, coloured=coloured)
+    # A write per line, or even per buffer, would let the threads that read pages take turns with this one.
+    while chunk := list(islice(lines, 1 if at_once else _PRINTED_TOGETHER)):
+        out.write("".join(map(shown, chunk)))
+        number += len(chunk)
         if at_once:
             out.flush()
-    out.flush()
     return number
+
+
+def _shown(line: LogLine, *, is_one_job: bool, timestamps: bool, coloured: bool) -> str:
+    source = f"[{line.host}]" if is_one_job else f"[{line.job} {line.host}]"
+    if coloured:
+        source = click.style(source, fg=_COLOURS[line.job % len(_COLOURS)])
+    time_of = f"{line.time:%Y-%m-%dT%H:%M:%S}.{line.milliseconds % 1000:03d}Z " if timestamps else ""
+    return f"{time_of}{source} {printable(line.text)}\n"
 
 
 def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:

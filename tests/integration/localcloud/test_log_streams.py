@@ -38,7 +38,7 @@ def pages(client: Callable[..., Any], group: str, stream: str) -> list[list[str]
         token = {"nextToken": answer["nextForwardToken"]}
 
 
-def test_an_endless_stream_ends_with_an_event_that_says_so(
+def test_an_endless_stream_ends_with_an_event_that_states_it(
     client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored_log, "KEPT_BYTES", 30)

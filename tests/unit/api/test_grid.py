@@ -3,6 +3,8 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import traingrid as tg
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.logs import LogReader
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
@@ -106,3 +109,20 @@ def test_cancel_takes_an_index_or_a_region(grid: tg.Grid, ledger: Ledger) -> Non
     with pytest.raises(tg.UsageError, match="both given"):
         tg.Submission(grid, "0123abcd").cancel(index=0, region="us-east-1")
     assert ledger.cancels("0123abcd") == {}
+
+
+def test_logs_are_selected_by_time_and_pattern(grid: tg.Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[tuple[int | None, int, int | None, bool]] = []
+    lines = [tg.LogLine(number * 1000, 0, "us-east-1", "algo-1", f"epoch={number}") for number in range(20)]
+
+    def read(reader: LogReader, tail: int | None = None, *, follow: bool = False) -> Iterator[tg.LogLine]:
+        reads.append((reader.index, reader.since, tail, follow))
+        return iter(lines)
+
+    monkeypatch.setattr(LogReader, "lines", read)
+    submission = tg.Submission(grid, "0123abcd")
+    assert [line.text for line in submission.logs(grep="epoch=1.", tail=2)] == ["epoch=18", "epoch=19"]
+    list(submission.logs(3, since=datetime(2026, 1, 1, tzinfo=UTC), tail=5, follow=True))
+    list(submission.logs(since=timedelta(minutes=10)))
+    assert reads[:2] == [(None, 0, None, False), (3, 1767225600000, 5, True)]
+    assert 0 <= time.time() - 600 - reads[2][1] / 1000 < 60
