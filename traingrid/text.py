@@ -27,6 +27,17 @@ def byte_size(size: float) -> str:
     return f"{size:.3g} {units[0]}" if size != 1 or units[0] != "bytes" else "1 byte"
 
 
+def duration(seconds: float) -> str:
+    """Return a duration in at most two units: "45s", "12m", "3h07m", "2d04h"."""
+    whole = int(seconds)
+    minutes, hours = whole // 60, whole // 3600
+    if not minutes:
+        return f"{whole}s"
+    if not hours:
+        return f"{minutes}m"
+    return f"{hours}h{minutes % 60:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
+
+
 def escaped_cell(text: str) -> str:
     """Return a text as a cell of an exported CSV file that no spreadsheet evaluates as a formula.
 

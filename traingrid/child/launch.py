@@ -62,10 +62,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
     """
     # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
     unresolved, tries, held = bool(item.training_job and item.phase), 0, 0
-    claim: JobFacts = {"training_job": attempt.name, "batch_child": attempt.batch_child}
-    claim["fingerprint"] = attempt.fingerprint
-    if not item.was_seen:
-        claim["phase"] = CREATING
+    claim = _claim(attempt, item)
     job, tags = attempt.job, attempt.tags
     message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
     logger.info(message, extra={"event": "launching"})
@@ -95,6 +92,17 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         if seen is None and item.was_seen:
             return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
         return _launched(attempt, seen)
+
+
+def _claim(attempt: Attempt, item: JobItem) -> JobFacts:
+    """Return the fields that are recorded just before the training job is requested."""
+    claim: JobFacts = {"training_job": attempt.name, "batch_child": attempt.batch_child}
+    claim["fingerprint"] = attempt.fingerprint
+    if attempt.job.epochs:
+        claim["epochs"] = attempt.job.epochs
+    if not item.was_seen:
+        claim["phase"] = CREATING
+    return claim
 
 
 def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause | Shortage, tries: int) -> bool:

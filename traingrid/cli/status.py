@@ -56,7 +56,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
         return
     seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:
-        out.print(status_table(seen))
+        out.print(status_table(seen, out.width))
     for reason in reasons(seen):
         out.print(reason, style="red", markup=False, soft_wrap=True)
 
@@ -71,11 +71,11 @@ def watch_submission(plane: ControlPlane, submission: str, out: Console) -> Subm
 
 def _watch_live(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
     seen = plane.status(submission)
-    with Live(status_table(seen), console=out, auto_refresh=False) as live:
+    with Live(status_table(seen, out.width), console=out, auto_refresh=False) as live:
         while not seen.ended:
             time.sleep(_REFRESH_SECONDS)
             seen = plane.status(submission)
-            live.update(status_table(seen), refresh=True)
+            live.update(status_table(seen, out.width), refresh=True)
     return seen
 
 
@@ -88,7 +88,7 @@ def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> Submi
                 printed[job.index] = job.state
                 out.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
         if seen.ended:
-            out.print(status_table(seen))
+            out.print(status_table(seen, out.width))
             return seen
         time.sleep(_REFRESH_SECONDS)
 

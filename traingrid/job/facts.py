@@ -25,6 +25,7 @@ class JobFacts(TypedDict, total=False):
     artifact: str
     metrics: Mapping[str, float]
     progress: Mapping[str, float]
+    epochs: int
     training_started_at: int
     training_seconds: int
     billable_seconds: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -108,6 +109,12 @@ class Job(BaseModel):
     def is_algorithm(self) -> bool:
         """True for a SageMaker algorithm, which defines its own hyperparameters and metrics."""
         return bool(self.algorithm) or self.built_in
+
+    @property
+    def epochs(self) -> int:
+        """The hyperparameter `epochs`, which trainers commonly have; 0 if it is missing or not a natural number."""
+        text = self.hyperparameters.get("epochs", "")
+        return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
 
     @property
     def regions(self) -> tuple[str, ...]:

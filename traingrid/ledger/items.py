@@ -138,6 +138,7 @@ class JobItem:
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
         metrics: The last values of the metrics, once the job has ended.
+        epochs: The number of epochs that the training runs, from its hyperparameters; 0 if they do not have it.
         training_started_at: The time at which the training job started on its instances, in seconds since 1970; 0 if
             it is not recorded.
         training_seconds: The training time in seconds, once the job has ended; otherwise 0.
@@ -172,6 +173,7 @@ class JobItem:
     artifact: str = ""
     progress: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
+    epochs: int = 0
     training_started_at: int = 0
     training_seconds: int = 0
     billable_seconds: int = 0
@@ -214,6 +216,7 @@ class JobItem:
                 artifact=get("artifact", ""),
                 progress=get("progress", {}),
                 metrics=get("metrics", {}),
+                epochs=get("epochs", 0),
                 training_started_at=get("training_started_at", 0),
                 training_seconds=get("training_seconds", 0),
                 billable_seconds=get("billable_seconds", 0),

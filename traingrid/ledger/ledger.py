@@ -43,7 +43,7 @@ _RETRY = "array#retry-"
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
-    *("training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
+    *("epochs", "training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
 )
 
 

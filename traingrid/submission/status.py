@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import cancel_of
+from traingrid.ledger.spending import ended_dollars, running_dollars
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
 
@@ -45,8 +47,11 @@ class JobStatus:
         attempt: The number of the attempt.
         reason: Why it failed, or why it cannot start yet.
         artifact: The S3 URI of the model.
+        started_at: The time at which the training started, in seconds since 1970; 0 if it has not.
         seconds: Seconds of training, once it has ended.
+        epochs: The number of epochs that the training runs; 0 if its hyperparameters do not have it.
         metrics: Last value of each metric.
+        dollars: The cost of the training so far, in US dollars; 0 for a submission without a budget.
         tried: The previous attempts: the Region and, in brackets, the outcome.
         cancelled: Whether a user has cancelled it.
     """
@@ -62,8 +67,11 @@ class JobStatus:
     attempt: int = 1
     reason: str = ""
     artifact: str = ""
+    started_at: int = 0
     seconds: int = 0
+    epochs: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
+    dollars: float = 0.0
     tried: tuple[str, ...] = ()
     cancelled: bool = False
 
@@ -71,6 +79,29 @@ class JobStatus:
     def ended(self) -> bool:
         """True if the state is final."""
         return self.state in FINAL_STATES
+
+    def elapsed(self, now: float) -> float:
+        """Return the seconds of training until now; 0 before it starts.
+
+        Args:
+            now: The time in seconds since 1970.
+        """
+        if self.ended or self.seconds:
+            return float(self.seconds)
+        return max(now - self.started_at, 0.0) if self.started_at else 0.0
+
+    def remaining(self, now: float) -> float | None:
+        """Return the seconds that the remaining epochs take at the pace so far; None if that is not known.
+
+        A training that resumed from a checkpoint counts the epochs before it, and so seems faster than it is.
+
+        Args:
+            now: The time in seconds since 1970.
+        """
+        epoch, elapsed = self.metrics.get("epoch", 0.0), self.elapsed(now)
+        if self.state != JobState.IN_PROGRESS or not 0 < epoch <= self.epochs or not elapsed:
+            return None
+        return elapsed / epoch * (self.epochs - epoch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +223,10 @@ def _from_item(item: JobItem) -> JobStatus:
         attempt=item.attempt,
         reason=item.reason,
         artifact=item.artifact,
+        started_at=item.training_started_at,
         seconds=item.training_seconds,
+        epochs=item.epochs,
+        dollars=ended_dollars(item) + running_dollars(item, time.time()),
         metrics={**item.progress, **item.metrics},
         tried=tuple(f"{tried.region} ({tried.failure or tried.state})" for tried in item.tried),
     )
