@@ -10,16 +10,13 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from traingrid.api.control_plane import ControlPlane
-from traingrid.api.deployed import find_cluster
+from traingrid.api.deployed import find_cluster, find_deployment
 from traingrid.cli.console import console
 from traingrid.cli.export import write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG
 from traingrid.grid.file import load_grid
-from traingrid.ledger.datasets import Datasets
-from traingrid.ledger.moves import Moves
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -183,16 +180,7 @@ def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
 def _records(grid_file: Path) -> GridRecords:
     from traingrid.catalog.sync import GridRecords
 
-    plane = ControlPlane.of(grid_file)
-    table, home = plane.deployment.table, plane.deployment.grid.home
-    return GridRecords(
-        ledger=plane.ledger,
-        datasets=Datasets(table, home),
-        moves=Moves(table, home),
-        orchestrator=plane.deployment.grid.orchestrator,
-        storage=plane.storage,
-        bucket=plane.deployment.manifest_bucket,
-    )
+    return GridRecords.of(find_deployment(grid_file))
 
 
 def _opened(grid_file: Path, url: str | None) -> Catalog:
