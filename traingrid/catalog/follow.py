@@ -20,8 +20,7 @@ from traingrid.catalog.links import below, link_datasets, price_runs
 from traingrid.catalog.registered import add_registered
 from traingrid.catalog.run_rows import Lines, run_rows
 from traingrid.catalog.tables import replicas, runs
-from traingrid.ledger.items import JOB_PREFIX
-from traingrid.ledger.ledger import SUBMISSION
+from traingrid.ledger.items import JOB_PREFIX, SUBMISSION
 from traingrid.names import DATASETS, MOVES
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from traingrid import names
 from traingrid.api.deployed import find_cluster, find_deployment
 from traingrid.cli.console import console
 from traingrid.cli.export import write_table
@@ -63,6 +64,8 @@ def init(grid_file: Path, url: str | None) -> None:
     """Create or upgrade the catalog's tables."""
     database = _opened(grid_file, url)
     text = "has its tables now" if database.create() else "already has the tables of this version"
+    if not url:
+        _let_function_follow(database, grid_file)
     click.echo(f"The catalog {database.name} {text}.")
 
 
@@ -175,6 +178,16 @@ def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"--param {name} is given twice.", "Give it once.")
         found[name] = value
     return found
+
+
+def _let_function_follow(database: Catalog, grid_file: Path) -> None:
+    """Allow the function of `catalog: dsql` to write to the catalog; without it, do nothing."""
+    if not grid_file.exists() or load_grid(grid_file).catalog != DSQL_CATALOG:
+        return
+    from traingrid.catalog.roles import let_follow
+
+    deployment = find_deployment(grid_file)
+    let_follow(database, names.role_arn(deployment.account, names.follower_role(deployment.grid.name)))
 
 
 def _records(grid_file: Path) -> GridRecords:

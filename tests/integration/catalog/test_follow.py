@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import column, delete, select, table, update
+from sqlalchemy import column, delete, select, table, text, update
+from sqlalchemy.exc import ProgrammingError
 
 from tests.integration.catalog.ledger_runs import describe_data, rows
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.support.ledger_items import existing, job_key
 from tests.support.strict_dsql import StrictConnection
+from traingrid import names
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.dsql import ROWS_OF_A_TRANSACTION
+from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.follow import Changes
+from traingrid.catalog.roles import let_follow
 from traingrid.catalog.sync import GridRecords, sync
 from traingrid.catalog.tables import replicas, runs, transfers
 from traingrid.errors import TraingridError
@@ -32,6 +36,7 @@ ENDED: JobFacts = {
     "billable_seconds": 720,
     "metrics": {"validation_top1": 0.75},
 }
+ROLE = "arn:aws:iam::123456789012:role/traingrid-follower"
 Deliver = Callable[..., dict[str, int]]
 
 
@@ -44,7 +49,9 @@ def deliver(catalog: Catalog, url: str, account: Account, monkeypatch: pytest.Mo
     monkeypatch.setenv("TRAINGRID_TABLE", there.table)
     monkeypatch.setenv("TRAINGRID_MANIFEST_BUCKET", there.manifest_bucket)
     monkeypatch.setenv("TRAINGRID_IMAGES", json.dumps(dict(there.images)))
-    monkeypatch.setenv("TRAINGRID_CATALOG", url)
+    monkeypatch.setenv("TRAINGRID_CATALOG", url.replace("dsql://", f"dsql://{names.CATALOG_FOLLOWER}@"))
+    if url.startswith("dsql"):
+        let_follow(catalog, ROLE)
     module = importlib.reload(importlib.import_module("lambda.follow_ledger"))
 
     def invoke(*keys: tuple[str, str]) -> dict[str, int]:
@@ -246,3 +253,36 @@ def test_items_that_the_catalog_does_not_show_are_left_out() -> None:
         [("0a1b2c3d", "cancel#all"), ("0a1b2c3d", "array#retry-1"), ("grid", "launching"), ("shortages", "x")]
     )
     assert not any((changes.jobs, changes.submissions, changes.datasets, changes.moves))
+
+
+@pytest.mark.parametrize("url", ["dsql"], indirect=True)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO prices VALUES ('r', 't', 'spot', 0.1, '2026-11-01', '')",
+        "DELETE FROM replicas",
+        "UPDATE campaigns SET description = 'x'",
+        "SELECT * FROM synced_submissions",
+        "UPDATE alembic_version SET version_num = '9999'",
+        "CREATE TABLE mine (a TEXT)",
+        "DROP TABLE runs",
+    ],
+)
+def test_the_functions_role_may_only_write_what_it_follows(url: str, catalog: Catalog, statement: str) -> None:
+    for _ in range(2):  # again after a migration
+        let_follow(catalog, ROLE)
+    role = Catalog(catalog_url(url.replace("dsql://", f"dsql://{names.CATALOG_FOLLOWER}@")))
+    with role.engine.connect() as connection, pytest.raises(ProgrammingError, match=r"permission denied|must be owner"):
+        connection.execute(text(statement))
+
+
+@pytest.mark.parametrize("url", ["dsql"], indirect=True)
+def test_the_iam_role_of_the_function_is_granted_once(catalog: Catalog) -> None:
+    role = "arn:aws:iam::210987654321:role/traingrid-follower"
+    for _ in range(2):
+        let_follow(catalog, role)
+    with catalog.read_only() as connection:
+        found = connection.execute(
+            text("SELECT pg_role_name FROM sys.iam_pg_role_mappings WHERE arn = :arn"), {"arn": role}
+        )
+        assert found.scalars().all() == [names.CATALOG_FOLLOWER]
