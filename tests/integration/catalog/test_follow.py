@@ -3,16 +3,19 @@
 import importlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import column, delete, select, table, text, update
 from sqlalchemy.exc import ProgrammingError
 
 from tests.integration.catalog.ledger_runs import describe_data, rows
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.support.ledger_items import existing, job_key
+from tests.support.sample_grid import GOOD
 from tests.support.strict_dsql import StrictConnection
 from traingrid import names
 from traingrid.catalog.database import Catalog
@@ -22,6 +25,8 @@ from traingrid.catalog.follow import Changes
 from traingrid.catalog.roles import let_follow
 from traingrid.catalog.sync import GridRecords, sync
 from traingrid.catalog.tables import replicas, runs, transfers
+from traingrid.cli import catalog as commands
+from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
@@ -286,3 +291,28 @@ def test_the_iam_role_of_the_function_is_granted_once(catalog: Catalog) -> None:
             text("SELECT pg_role_name FROM sys.iam_pg_role_mappings WHERE arn = :arn"), {"arn": role}
         )
         assert found.scalars().all() == [names.CATALOG_FOLLOWER]
+
+
+@pytest.mark.parametrize("url", ["dsql"], indirect=True)
+@pytest.mark.parametrize("is_of_the_grid", [True, False])
+def test_init_grants_the_role_only_in_the_grids_own_cluster(
+    catalog: Catalog,
+    url: str,
+    account: Account,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_of_the_grid: bool,
+) -> None:
+    name = f"init{is_of_the_grid}".lower()
+    grid = account.deployment.grid.model_copy(update={"name": name})
+    (tmp_path / "grid.yaml").write_text(f"{GOOD}catalog: dsql\n")
+    monkeypatch.setattr(commands, "find_cluster", lambda _: url.removeprefix("dsql://"))
+    monkeypatch.setattr(commands, "find_deployment", lambda _: replace(account.deployment, grid=grid))
+    words = [] if is_of_the_grid else ["--catalog", url]
+    result = CliRunner().invoke(cli, ["--grid", str(tmp_path / "grid.yaml"), "catalog", "init", *words])
+    assert (result.exit_code, "already has the tables" in result.output) == (0, True)
+    granted = text("SELECT count(*) FROM sys.iam_pg_role_mappings WHERE arn = :arn")
+    with catalog.read_only() as connection:
+        found = connection.execute(granted, {"arn": f"arn:aws:iam::123456789012:role/{name}-follower"}).scalar()
+    assert found == int(is_of_the_grid)
