@@ -101,6 +101,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	$(LOCK) requirements-scanners.in --output-file requirements-scanners.txt
 	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
+	$(LOCK) requirements-catalog-function.in --output-file requirements-catalog-function.txt
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	$(LOCK) requirements-images.in --output-file requirements-images.txt
 	$(LOCK) requirements-docs.in --output-file requirements-docs.txt
@@ -159,7 +160,7 @@ faults: setup-control  ## Run all fault experiments at full volume, and count vi
 ##@ Set up (demo and test do this automatically)
 setup: setup-control .venv-training/.installed build/digits/.written tests/integration/policies/node_modules/.installed  ## Install everything that is missing
 
-setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
+setup-control: .venv/.installed node_modules/.installed build/layer/catalog/.installed build/models/endpoints.json  ## The same without the training environment
 
 setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` requires
 
@@ -194,6 +195,11 @@ tests/integration/policies/node_modules/.installed: tests/integration/policies/p
 # The libraries that AWS Lambda's runtime lacks, for Lambda's Linux and for this machine: compiled files have different names.
 build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 	@setup/layer.sh build/layer
+	@touch $@
+
+# The libraries of the function of `catalog: dsql`, in a layer that only this function has.
+build/layer/catalog/.installed: requirements-catalog-function.txt build/layer/.installed
+	@setup/layer.sh build/layer/catalog requirements-catalog-function.txt
 	@touch $@
 
 # The service models that batch_job/Dockerfile puts into the orchestrator's image.

@@ -9,6 +9,7 @@ from pathlib import Path
 from aws_cdk import App, Tags
 
 from stacks.builds_stack import BuildsStack
+from stacks.catalog_follower import LAYER as CATALOG_LAYER
 from stacks.control_stack import ControlStack
 from stacks.grants import acknowledge
 from stacks.guard_stack import GuardStack
@@ -18,6 +19,7 @@ from stacks.region_stack import RegionStack
 from stacks.registry_stack import RegistryStack
 from traingrid import names
 from traingrid.errors import UsageError
+from traingrid.grid.catalog import DSQL_CATALOG
 from traingrid.grid.file import load_grid
 from traingrid.grid.framework_images import to_environment
 from traingrid.grid.model import Grid, GridError
@@ -37,7 +39,8 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
 
     Args:
         grid: The grid to deploy.
-        layer: Folder with a subfolder `python` that holds the libraries that the Lambda runtime lacks.
+        layer: Folder with a subfolder `python` that holds the libraries that the Lambda runtime lacks; for
+            `catalog: dsql`, it also has the subfolder `catalog/python`.
         app: The app to add the stacks to; None creates one.
 
     Raises:
@@ -46,6 +49,9 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
     """
     if not (layer / "python").is_dir():
         raise MissingLayerError(f"{layer}/python: the libraries of the Lambda functions are missing. Run `make setup`.")
+    if grid.catalog == DSQL_CATALOG and not (layer / CATALOG_LAYER / "python").is_dir():
+        missing = f"{layer}/{CATALOG_LAYER}/python: the libraries of the catalog are missing."
+        raise MissingLayerError(f"{missing} Run `make setup-control`.")
     app = app or App()
     Tags.of(app).add(names.TAG_GRID, grid.name)
     acknowledge(
@@ -61,7 +67,7 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
     builds.add_stack_dependency(images)  # separate, so that a failed build does not delete repositories and images
     control = ControlStack(app, grid=grid, layer=layer, images=builds, frameworks=to_environment(frameworks))
     control.add_stack_dependency(builds)
-    guard = GuardStack(app, grid=grid)
+    guard = GuardStack(app, grid=grid, control=control)
     for region in grid.regions:
         # The rule in a Region sends its events to the home bus, which must exist first.
         stack = RegionStack(app, grid=grid, region=region, frameworks=list(frameworks.values()))

@@ -93,6 +93,7 @@ def synthesised(grid: Grid) -> dict[str, Template]:
     with tempfile.TemporaryDirectory(prefix="traingrid-cost-") as folder:
         layer = Path(folder) / "layer"
         (layer / "python").mkdir(parents=True)
+        (layer / "catalog" / "python").mkdir(parents=True)
         assembly = build_app(grid, layer=layer, app=App(outdir=f"{folder}/out")).synth()
         return {stack.stack_name: stack.template for stack in assembly.stacks}
 

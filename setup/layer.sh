@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fills the Lambda layer: the packages that traingrid needs beyond AWS's Python 3.11 runtime.
-# Usage: setup/layer.sh FOLDER
+# Usage: setup/layer.sh FOLDER [REQUIREMENTS], by default requirements-layer.txt
 #
 # Lambda runs Linux on x86_64, in Amazon Linux 2 for Python 3.11, with glibc 2.26
 # (https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html). A newer machine's pip also takes wheels for a newer
@@ -10,13 +10,14 @@
 set -eu
 
 folder=$1
+requirements=${2:-requirements-layer.txt}
 here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 
 install() { # install FOLDER [OPTION ...]
     target=$1
     shift
     "$here/.venv/bin/pip" --disable-pip-version-check install --quiet --require-hashes --no-compile --upgrade \
-        --target "$target" "$@" -r "$here/requirements-layer.txt"
+        --target "$target" "$@" -r "$here/$requirements"
 }
 
 rm -rf "$folder"

@@ -14,10 +14,11 @@ class CatalogCluster(Construct):
     deployment that fails later would otherwise not be rolled back: the cluster is retained then, too. It is created
     after the other parts of the stack (`create_after`); an empty one costs nothing.
 
-    No function or child connects to it.
+    Only the function that follows the ledger connects to it (`CatalogFollower`), which is created after it.
 
     Attributes:
         endpoint: Its host name.
+        arn: Its ARN.
     """
 
     def __init__(self, scope: Construct, identifier: str) -> None:
@@ -25,6 +26,7 @@ class CatalogCluster(Construct):
         self._created = dsql.CfnCluster(self, "Cluster", deletion_protection_enabled=True)
         self._created.apply_removal_policy(RemovalPolicy.RETAIN)
         self.endpoint = self._created.attr_endpoint
+        self.arn = self._created.attr_resource_arn
 
     def create_after(self, *parts: IConstruct) -> None:
         """Create the cluster after these parts of the stack."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from aws_cdk import Aws, CfnOutput, Stack
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, IConstruct
 
 from stacks import child_permissions, intake_permissions, queue_permissions, watcher_permissions
@@ -13,6 +14,7 @@ from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
 from stacks.builds_stack import BuildsStack
 from stacks.catalog_cluster import CatalogCluster
+from stacks.catalog_follower import CatalogFollower, let_follow
 from stacks.dashboard import Dashboard
 from stacks.dataset_registration import DatasetRegistration, let_read_datasets, let_register
 from stacks.event_function import Runtime, libraries, repository_code
@@ -50,7 +52,7 @@ class ControlStack(Stack):
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True, key=self._key)
         send_object_events(self.manifests)
         ledger = Ledger(self, "Ledger", grid=grid, key=self._key)
-        self.ledger = ledger.table
+        self.ledger, self.ledger_stream = ledger.table, ledger.stream
         runtime = self._runtime(layer)
         self.guard = RegionGuard(self, "Guard", grid=grid, runtime=runtime)
         self.orchestrator = Orchestrator(
@@ -71,15 +73,10 @@ class ControlStack(Stack):
             self, "Datasets", grid=grid, bus=self.job_events.bus, runtime=replace(runtime, environment=with_rules)
         )
         self.guard.before(self.orchestrator, self.intake, self.job_events, self.reconciler, self.datasets)
+        self.follower = self._follower(runtime, layer) if grid.catalog == DSQL_CATALOG else None
         self._grant()
         self._watch()
-        before = self._before_the_ledger(ledger)
-        if grid.catalog == DSQL_CATALOG:
-            catalog = CatalogCluster(self, "Catalog")
-            catalog.create_after(*before)
-            CfnOutput(self, "CatalogEndpoint", value=catalog.endpoint)
-            before.append(catalog)
-        ledger.create_after(*before)
+        ledger.create_after(*self._before_the_ledger(ledger))
         self._outputs()
 
     @property
@@ -93,6 +90,18 @@ class ControlStack(Stack):
         named_by_table = self._key.node.default_child if self._key else None
         parts = [*self.node.children, *with_alias]
         return [part for part in parts if part not in (ledger, self._key, named_by_table)]
+
+    def _follower(self, runtime: Runtime, layer: Path) -> CatalogFollower:
+        """Return the function that keeps the catalog up to date, with the catalog's cluster."""
+        cluster = CatalogCluster(self, "Catalog")
+        parts = [part for part in self.node.children if part not in (cluster, self._key)]
+        cluster.create_after(*(part for part in parts if not isinstance(part, Ledger)))
+        CfnOutput(self, "CatalogEndpoint", value=cluster.endpoint)
+        follower = CatalogFollower(
+            self, "CatalogFollower", grid=self._grid, cluster=cluster, layer=layer, runtime=runtime
+        )
+        let_follow(follower.role, self.manifests, self.ledger, cluster)
+        return follower
 
     def _runtime(self, layer: Path) -> Runtime:
         return Runtime(
@@ -157,12 +166,15 @@ class ControlStack(Stack):
         use_key(self.orchestrator.role, self._key, region=self._grid.home, services=["s3", "dynamodb"])
         use_keys_of_regions(self.orchestrator.role, self._grid)
 
+    def _functions(self) -> list[lambda_.Function]:
+        parts = (self.intake, self.job_events, self.reconciler, self.datasets, self.guard)
+        followers = [self.follower.function] if self.follower else []
+        return [*(part.function for part in parts), *followers]
+
     def _acknowledge_accounts(self) -> None:
         """Record why checkov finds secrets in environment variables with account numbers."""
-        for part in (self.intake, self.job_events, self.reconciler, self.datasets, self.guard):
-            skip_in_checkov(
-                part.function, "CKV_AWS_45", "The twelve digits are an account number, which is not a secret"
-            )
+        for function in self._functions():
+            skip_in_checkov(function, "CKV_AWS_45", "The twelve digits are an account number, which is not a secret")
 
     def _watch(self) -> None:
         """Add the alarms of the control plane, the dashboard of all Regions, saved queries and the budget."""
@@ -179,6 +191,9 @@ class ControlStack(Stack):
         # Lambda sends an event that failed three times to this queue. No running job needs the function, so this alarm
         # is enough; each further one costs 10 to 20 cents a month.
         self.alarms.undelivered("registrar", self.datasets.dead_letters)
+        if self.follower:
+            self.alarms.undelivered("follower", self.follower.dead_letters)
+            self.alarms.failing("follower", self.follower.function)
         self.alarms.no_sweep()
         self.alarms.stopped_by_sweep()
         self.alarms.unreachable()
@@ -189,8 +204,7 @@ class ControlStack(Stack):
         self.alarms.outage(self.orchestrator.log_group)
         self.alarms.denied(self.orchestrator.log_group)
         Dashboard(self, "Dashboard", grid=self._grid)
-        parts = (self.intake, self.job_events, self.reconciler, self.datasets, self.guard)
-        groups = [self.orchestrator.log_group, *(part.function.log_group for part in parts)]
+        groups = [self.orchestrator.log_group, *(function.log_group for function in self._functions())]
         saved_queries(self, grid=self._grid.name, log_groups=groups)
         budget(self, self._grid)
 

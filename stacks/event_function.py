@@ -36,6 +36,7 @@ class Runtime:
     environment: Mapping[str, str]
     keeping: LogKeeping
     key: kms.IKey | None
+    more_libraries: tuple[lambda_.LayerVersion, ...] = ()
 
 
 def repository_code() -> lambda_.Code:
@@ -47,7 +48,11 @@ def repository_code() -> lambda_.Code:
     )
 
 
-def libraries(scope: Construct, folder: Path) -> lambda_.LayerVersion:
+def libraries(
+    scope: Construct,
+    folder: Path,
+    description: str = "Libraries that traingrid requires in addition to Lambda's Python runtime",
+) -> lambda_.LayerVersion:
     """Return the Lambda layer of `folder`/python.
 
     Compiled files are excluded: they contain the time of their compilation, and a template must not depend on it.
@@ -59,7 +64,7 @@ def libraries(scope: Construct, folder: Path) -> lambda_.LayerVersion:
             str(folder), exclude=["/*", "!/python", "__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
         ),
         compatible_runtimes=[lambda_.Runtime.PYTHON_3_11],
-        description="Libraries that traingrid requires in addition to Lambda's Python runtime",
+        description=description,
     )
 
 
@@ -129,7 +134,7 @@ class EventFunction(Construct):
             handler=handler,
             description=description,
             code=runtime.code,
-            layers=[runtime.libraries],
+            layers=[runtime.libraries, *runtime.more_libraries],
             environment=dict(runtime.environment),
             memory_size=memory_mib,
             timeout=timeout,

@@ -7,6 +7,7 @@ from constructs import Construct, IConstruct
 
 from stacks.grants import KEYS_OF_AWS, acknowledge, skip_in_checkov
 from traingrid import names
+from traingrid.grid.catalog import DSQL_CATALOG
 from traingrid.grid.model import Grid
 
 
@@ -20,8 +21,13 @@ class Ledger(Construct):
     (`create_after`): if a first deployment fails earlier, the table does not exist, and the rollback leaves nothing.
     For the same reason, the other parts of the stack refer to the table by its name.
 
+    With `catalog: dsql`, it has a stream of the keys of changed items, which is all that the function that follows it
+    needs. A stream is added to an existing table, and removed, without a replacement
+    (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html).
+
     Attributes:
         table: The table, imported by its name. Resources that refer to it do not depend on its creation.
+        stream: The ARN of its stream, for other stacks; None if it has none.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
@@ -40,8 +46,10 @@ class Ledger(Construct):
             encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else None,
             encryption_key=key,
             deletion_protection=True,
+            stream=dynamodb.StreamViewType.KEYS_ONLY if grid.catalog == DSQL_CATALOG else None,
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
+        self.stream = self._created.table_stream_arn
         acknowledge(
             self._created,
             "NIST.800.53.R5-DynamoDBInBackupPlan",

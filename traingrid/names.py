@@ -31,6 +31,9 @@ DATASETS = "datasets"
 MOVES = "moves"
 """The partition key in the ledger of all copies of data between Regions; no submission id, as `DATASETS`."""
 
+CATALOG_FOLLOWER = "traingrid_follower"
+"""The role in the catalog's database of the function that follows the ledger (`traingrid/catalog/roles.py`)."""
+
 COPY_PREFIX = "copies/"
 """The prefix in a Region's data bucket of the copies that plans choose; dataset and version follow."""
 
@@ -303,6 +306,14 @@ def home_role(grid: str, part: Part) -> str:
     running arrays would keep a job definition whose role CloudFormation deleted.
     """
     return f"{grid}-{_HOME_ROLES[part]}"
+
+
+def follower_role(grid: str) -> str:
+    """Return the name of the role of the function that keeps the catalog up to date, which the database's role names.
+
+    It acts in the home Region only, so it is not one of `home_role`.
+    """
+    return f"{grid}-follower"
 
 
 def acting_role(grid: str, part: Part, region: str) -> str:

@@ -18,6 +18,7 @@ from conformance.claims import (  # noqa: F401 - importing a module declares its
     stack_names,
     stacks,
     storage,
+    streams,
     training_container,
     training_ends,
     training_names,

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 def function(aws: Aws, code: str, **more: Any) -> str:
-    """Create a function whose code defines `handler(event, context)`, and return its name."""
+    """Create a function whose code defines `handler(event, context)`, and return its name.
+
+    Args:
+        aws: The place.
+        code: The code.
+        more: Further parameters of CreateFunction; without Role, the function has the role that claims share.
+    """
     api, name = aws.client("lambda"), aws.name("function")
     logs, group = aws.client("logs"), f"/aws/lambda/{name}"
     archive = io.BytesIO()
@@ -24,7 +30,7 @@ def function(aws: Aws, code: str, **more: Any) -> str:
     aws.undo.later(f"function {name}", lambda: api.delete_function(FunctionName=name))
     api.create_function(
         FunctionName=name,
-        Role=aws.once("role/functions", lambda: _role(aws)),
+        Role=more.pop("Role", "") or aws.once("role/functions", lambda: _role(aws)),
         Runtime="python3.11",
         Handler="code.handler",
         Code={"ZipFile": archive.getvalue()},

@@ -43,24 +43,36 @@ def shared_bucket(aws: Aws, region: str = "") -> str:
 
 def table(aws: Aws) -> str:
     """Return the table that claims share, with the keys `pk` and `sk`; each claim uses different items."""
+    return aws.once("table", lambda: _table(aws))
 
-    def make() -> str:
-        dynamodb, name = aws.client("dynamodb"), aws.name("table")
-        aws.undo.later(f"table {name}", lambda: dynamodb.delete_table(TableName=name))
-        dynamodb.create_table(
-            TableName=name,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
-            KeySchema=[
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-            Tags=aws.tags(),
-        )
-        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2})
-        return name
 
-    return aws.once("table", make)
+def table_with_stream(aws: Aws) -> tuple[str, str]:
+    """Return the name and the stream of another table, whose stream has the keys of changed items; claims share it."""
+
+    def make() -> tuple[str, str]:
+        name = _table(aws, StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"})
+        described = aws.client("dynamodb").describe_table(TableName=name)["Table"]
+        return name, str(described["LatestStreamArn"])
+
+    return aws.once("table with a stream", make)
+
+
+def _table(aws: Aws, **more: Any) -> str:
+    dynamodb, name = aws.client("dynamodb"), aws.name("table")
+    aws.undo.later(f"table {name}", lambda: dynamodb.delete_table(TableName=name))
+    dynamodb.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")],
+        KeySchema=[
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        Tags=aws.tags(),
+        **more,
+    )
+    dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 2})
+    return name
 
 
 def repository(aws: Aws, region: str = "", *, name: str = "", immutable: bool = False) -> str:

@@ -2,10 +2,11 @@
 
 import json
 import logging
+import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from moto.awslambda.models import LambdaFunction
+from moto.awslambda.models import EventSourceMapping, LambdaFunction
 from moto.sqs.exceptions import QueueDoesNotExist
 from moto.sqs.models import sqs_backends
 
@@ -58,6 +59,57 @@ def send_to_queue(arn: str, body: str, attributes: dict[str, Any] | None = None)
         _log.warning("the queue %s does not exist; a message to it is lost", arn)
         return False
     return True
+
+
+def send_discarded(
+    mapping: EventSourceMapping, shard: str, records: list[dict[str, Any]], invoked: int, *, expired: bool
+) -> None:
+    """Send the position of discarded records of a stream to the destination of their mapping, if it has one.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html has the form and the condition
+    RetryAttemptsExhausted; the condition of records that are too old is not documented.
+
+    Args:
+        mapping: The mapping.
+        shard: The id of the shard.
+        records: The records.
+        invoked: The number of invocations with them.
+        expired: True if they are too old.
+    """
+    changes = [record["dynamodb"] for record in records]
+    first, last = (_seconds_as_text(changes[at]["ApproximateCreationDateTime"]) for at in (0, -1))
+    body = {
+        "requestContext": {
+            "requestId": str(uuid.uuid4()),
+            "functionArn": mapping.function_arn,
+            "condition": "RecordAgeExceeded" if expired else "RetryAttemptsExhausted",
+            "approximateInvokeCount": invoked,
+        },
+        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
+        "version": "1.0",
+        "timestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z",
+        "DDBStreamBatchInfo": {
+            "shardId": shard,
+            "startSequenceNumber": changes[0]["SequenceNumber"],
+            "endSequenceNumber": changes[-1]["SequenceNumber"],
+            "approximateArrivalOfFirstRecord": first,
+            "approximateArrivalOfLastRecord": last,
+            "batchSize": len(records),
+            "streamArn": mapping.event_source_arn,
+        },
+    }
+    if queue := on_failure(mapping.destination_config):
+        send_to_queue(queue, json.dumps(body))
+
+
+def on_failure(config: dict[str, Any] | None) -> str:
+    """Return the ARN of a destination for failures; empty if there is none."""
+    found = ((config or {}).get("OnFailure") or {}).get("Destination")
+    return str(found or "")
+
+
+def _seconds_as_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def text_attribute(value: str, kind: str = "String") -> dict[str, str]:

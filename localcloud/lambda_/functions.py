@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from moto.awslambda import urls as lambda_urls
 from moto.awslambda.exceptions import LambdaClientError
-from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFunction, lambda_backends
+from moto.awslambda.models import (
+    EventInvokeConfig,
+    EventSourceMapping,
+    LambdaBackend,
+    LambdaFunction,
+    lambda_backends,
+)
 from werkzeug.wrappers import Request, Response
 
-from localcloud.lambda_ import assets, destinations
+from localcloud.lambda_ import assets, destinations, stream_mappings
 from localcloud.lambda_.execution_environments import FunctionSpec, Outcome, Sandbox
+from localcloud.lambda_.stream_mappings import StreamPoller
 from localcloud.limits.quota import LAMBDA_CONCURRENCY
 
 if TYPE_CHECKING:
@@ -80,6 +87,31 @@ class FunctionsBackend(LambdaBackend):
         function.event_invoke_config = [EventInvokeConfig(function.function_arn, function.last_modified, config)]
         return cast(dict[str, Any], function.event_invoke_config[0].response())
 
+    def create_event_source_mapping(self, spec: dict[str, Any]) -> EventSourceMapping:
+        """Create the mapping of a DynamoDB stream; moto would invoke the function in the thread of each write.
+
+        Raises:
+            LambdaClientError: If AWS refuses it, or localcloud cannot serve it.
+        """
+        if ":dynamodb:" not in spec["EventSourceArn"]:
+            message = "localcloud supports only event sources that are DynamoDB streams"
+            raise LambdaClientError("InvalidParameterValueException", message)
+        function = self.get_function(spec["FunctionName"])
+        stream_mappings.check(spec, function)
+        where = {"RegionName": self.region_name, "AccountId": self.account_id}
+        mapping = EventSourceMapping({**spec, **where, "FunctionArn": function.function_arn})
+        same = (mapping.function_arn, mapping.event_source_arn)
+        if any((known.function_arn, known.event_source_arn) == same for known in self._event_source_mappings.values()):
+            raise LambdaClientError("ResourceConflictException", "An event source mapping with them already exists")
+        self.functions.follow(mapping)
+        self._event_source_mappings[mapping.uuid] = mapping
+        return mapping
+
+    def delete_event_source_mapping(self, uuid: str) -> EventSourceMapping | None:
+        """Delete a mapping, and stop reading its stream."""
+        self.functions.unfollow(uuid)
+        return cast(EventSourceMapping | None, super().delete_event_source_mapping(uuid))
+
     def invoke(
         self, function_name: str, qualifier: str | None, body: Any, headers: Any, response_headers: Any
     ) -> str | bytes | None:
@@ -124,6 +156,21 @@ class Functions:
         self._timers: set[threading.Timer] = set()
         self._running: Counter[tuple[str, str]] = Counter()
         self._stopped = False
+        self._pollers: dict[str, StreamPoller] = {}
+
+    def follow(self, mapping: EventSourceMapping) -> None:
+        """Pass the records of a mapping's stream to its function, from now on."""
+        poller = StreamPoller(mapping, self)
+        with self._lock:
+            self._pollers[mapping.uuid] = poller
+        poller.start()
+
+    def unfollow(self, mapping: str) -> None:
+        """Stop reading the stream of a mapping."""
+        with self._lock:
+            poller = self._pollers.pop(mapping, None)
+        if poller:
+            poller.stop()
 
     def run(self, function: LambdaFunction, event: bytes, request_id: str) -> Outcome | None:
         """Run a function once and wait for its end; return None if the account's concurrency is used up."""
@@ -155,7 +202,9 @@ class Functions:
         """End every execution environment; events that wait for a retry are lost."""
         with self._lock:
             self._stopped = True
-            timers, sandboxes = list(self._timers), list(self._all.values())
+            timers, sandboxes, pollers = list(self._timers), list(self._all.values()), list(self._pollers.values())
+        for poller in pollers:
+            poller.stop()
         for timer in timers:
             timer.cancel()
         self._workers.shutdown(wait=False, cancel_futures=True)

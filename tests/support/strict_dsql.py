@@ -21,15 +21,19 @@ from psycopg import errors
 from sqlalchemy import make_url
 from sqlalchemy.dialects import registry
 
-from traingrid.catalog.dsql import DsqlDialect
+from traingrid.catalog.dsql import ADMIN, DsqlDialect
 
 ROWS = 3_000
 _SUPPORTED = re.compile(
     r"(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE|EXPLAIN|SHOW|SET TIME ZONE|DROP TABLE|DROP INDEX"
-    r"|CREATE (UNIQUE )?INDEX ASYNC|CREATE TABLE|ALTER TABLE|CREATE FUNCTION)\b",
+    r"|CREATE (UNIQUE )?INDEX ASYNC|CREATE TABLE|ALTER TABLE|CREATE FUNCTION|CREATE ROLE|GRANT|AWS IAM GRANT)\b",
     re.IGNORECASE,
 )
-_DDL = re.compile(r"(CREATE|ALTER|DROP)\b", re.IGNORECASE)
+_DDL = re.compile(r"(CREATE|ALTER|DROP|GRANT|AWS)\b", re.IGNORECASE)
+_IAM_GRANT = re.compile(r"AWS IAM GRANT (\w+) TO '(arn:aws:iam::\d{12}:(?:role|user)/[\w+=,.@/-]+)'")
+_MAPPINGS = """CREATE SCHEMA IF NOT EXISTS sys;
+CREATE TABLE IF NOT EXISTS sys.iam_pg_role_mappings (arn TEXT, pg_role_name TEXT);"""
+"""The system table of IAM roles (https://docs.aws.amazon.com/aurora-dsql/latest/userguide/using-database-and-iam-roles.html)."""
 _WRITING = re.compile(r"(INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
 _NOT_IN_TABLES = re.compile(
     r"\b(REFERENCES|FOREIGN KEY|EXCLUDE|SERIAL|BIGSERIAL|COLLATE|INHERITS|PARTITION|JSON|JSONB|TEMPORARY)\b",
@@ -105,6 +109,10 @@ class StrictConnection(psycopg.Connection[Any]):
         if _LOCK.search(plain) and not re.search(r"WHERE \S+ = ", plain):
             raise errors.FeatureNotSupported("FOR UPDATE requires equality predicates on the key")
         self._ddl = self._ddl or is_ddl
+        if plain.startswith("AWS IAM GRANT"):
+            if not (granted := _IAM_GRANT.fullmatch(plain)):
+                raise errors.SyntaxError(f"IAM role must look like an IAM ARN: {plain}")
+            return f"INSERT INTO sys.iam_pg_role_mappings VALUES ('{granted[2]}', '{granted[1]}'::regrole::text)"
         return text.replace("INDEX ASYNC ", "INDEX ", 1) if is_ddl else text
 
     def count(self, text: str, rows: int) -> None:
@@ -152,7 +160,7 @@ class StrictDialect(DsqlDialect):
         isolation = "-cdefault_transaction_isolation=repeatable\\ read"
         return StrictConnection.connect(
             host=str(query["host"]),
-            user="postgres",
+            user="postgres" if options["user"] == ADMIN else options["user"],
             dbname=options["dbname"],
             options=f"{search} {isolation}",
             prepare_threshold=options["prepare_threshold"],
@@ -167,6 +175,8 @@ def strict_dsql(server: str) -> Iterator[None]:
         server: URL of a PostgreSQL server.
     """
     StrictDialect.server = server
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(_MAPPINGS)
     registry.register("dsql.psycopg", __name__, "StrictDialect")
     try:
         yield

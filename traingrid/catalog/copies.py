@@ -13,7 +13,7 @@ from traingrid.catalog.tables import replicas, transfer_prices, transfers
 from traingrid.deploy.prices import GIGABYTE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -26,14 +26,16 @@ _STATES = {"copying": "copying", "copied": "available", "pruning": "removed", "p
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def copy_moves(connection: Connection, *, items: Sequence[MoveItem]) -> None:
+def copy_moves(connection: Connection, *, items: Sequence[MoveItem], targets: Collection[str] | None = None) -> None:
     """Replace the transfers, and bring the replicas that are copies up to date.
 
     Args:
         connection: A connection in a transaction.
-        items: All copies of the ledger.
+        items: Copies of the ledger.
+        targets: The folders whose transfers are replaced; None if the items are all copies of the ledger.
     """
-    known = {(row.target, row.submission, row.job): row for row in connection.execute(select(transfers))}
+    present = select(transfers) if targets is None else select(transfers).where(transfers.c.target.in_(targets))
+    known = {(row.target, row.submission, row.job): row for row in connection.execute(present)}
     rows = list(_transfers(connection, items, known))
     upsert(connection, transfers, rows)
     for target, submission, job in known.keys() - {(row["target"], row["submission"], row["job"]) for row in rows}:

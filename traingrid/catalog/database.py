@@ -85,8 +85,10 @@ class Catalog:
         with answers(self.name), self._reader.connect() as connection:
             yield connection
 
-    def write(self, change: Callable[[Connection], None]) -> None:
+    def write(self, change: Callable[[Connection], _Result]) -> _Result:
         """Run a change in a transaction, and repeat it if the database reports a conflict with another one.
+
+        Return the result of the change.
 
         In Aurora DSQL, a change of more than 1,000 rows has several transactions (`batches`).
 
@@ -96,7 +98,7 @@ class Catalog:
         Raises:
             TraingridError: The database does not answer, or reports conflicts again and again.
         """
-        self._repeat(lambda: self._write(change))
+        return self._repeat(lambda: self._write(change))
 
     def _create(self) -> bool:
         with answers(self.name), self.engine.connect() as connection:
@@ -110,11 +112,12 @@ class Catalog:
             connection.commit()
             return True
 
-    def _write(self, change: Callable[[Connection], None]) -> None:
+    def _write(self, change: Callable[[Connection], _Result]) -> _Result:
         with answers(self.name), self.engine.connect() as connection:
             connection.begin()
-            change(connection)
+            result = change(connection)
             connection.commit()
+            return result
 
     def _repeat(self, action: Callable[[], _Result]) -> _Result:
         for tries in range(1, _TRIES + 1):

@@ -30,6 +30,9 @@ ENDPOINT = re.compile(r"[a-z0-9]+\.dsql(?:-[a-z0-9]+)?\.([a-z0-9-]+)\.on\.aws")
 ROWS_OF_A_TRANSACTION = 1_000
 """Rows after which a change continues in another transaction. A transaction may write 3,000 rows and 10 MiB
 (https://docs.aws.amazon.com/aurora-dsql/latest/userguide/CHAP_quotas.html); a row of `runs` has up to a few KiB."""
+_CONNECT_SECONDS = 10
+"""After which a connection is given up, so that functions do not wait for a cluster while others need the account's
+concurrent invocations (https://www.postgresql.org/docs/15/libpq-connect.html, connect_timeout)."""
 _WRITTEN = "rows written in this transaction"
 
 
@@ -65,7 +68,7 @@ class DsqlDialect(PGDialect_psycopg):
         # Statements are prepared, so that the server refuses more than one at a time without a cursor
         # (https://www.postgresql.org/docs/16/protocol-flow.html, extended query).
         tls = {"sslmode": "verify-full", "sslrootcert": get_cert_path(True)}  # positional in botocore
-        return words, {**options, **tls, "prepare_threshold": 0}
+        return words, {**options, **tls, "prepare_threshold": 0, "connect_timeout": _CONNECT_SECONDS}
 
     def connect(self, *words: Any, **options: Any) -> DBAPIConnection:
         """Connect with a new token."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import bindparam, case, func, literal_column, or_, select, update
+from sqlalchemy import and_, bindparam, case, func, literal_column, or_, select, update
 
 from traingrid.catalog.batches import execute_many, update_rows
 from traingrid.catalog.tables import datasets, prices, replicas, runs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from collections.abc import Collection, Iterator
+
+    from sqlalchemy import ColumnElement, Connection
 
 _SECONDS_PER_HOUR = 3600.0
+_URIS = 100
+"""URIs of runs up to which the database selects the replicas that contain them; for more, all replicas are read."""
 TRAINING_PLAN = "training_plan"
 """The purchase option of a run on a SageMaker training plan, whose hours are paid in advance
 (https://docs.aws.amazon.com/sagemaker/latest/dg/reserve-capacity-with-training-plans.html)."""
@@ -24,12 +28,15 @@ class _Dataset(NamedTuple):
     campaign: str
 
 
-def link_datasets(connection: Connection) -> None:
+def link_datasets(connection: Connection, *conditions: ColumnElement[bool]) -> None:
     """Set dataset, version and campaign of runs whose data is below the URI of a replica in their Region.
 
     Of several replicas, the one with the longest URI counts.
+
+    Args:
+        connection: A connection in a transaction.
+        conditions: Conditions on `runs`; without them, all runs are compared.
     """
-    known = _replicas(connection)
     unlinked = select(
         runs.c.submission,
         runs.c.job,
@@ -39,9 +46,11 @@ def link_datasets(connection: Connection) -> None:
         runs.c.dataset,
         runs.c.version,
         runs.c.campaign,
-    ).where(runs.c.uri != "")
+    ).where(runs.c.uri != "", *conditions)
+    compared = connection.execute(unlinked).all()
+    known = _replicas(connection, {row.uri for row in compared})
     changes = []
-    for row in connection.execute(unlinked):
+    for row in compared:
         found = _dataset_of(known, row.region, row.uri)
         if found and found != (row.dataset, row.version, row.campaign):
             key = {"key_submission": row.submission, "key_job": row.job, "key_attempt": row.attempt}
@@ -55,13 +64,17 @@ def link_datasets(connection: Connection) -> None:
         execute_many(connection, statement, changes)
 
 
-def price_runs(connection: Connection) -> None:
+def price_runs(connection: Connection, *conditions: ColumnElement[bool]) -> None:
     """Set the actual dollars of ended runs without them, and `dollars` of all runs.
 
     SageMaker bills BillableTimeInSeconds for each instance at the price on demand. With managed spot training, these
     are fewer than the seconds of training, and the difference is the discount
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html, BillableTimeInSeconds).
     Runs on a training plan cost nothing more.
+
+    Args:
+        connection: A connection in a transaction.
+        conditions: Conditions on `runs`; without them, all runs are priced.
     """
     price = (
         select(prices.c.dollars_per_hour)
@@ -75,28 +88,43 @@ def price_runs(connection: Connection) -> None:
     hours = runs.c.billable_seconds * runs.c.instances / literal_column(str(_SECONDS_PER_HOUR))
     actual = hours * case((runs.c.purchase_option == TRAINING_PLAN, 0.0), else_=price)
     unpriced = runs.c.actual_dollars.is_(None)
-    update_rows(connection, runs, unpriced, actual.is_not(None), values={"actual_dollars": actual})
+    update_rows(connection, runs, *conditions, unpriced, actual.is_not(None), values={"actual_dollars": actual})
     known = func.coalesce(runs.c.actual_dollars, runs.c.estimated_dollars)
     outdated = or_(runs.c.dollars.is_(None), runs.c.dollars != known)
-    update_rows(connection, runs, outdated, known.is_not(None), values={"dollars": known})
+    update_rows(connection, runs, *conditions, outdated, known.is_not(None), values={"dollars": known})
 
 
-def _replicas(connection: Connection) -> dict[tuple[str, str], _Dataset]:
-    """Return the dataset of every replica by Region and URI without a slash at its end."""
+def below(region: str, uri: str) -> ColumnElement[bool]:
+    """Return the condition for runs whose data is in a folder, or below it."""
+    folder = uri.rstrip("/")
+    inside = or_(runs.c.uri == folder, runs.c.uri.startswith(f"{folder}/", autoescape=True))
+    return and_(runs.c.region == region, inside)
+
+
+def _replicas(connection: Connection, uris: Collection[str]) -> dict[tuple[str, str], _Dataset]:
+    """Return the dataset of the replicas that may contain some data, by Region and URI without a slash at its end."""
     joined = replicas.join(
         datasets,
         (datasets.c.dataset == replicas.c.dataset) & (datasets.c.version == replicas.c.version),
         isouter=True,
     )
     columns = (replicas.c.region, replicas.c.uri, replicas.c.dataset, replicas.c.version, datasets.c.campaign)
-    found = connection.execute(select(*columns).select_from(joined))
+    statement = select(*columns).select_from(joined)
+    if len(uris) <= _URIS:
+        wanted = {form for uri in uris for folder in _folders(uri) for form in (folder, f"{folder}/")}
+        statement = statement.where(replicas.c.uri.in_(wanted))
+    found = connection.execute(statement)
     return {(row.region, row.uri.rstrip("/")): _Dataset(row.dataset, row.version, row.campaign or "") for row in found}
 
 
 def _dataset_of(known: dict[tuple[str, str], _Dataset], region: str, uri: str) -> _Dataset | None:
+    found = (known.get((region, folder)) for folder in _folders(uri))
+    return next((dataset for dataset in found if dataset), None)
+
+
+def _folders(uri: str) -> Iterator[str]:
+    """Yield the folders that contain some data, without a slash at their end, from the longest to the bucket."""
     folder = uri.rstrip("/")
     while folder.count("/") > 1:  # s3://bucket
-        if found := known.get((region, folder)):
-            return found
+        yield folder
         folder = folder.rpartition("/")[0]
-    return None

@@ -40,7 +40,7 @@ def copy_registered(catalog: Catalog, registered: Datasets) -> int:
         if any((item.dataset, item.version, region) not in known for region in item.replicas)
     ]
     if new:
-        catalog.write(partial(_add, items=new))
+        catalog.write(partial(add_registered, items=new))
     return sum((item.dataset, item.version, region) not in known for item in new for region in item.replicas)
 
 
@@ -50,7 +50,8 @@ def forget_registered(connection: Connection) -> None:
         delete_rows(connection, table, table.c.source == _REGISTERED)
 
 
-def _add(connection: Connection, *, items: Iterable[DatasetItem]) -> None:
+def add_registered(connection: Connection, *, items: Iterable[DatasetItem]) -> None:
+    """Write the rows of registered dataset versions."""
     items = list(items)
     # An imported campaign has hyperparameters and attributes, which the row of a new campaign must not replace.
     upsert(connection, campaigns, [{"campaign": name} for name in sorted({item.campaign for item in items} - {""})])

@@ -10,16 +10,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from traingrid.api.control_plane import ControlPlane
-from traingrid.api.deployed import find_cluster
+from traingrid import names
+from traingrid.api.deployed import find_cluster, find_deployment
 from traingrid.cli.console import console
 from traingrid.cli.export import write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG
 from traingrid.grid.file import load_grid
-from traingrid.ledger.datasets import Datasets
-from traingrid.ledger.moves import Moves
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -66,6 +64,8 @@ def init(grid_file: Path, url: str | None) -> None:
     """Create or upgrade the catalog's tables."""
     database = _opened(grid_file, url)
     text = "has its tables now" if database.create() else "already has the tables of this version"
+    if not url:
+        _let_function_follow(database, grid_file)
     click.echo(f"The catalog {database.name} {text}.")
 
 
@@ -180,19 +180,20 @@ def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def _let_function_follow(database: Catalog, grid_file: Path) -> None:
+    """Allow the function of `catalog: dsql` to write to the catalog; without it, do nothing."""
+    if not grid_file.exists() or load_grid(grid_file).catalog != DSQL_CATALOG:
+        return
+    from traingrid.catalog.roles import let_follow
+
+    deployment = find_deployment(grid_file)
+    let_follow(database, names.role_arn(deployment.account, names.follower_role(deployment.grid.name)))
+
+
 def _records(grid_file: Path) -> GridRecords:
     from traingrid.catalog.sync import GridRecords
 
-    plane = ControlPlane.of(grid_file)
-    table, home = plane.deployment.table, plane.deployment.grid.home
-    return GridRecords(
-        ledger=plane.ledger,
-        datasets=Datasets(table, home),
-        moves=Moves(table, home),
-        orchestrator=plane.deployment.grid.orchestrator,
-        storage=plane.storage,
-        bucket=plane.deployment.manifest_bucket,
-    )
+    return GridRecords.of(find_deployment(grid_file))
 
 
 def _opened(grid_file: Path, url: str | None) -> Catalog:

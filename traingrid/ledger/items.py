@@ -20,6 +20,8 @@ Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
 JOB_PREFIX = "job#"
 """The prefix of the sort keys of jobs."""
+SUBMISSION = "submission"
+"""The sort key of a submission."""
 
 
 def job_item(index: int) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.job.state import FINAL_STATES, JobState
-from traingrid.ledger.items import JOB_PREFIX, JobItem, job_item
+from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import Array
 
 LedgerItem = JobItem | SubmissionItem | Cancel
-SUBMISSION = "submission"
 CANCEL_ALL = "all"
 _GRID, _LAUNCHING = "grid", "launching"
 """The key of the item that records if launching is paused. It never collides with a submission id, which is

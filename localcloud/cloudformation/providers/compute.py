@@ -85,6 +85,21 @@ class EventInvokeConfig(Provider):
         context.client("lambda").delete_function_event_invoke_config(FunctionName=name)
 
 
+class EventSourceMapping(Provider):
+    """AWS::Lambda::EventSourceMapping."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the mapping; its UUID is the id."""
+        wanted = {**without(properties, "Tags"), "Tags": tag_map(properties)}
+        client = context.client("lambda")
+        made = client.create_event_source_mapping(**context.request("lambda", "CreateEventSourceMapping", wanted))
+        return provisioned(context, kind, made["UUID"], Id=made["UUID"])
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the mapping."""
+        context.client("lambda").delete_event_source_mapping(UUID=resource.physical_resource_id)
+
+
 class BatchResource(Provider):
     """A compute or service environment, job queue or job definition; the API's names begin in lower case."""
 
@@ -151,6 +166,7 @@ PROVIDERS: dict[str, Provider] = {
     "AWS::Lambda::LayerVersion": Layer(),
     "AWS::Lambda::Permission": Permission(),
     "AWS::Lambda::EventInvokeConfig": EventInvokeConfig(),
+    "AWS::Lambda::EventSourceMapping": EventSourceMapping(),
     "AWS::Batch::ComputeEnvironment": BatchResource(
         "CreateComputeEnvironment", "computeEnvironmentName", "computeEnvironmentArn", "UpdateComputeEnvironment"
     ),

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned, tag_map, without
-from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
 
 _TABLE_SETTINGS = ("PointInTimeRecoverySpecification", "TimeToLiveSpecification", "ContributorInsightsSpecification")
 
@@ -43,7 +43,12 @@ class Table(Provider):
             **context.request("dynamodb", "UpdateTable", {**wanted, "TableName": name})
         )
         self._settings(context, name, properties)
-        return provisioned(context, old.cf_resource_type, name, **old.attributes)
+        client = context.client("dynamodb")
+        if changed(old, properties, "StreamSpecification"):
+            wanted = properties.get("StreamSpecification") or {}
+            client.update_table(TableName=name, StreamSpecification={"StreamEnabled": bool(wanted), **wanted})
+        described = client.describe_table(TableName=name)["Table"]
+        return provisioned(context, old.cf_resource_type, name, **_of_table(described))
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the table with its items."""

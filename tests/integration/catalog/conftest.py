@@ -5,9 +5,14 @@ from pathlib import Path
 import pytest
 
 from bench.postgres_server import INSTALL, PostgresServer, is_installed, running
+from localcloud.credentials.environments import user_environment
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.settings import Settings
+from tests.integration.control_plane.account import Account
 from tests.support.strict_dsql import strict_dsql
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
+from traingrid.catalog.sync import GridRecords
 
 DATABASES = ["sqlite", "postgresql", "dsql"]
 """`dsql` is PostgreSQL with the documented limits of Aurora DSQL (tests/support/strict_dsql.py)."""
@@ -48,6 +53,22 @@ def catalog(url: str) -> Catalog:
 def shared_catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     """A catalog that all tests of a module share, because they write nothing or expect that nothing is written."""
     return _created(_empty(request, tmp_path_factory.mktemp("catalog")))
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    """A grid with a ledger in a local AWS."""
+    settings = Settings(data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1)
+    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url).items():
+            patch.setenv(name, value)
+        yield Account()
+
+
+@pytest.fixture
+def grid(account: Account) -> GridRecords:
+    """The records of the account's grid."""
+    return GridRecords.of(account.deployment)
 
 
 def _empty(request: pytest.FixtureRequest, folder: Path) -> str:

@@ -9,29 +9,29 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Connection, select, update
 
-from localcloud.credentials.environments import user_environment
-from localcloud.server.local_cloud import LocalCloud
-from localcloud.settings import Settings
+from tests.integration.catalog.ledger_runs import describe_data, rows
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import job_key
 from tests.support.sample_job import sample_job
-from traingrid.api.control_plane import ControlPlane
 from traingrid.catalog.batches import upsert
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
 from traingrid.catalog.links import price_runs
-from traingrid.catalog.sync import GridRecords, _of_line, rebuild, sync
+from traingrid.catalog.run_rows import _of_line
+from traingrid.catalog.sync import GridRecords, rebuild, sync
 from traingrid.catalog.tables import campaigns, datasets, replicas, runs, transfers
+from traingrid.cli import catalog as commands
 from traingrid.cli.main import cli
 from traingrid.deploy.prices import GIGABYTE
 from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
 from traingrid.ledger import ledger, moves
-from traingrid.ledger.datasets import DatasetItem, Datasets, Replica
+from traingrid.ledger.datasets import DatasetItem, Replica
 from traingrid.ledger.items import JobItem, RecordedAttempt
-from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.ledger.moves import MoveItem
 from traingrid.ledger.submission_item import Array
 
 ENDED: JobFacts = {
@@ -42,50 +42,6 @@ ENDED: JobFacts = {
     "artifact": "s3://out/model.tar.gz",
     "metrics": {"validation_top1": 0.75, "epoch": 3.0},
 }
-
-
-@pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    settings = Settings(data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1)
-    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
-        for name, value in user_environment(cloud.endpoint_url).items():
-            patch.setenv(name, value)
-        yield Account()
-
-
-@pytest.fixture
-def grid(account: Account) -> GridRecords:
-    return GridRecords(
-        ledger=account.ledger,
-        datasets=Datasets(account.deployment.table, HOME),
-        moves=Moves(account.deployment.table, HOME),
-        orchestrator=account.deployment.grid.orchestrator,
-        storage=account.storage,
-        bucket=account.deployment.manifest_bucket,
-    )
-
-
-def rows(catalog: Catalog, submission: str) -> list[dict[str, Any]]:
-    statement = select(runs).where(runs.c.submission == submission).order_by(runs.c.job, runs.c.attempt)
-    with catalog.read_only() as connection:
-        return [dict(row) for row in connection.execute(statement).mappings()]
-
-
-def describe_data(catalog: Catalog, account: Account, folder: Path) -> None:
-    """Import a dataset whose replicas are the data of the account's jobs, and its prices."""
-    files = {
-        "datasets": "dataset,version,campaign\nday1,2,oslo\nall,1,every\n",
-        "replicas": "dataset,version,region,uri\n"
-        + "".join(
-            f"day1,2,{region},s3://{account.data(region)}/x\nall,1,{region},s3://{account.data(region)}/\n"
-            for region in (HOME, OTHER)
-        ),
-        "prices": "region,instance_type,purchase_option,dollars_per_hour,as_of\n"
-        f"{HOME},ml.m5.large,on_demand,0.5,2026-11-01\n{OTHER},ml.m5.large,spot,0.1,2026-11-01\n",
-    }
-    for name, content in files.items():
-        (folder / f"{name}.csv").write_text(content)
-        import_file(catalog, name, folder / f"{name}.csv")
 
 
 def test_runs_have_their_dataset_results_and_dollars(
@@ -207,13 +163,7 @@ def test_the_commands_sync_and_a_manifest_is_generated_from_current_runs(
     *, catalog: Catalog, url: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     describe_data(catalog, account, tmp_path)
-    plane = ControlPlane(
-        deployment=account.deployment,
-        ledger=account.ledger,
-        batch=None,  # type: ignore[arg-type]  # not called
-        storage=account.storage,
-    )
-    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(commands, "find_deployment", lambda _grid: account.deployment)
     monkeypatch.setenv("TRAINGRID_CATALOG", url)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grid.yaml").touch()
@@ -229,10 +179,10 @@ def test_the_commands_sync_and_a_manifest_is_generated_from_current_runs(
 def test_a_grid_that_is_not_deployed_names_the_way_without_it(
     catalog: Catalog, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(_grid: Path) -> ControlPlane:
+    def missing(_grid: Path) -> Deployment:
         raise TraingridError("The grid demo is not deployed.", "Deploy it: npx cdk deploy --all.")
 
-    monkeypatch.setattr(ControlPlane, "of", missing)
+    monkeypatch.setattr(commands, "find_deployment", missing)
     monkeypatch.setenv("TRAINGRID_CATALOG", url)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grid.yaml").touch()

@@ -108,6 +108,23 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "batch:ListServiceJobs": set(),
         "cloudformation:DescribeStacks": set(),
     },
+    "follower": {
+        **_FUNCTION,
+        "sqs:SendMessage": set(),  # `catalog: dsql` is refused together with customer managed keys
+        "s3:GetObject": set(),
+        "s3:ListObjectsV2": set(),
+        "dynamodb:GetItem": set(),
+        "dynamodb:Query": set(),
+        # Lambda reads the stream with the function's role:
+        # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/iam-policy-example-lamda-process-dynamodb-streams.html
+        "dynamodb:DescribeStream": set(),
+        "dynamodb:GetRecords": set(),
+        "dynamodb:GetShardIterator": set(),
+        "dynamodb:ListStreams": set(),
+        # The token of a connection is a signed request of this action, which Aurora DSQL checks:
+        # https://docs.aws.amazon.com/aurora-dsql/latest/userguide/authentication-authorization.html
+        "dsql:DbConnect": set(),
+    },
     "image builder": {
         **_FUNCTION,
         "codebuild:StartBuild": set(),

@@ -14,6 +14,7 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Documen
     """Return the permission and trust policies of one grid's templates."""
     folder = tmp_path_factory.mktemp("policies")
     (folder / "layer" / "python").mkdir(parents=True)
+    (folder / "layer" / "catalog" / "python").mkdir(parents=True)
     return policies_by_role(folder / "layer", folder / "assembly")
 
 

@@ -75,7 +75,7 @@ def required_by(call: str) -> list[Required]:
 def _required(call: str, action: str, when: str, about: list[Record]) -> Required:
     service, name = action.split(":")
     recorded = [record for record in about if (record.action, record.when) == (action, when)]
-    resources = {f"{service}:{kind['name']}": bool(kind["required"]) for kind in _types(action)} if not when else {}
+    resources = {_type(service, kind["name"]): bool(kind["required"]) for kind in _types(action)} if not when else {}
     for record in recorded:
         resources |= {f"{service}:{kind}": not record.named for kind in record.resources}
     unless = next((record.when for record in about if record.instead_of == action and not when), "")
@@ -91,6 +91,12 @@ def _types(action: str) -> list[dict[str, Any]]:
     service, name = action.split(":")
     found: list[dict[str, Any]] = reference(service)[name.lower()]["resourceTypes"]
     return found
+
+
+def _type(service: str, name: str) -> str:
+    """Return a resource type with the service's prefix; the reference's lists of actions may write it in capitals."""
+    written = {kind.lower(): kind for kind in arn_patterns(service)}
+    return written.get(f"{service}:{name}".lower(), f"{service}:{name}")
 
 
 def _kept(resources: Mapping[str, bool]) -> dict[str, bool]:

@@ -1,4 +1,4 @@
-"""Permissions of the Lambda functions: intake, recorder, reconciler, registrar and region guard."""
+"""Permissions of the Lambda functions: intake, recorder, reconciler, registrar, region guard and catalog follower."""
 
 from collections.abc import Iterator
 
@@ -16,8 +16,8 @@ from tests.integration.policies.child_cases import (
 from tests.integration.policies.grid import ACCOUNT, FREE, HOME, INSIDE
 from traingrid import names
 
-intake, recorder, reconciler, registrar, guard = (
-    Caller(role) for role in ("intake", "recorder", "reconciler", "registrar", "region guard")
+intake, recorder, reconciler, registrar, guard, follower = (
+    Caller(role) for role in ("intake", "recorder", "reconciler", "registrar", "region guard", "follower")
 )
 LEADING = "ForAllValues:StringEquals dynamodb:LeadingKeys"
 BATCH = f"arn:aws:batch:{HOME}:{ACCOUNT}"
@@ -34,6 +34,7 @@ def cases() -> Iterator[Case]:
         (Caller("image builder"), "BuilderBuild"),  # its other cases are in tests/integration/policies/build_cases.py
         (registrar, "DatasetsRegister"),
         (guard, "GuardAnswer"),
+        (follower, "CatalogFollowerFollow"),
     ):
         yield from _of_every_function(caller, part)
     yield from _intake()
@@ -42,6 +43,7 @@ def cases() -> Iterator[Case]:
     yield from _reconciler()
     yield from _registrar()
     yield from _guard()
+    yield from _follower()
 
 
 def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
@@ -186,3 +188,25 @@ def _guard() -> Iterator[Case]:
     yield guard.may_not("terminate a service job", "batch:TerminateServiceJob", f"{BATCH}:service-job/0c5a3b1d")
     yield guard.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))
     yield guard.may_not("terminate a child", "batch:TerminateJob", f"{BATCH}:job/0c5a3b1d")
+
+
+def _follower() -> Iterator[Case]:
+    stream, cluster = f"{LEDGER}/stream/2026-11-23T10:00:00.000", f"arn:aws:dsql:{HOME}:{ACCOUNT}:cluster"
+    for action in ("DescribeStream", "GetRecords", "GetShardIterator"):
+        yield follower.may("read the ledger's stream", f"dynamodb:{action}", stream)
+        other = stream.replace("ledger", "somebody")
+        yield follower.may_not("read another stream", f"dynamodb:{action}", other, breaks=RESOURCE)
+    yield follower.may("find the stream", "dynamodb:ListStreams", "*")
+    for action in ("GetItem", "Query"):
+        yield follower.may("read the ledger", f"dynamodb:{action}", LEDGER)
+        yield follower.may_not("read another table", f"dynamodb:{action}", f"{LEDGER}2", breaks=RESOURCE)
+    for action in ("PutItem", "UpdateItem", "Scan"):
+        yield follower.may_not("write to the ledger, or read all of it", f"dynamodb:{action}", LEDGER)
+    yield follower.may("read a line", "s3:GetObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
+    yield follower.may("distinguish a missing submission from a forbidden one", "s3:ListBucket", MANIFESTS)
+    yield follower.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
+    yield follower.may_not("write to the manifest bucket", "s3:PutObject", f"{MANIFESTS}/submissions/0123abcd/x")
+    yield follower.may("connect to the catalog", "dsql:DbConnect", f"{cluster}/CatalogCluster")
+    yield follower.may_not("connect to another cluster", "dsql:DbConnect", f"{cluster}/other", breaks=RESOURCE)
+    yield follower.may_not("connect as the admin", "dsql:DbConnectAdmin", f"{cluster}/CatalogCluster")
+    yield follower.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))

@@ -34,6 +34,9 @@ class Place(NamedTuple):
     prefix: str
 
 
+CATALOG = "traingrid-control with a catalog"
+"""The control stack of a grid with `catalog: dsql`, which is refused together with the keys of the test grid."""
+
 ROLES = {
     "child": Place("traingrid-control", "OrchestratorRole"),
     "start of a child": Place("traingrid-control", "OrchestratorPullRole"),
@@ -42,6 +45,7 @@ ROLES = {
     "reconciler": Place("traingrid-control", "ReconcilerSweepRole"),
     "registrar": Place("traingrid-control", "DatasetsRegisterRole"),
     "region guard": Place("traingrid-control", "GuardAnswerRole"),
+    "follower": Place(CATALOG, "CatalogFollowerFollowRole"),
     "flow logs": Place("traingrid-control", "OrchestratorNetworkFlowLogRole"),
     "orchestrator build": Place("traingrid-builds", "OrchestratorBuildRole"),
     "training build": Place("traingrid-builds", "TrainingBuildgpuRole"),
@@ -91,6 +95,12 @@ def the_templates(layer: Path, folder: Path, grid: Grid | None = None) -> dict[s
     }
 
 
+def every_template(layer: Path, folder: Path) -> dict[str, Template]:
+    """Return the templates of the test grid, and the control stack of one with a catalog in Aurora DSQL."""
+    with_catalog = the_templates(layer, folder / "catalog", a_grid({INSIDE: None}, catalog="dsql"))
+    return {**the_templates(layer, folder / "grid"), CATALOG: with_catalog["traingrid-control"]}
+
+
 def roles(template: Template) -> dict[str, Document]:
     """Return the properties of a template's roles, by logical id without CloudFormation's hash."""
     return {name[:-8]: role["Properties"] for name, role in resources(template, "AWS::IAM::Role").items()}
@@ -115,6 +125,7 @@ def trust(templates: Mapping[str, Template], role: str) -> Document:
 
 _OF_REGIONS = {f"traingrid-{region}" for region in (INSIDE, FREE)}
 _ARNS = {
+    "AWS::DSQL::Cluster": "arn:aws:dsql:{region}:{account}:cluster/{name}",
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:{region}:{account}:table/{name}",
     "AWS::SQS::Queue": "arn:aws:sqs:{region}:{account}:{name}",
     "AWS::Logs::LogGroup": "arn:aws:logs:{region}:{account}:log-group:{name}:*",

@@ -18,7 +18,7 @@ from tests.integration.policies import (
     trust_cases,
 )
 from tests.integration.policies.case import ALLOWED, EXPLICITLY, IMPLICITLY, Case
-from tests.integration.policies.grid import ROLES, Document, documents, the_templates, trust
+from tests.integration.policies.grid import ROLES, Document, documents, every_template, trust
 from tests.integration.policies.simulator import verdicts
 
 MODULES = (child_cases, function_cases, build_cases, key_cases, queue_cases, region_cases, trust_cases)
@@ -27,7 +27,7 @@ CASES: tuple[Case, ...] = tuple(case for module in MODULES for case in module.ca
 
 def policies_by_role(layer: Path, folder: Path) -> dict[str, list[Document]]:
     """Return the permission policies of every role in the grid's templates, and its trust under "trust: <role>"."""
-    made = the_templates(layer, folder)
+    made = every_template(layer, folder)
     own = {role: documents(made, role) for role in ROLES}
     return own | {f"trust: {role}": [trust(made, role)] for role in ROLES}
 
@@ -70,6 +70,7 @@ def main() -> int:
     """Print the table for the current templates; return the number of cases with an unexpected verdict."""
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "layer" / "python").mkdir(parents=True)
+        (Path(scratch) / "layer" / "catalog" / "python").mkdir(parents=True)
         policies = policies_by_role(Path(scratch) / "layer", Path(scratch) / "assembly")
         found = evaluated(CASES, policies)
     print(table(zip(CASES, found, strict=True)))

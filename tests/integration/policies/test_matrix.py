@@ -10,7 +10,7 @@ from localcloud.iam.evaluation import verdict as localcloud_verdict
 from tests.integration.policies.case import ACTION, ALLOWED, EXPLICITLY, RESOURCE, Case
 from tests.integration.policies.child_cases import CREATE, asked, training_job
 from tests.integration.policies.derivation import PACKAGE
-from tests.integration.policies.grid import FREE, HOME, INSIDE, ROLES, Document, roles, the_templates
+from tests.integration.policies.grid import FREE, HOME, INSIDE, ROLES, Document, every_template, roles
 from tests.integration.policies.matrix import CASES, deciding, evaluated, of_pairs
 from tests.integration.policies.relaxed import EVERYTHING, without
 from tests.integration.policies.simulator import NoVerdictError
@@ -96,7 +96,8 @@ def test_some_case_breaks_the_resources_of_every_role(policies: Policies) -> Non
 def test_every_role_of_the_templates_is_in_the_matrix(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("roles")
     (folder / "layer" / "python").mkdir(parents=True)
-    made = the_templates(folder / "layer", folder / "assembly")
+    (folder / "layer" / "catalog" / "python").mkdir(parents=True)
+    made = every_template(folder / "layer", folder / "assembly")
     here = {name for stack in made if stack != f"traingrid-{FREE}" for name in roles(made[stack])}
     assert here == {place.prefix for place in ROLES.values()}
     assert set(roles(made[f"traingrid-{FREE}"])) <= here

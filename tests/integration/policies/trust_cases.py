@@ -21,7 +21,7 @@ WITH_SOURCE = {
 
 WITHOUT_SOURCE = {
     "start of a child": "ecs-tasks",
-    **dict.fromkeys(("intake", "recorder", "reconciler", "registrar", "image builder"), "lambda"),
+    **dict.fromkeys(("intake", "recorder", "reconciler", "registrar", "follower", "image builder"), "lambda"),
 }
 """Services without a documented condition of this kind. A role can only be passed to them in its own account."""
 

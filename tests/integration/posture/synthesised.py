@@ -66,6 +66,7 @@ def synthesise(grid: Grid, folder: Path) -> Synthesised:
     """Return a grid's templates, and cdk-nag's findings with and without acknowledgments; uses `folder` for output."""
     layer = folder / "layer"
     (layer / "python").mkdir(parents=True)
+    (layer / "catalog" / "python").mkdir(parents=True)
     (layer / "python" / "library.py").write_text("ANSWER = 42\n")
     with acknowledgments_kept_back() as kept:
         app = an_app(grid, layer, folder / "out")

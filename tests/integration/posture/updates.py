@@ -112,7 +112,8 @@ def _needed(resources: dict[str, Resource]) -> Iterator[str]:
     )
     for logical_id, resource in resources.items():
         used = resource["Type"] in ("AWS::IAM::Role", "AWS::EC2::Subnet") and f'"{logical_id}"' in by_children
-        named = resource["Type"] == "AWS::IAM::Role" and "RoleName" in resource["Properties"]
+        role = resource["Properties"].get("RoleName", "") if resource["Type"] == "AWS::IAM::Role" else ""
+        named = role and not role.endswith(names.follower_role(""))  # no job waits for the catalog
         if resource["Type"] in NEEDED or named or used:
             yield logical_id
 

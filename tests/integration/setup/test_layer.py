@@ -1,8 +1,15 @@
 """The Lambda layer contains wheels for Lambda on any machine, even in a checkout whose path contains blanks."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.integration.setup.conftest import Checkout
+from tests.integration.setup.conftest import ROOT, Checkout
+
+LIMIT = 250 * 1024**2
+"""The unzipped size of a function with its layers
+(https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
+LAYERS = (ROOT / "build" / "layer" / "python", ROOT / "build" / "layer" / "catalog" / "python")
 
 # A fake of pip: writes a module for the requested platform into the requested folder.
 PIP = """
@@ -39,3 +46,24 @@ def test_the_layer_has_wheels_for_lambda_on_every_machine(filled: Checkout, mach
     for words in filled.calls("pip"):
         assert words[-2:] == ["-r", f"{filled.root}/requirements-layer.txt"]
         assert "--require-hashes" in words
+
+
+def test_the_function_of_the_catalog_has_its_requirements_in_a_separate_folder(filled: Checkout) -> None:
+    for words in (["build/layer"], ["build/layer/catalog", "requirements-catalog-function.txt"]):
+        ended = filled.run("setup/layer.sh", *words)
+        assert ended.returncode == 0, ended.stderr
+    installed = [words[-1] for words in filled.calls("pip")]
+    assert installed[-1] == f"{filled.root}/requirements-catalog-function.txt"
+    assert f"{filled.root}/requirements-layer.txt" in installed
+    assert list((filled.root / "build/layer/python").rglob("*.so"))
+    assert list((filled.root / "build/layer/catalog/python").rglob("*.so"))
+
+
+@pytest.mark.skipif(not all(layer.is_dir() for layer in LAYERS), reason="`make setup-control` creates the layers")
+def test_code_and_layers_of_the_catalogs_function_have_less_than_half_of_lambdas_limit() -> None:
+    def size(folder: Path) -> int:
+        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+    assert 0 < sum(map(size, (*LAYERS, ROOT / "traingrid", ROOT / "lambda"))) < LIMIT / 2
+    assert (LAYERS[1] / "sqlalchemy").is_dir()
+    assert not (LAYERS[0] / "sqlalchemy").exists()

@@ -11,6 +11,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder like that of `make setup`, with one library file."""
     folder = tmp_path_factory.mktemp("layer")
     (folder / "python").mkdir()
+    (folder / "catalog" / "python").mkdir(parents=True)
     (folder / "python" / "library.py").write_text("ANSWER = 42\n")
     return folder
 

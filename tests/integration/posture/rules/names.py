@@ -11,6 +11,7 @@ from tests.integration.posture.rule import Rule, put, without
 from tests.integration.posture.synthesised import Synthesised
 from tests.integration.stacks.templates import flat
 from traingrid import names
+from traingrid.grid.catalog import DSQL_CATALOG
 from traingrid.names import TAG_GRID
 
 ACCOUNT = "123456789012"
@@ -85,6 +86,8 @@ def repositories_come_first_then_builds_the_control_plane_regions_and_the_guard(
     }
     needs |= {names.region_stack(grid.name, region): {control} for region in grid.regions}
     needs[names.guard_stack(grid.name)] = {names.region_stack(grid.name, region) for region in grid.regions}
+    if grid.catalog == DSQL_CATALOG:  # it connects the ledger's stream with a function
+        needs[names.guard_stack(grid.name)].add(control)
     for stack, after in made.after.items():
         if (after & set(made.templates)) != needs.get(stack, set()):
             yield f"{stack} is deployed after {sorted(after)}"

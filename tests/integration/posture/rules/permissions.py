@@ -36,6 +36,7 @@ WITHOUT_A_RESOURCE = {
             "Vpcs",
         )
     ),
+    "dynamodb:ListStreams",
     "ecr:GetAuthorizationToken",
     "sagemaker:ListTrainingJobs",
     "sagemaker:ListTrainingPlans",

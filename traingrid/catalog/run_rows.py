@@ -1,0 +1,130 @@
+"""Run rows: the rows of the table `runs` for jobs of the ledger, one for each attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from traingrid.catalog.links import TRAINING_PLAN
+from traingrid.child.cost import dollars
+from traingrid.job.job import in_region
+from traingrid.job.recipe import recipe_of
+from traingrid.job.state import FINAL_STATES
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from traingrid.aws.s3 import Storage
+    from traingrid.grid.orchestrator import Orchestrator
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem, RecordedAttempt
+    from traingrid.ledger.submission_item import SubmissionItem
+
+_TOP1 = "validation_top1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """The lines of a submission by index; empty for a submission by hand, which has no copy.
+
+    Attributes:
+        submitted: The lines as they were submitted first.
+        corrected: The same with the lines of retries.
+    """
+
+    submitted: Mapping[int, Job]
+    corrected: Mapping[int, Job]
+
+    @classmethod
+    def of(cls, storage: Storage, bucket: str, head: SubmissionItem) -> Lines:
+        """Read the lines of a submission from the manifest bucket."""
+        lines = {job.index: job for job in submitted_jobs(storage, bucket, head)}
+        return cls(submitted=lines, corrected=lines | retried_jobs(storage, bucket, head))
+
+
+def run_rows(items: Iterable[JobItem], lines: Lines, orchestrator: Orchestrator) -> Iterator[dict[str, Any]]:
+    """Yield a row for each attempt of jobs.
+
+    Args:
+        items: Jobs of one submission that children have opened.
+        lines: Its lines.
+        orchestrator: The size of the Batch children, which determines their cost.
+    """
+    for item in items:
+        reopened = max((former.attempt for former in item.tried if former.reopened), default=0)
+        for number, attempt in item.attempts().items():
+            job = (lines.submitted if number <= reopened else lines.corrected).get(item.index)
+            current = number == item.attempt
+            yield {
+                **_of_attempt(item, attempt),
+                **_of_line(job, attempt),
+                **(_of_current(item) if current else _of_current(None)),
+                "orchestration_dollars": _of_child(item, orchestrator) if current else None,
+            }
+
+
+def _of_attempt(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
+    return {
+        "submission": item.submission,
+        "job": item.index,
+        "attempt": attempt.attempt,
+        "name": item.name,
+        "region": attempt.region,
+        "state": str(attempt.state),
+        "failure": attempt.failure,
+        "reason": attempt.reason,
+        "billable_seconds": attempt.billable_seconds,
+        "artifact": attempt.artifact or "",
+        "training_job": attempt.training_job,
+    }
+
+
+def _of_line(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
+    """Return the facts of a line for an attempt; None for a submission by hand, which has no copy."""
+    if job is not None and attempt.region in job.regions:
+        job = in_region(job, attempt.region)
+    return {
+        "uri": next((channel.uri for channel in job.inputs.values()), "") if job else "",
+        "instance_type": job.instance_type if job else "",
+        "instances": job.instance_count if job else None,
+        "purchase_option": _purchase_option(job, attempt) if job else "",
+        "hyperparameters": job.hyperparameters if job else {},
+        "tags": job.tags if job else {},
+        "recipe": recipe_of(job) if job else "",
+        "estimated_dollars": job.estimated_dollars if job else None,
+    }
+
+
+def _purchase_option(job: Job, attempt: RecordedAttempt) -> str:
+    if job.training_plan:
+        return TRAINING_PLAN
+    return "spot" if job.spot and not attempt.on_demand else "on_demand"
+
+
+def _of_current(item: JobItem | None) -> dict[str, Any]:
+    """Return the facts that the ledger keeps for the current attempt only."""
+    metrics: Mapping[str, float] = {**item.progress, **item.metrics} if item else {}
+    return {
+        "opened_at": _time(item.opened_at) if item else None,
+        "updated_at": _time(item.updated_at) if item else None,
+        "seconds": item.training_seconds if item else None,
+        "top1": metrics.get(_TOP1),
+        "metrics": dict(metrics),
+    }
+
+
+def _of_child(item: JobItem, size: Orchestrator) -> float | None:
+    """Return the cost of the child of an ended job, in US dollars, from the time between its first and last record.
+
+    With `watch: until_started`, a child ends when the training job runs, and Fargate's minimum applies.
+    """
+    if item.state not in FINAL_STATES or not item.opened_at or not item.updated_at:
+        return None
+    seconds = (datetime.fromisoformat(item.updated_at) - datetime.fromisoformat(item.opened_at)).total_seconds()
+    return dollars(size, 0.0 if size.watch == "until_started" else seconds)
+
+
+def _time(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
