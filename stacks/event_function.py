@@ -40,10 +40,11 @@ class Runtime:
 
 
 def repository_code() -> lambda_.Code:
-    """Return lambda/ and traingrid/ of this repository as Lambda code, without the CLI and caches."""
+    """Return lambda/ and traingrid/ of this repository as Lambda code, without the API, the CLI and caches."""
     return lambda_.Code.from_asset(
         str(ROOT),
-        exclude=["/*", "!/lambda", "!/traingrid", "/traingrid/cli", "__pycache__", "*.pyc"],  # .gitignore's syntax
+        # In .gitignore's syntax.
+        exclude=["/*", "!/lambda", "!/traingrid", "/traingrid/api", "/traingrid/cli", "__pycache__", "*.pyc"],
         ignore_mode=IgnoreMode.GIT,
     )
 

@@ -91,7 +91,7 @@ def run_commands(work: Path) -> dict[str, dict[str, str]]:
     traingrid(work, "catalog sync")
     traingrid(work, f"catalog sql {shlex.quote(results())}")
     traingrid(work, "cost --by campaign")
-    rows = traingrid(work, "catalog sql --csv 'SELECT campaign, region, state, top1 FROM runs'", shown=False)
+    rows = traingrid(work, "catalog sql --output csv 'SELECT campaign, region, state, top1 FROM runs'", shown=False)
     return {row["campaign"]: row for row in csv.DictReader(io.StringIO(rows))}
 
 

@@ -219,7 +219,7 @@ def test_uploading_data_starts_training_once(plane: ControlPlane, cloud: LocalCl
 
     again = traingrid("upload", data, "us-east-1", "--name", "day2", "--version", "1", "--campaign", "digits")
     assert "registered day2, version 1, in us-east-1" in again
-    assert [row["region"] for row in csv.DictReader(io.StringIO(traingrid("datasets", "--csv")))] == [
+    assert [row["region"] for row in csv.DictReader(io.StringIO(traingrid("datasets", "--output", "csv")))] == [
         "eu-west-1",
         "us-east-1",
     ]
@@ -231,7 +231,7 @@ def test_uploading_data_starts_training_once(plane: ControlPlane, cloud: LocalCl
     traingrid("catalog", "init", "--catalog", database)
     assert "2 new replicas" in traingrid("catalog", "sync", "--catalog", database)
     query = "SELECT campaign, top1 FROM runs WHERE dataset = 'day2'"
-    (row,) = csv.DictReader(io.StringIO(traingrid("catalog", "sql", query, "--csv", "--catalog", database)))
+    (row,) = csv.DictReader(io.StringIO(traingrid("catalog", "sql", query, "--output", "csv", "--catalog", database)))
     assert row["campaign"] == "digits"
     assert float(row["top1"]) == pytest.approx(job.metrics["validation_top1"])
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from traingrid import names
 from traingrid.api.deployed import find_cluster, find_deployment
 from traingrid.cli.console import console
-from traingrid.cli.export import write_table
+from traingrid.cli.export import output_option, write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from traingrid.catalog.database import Catalog
     from traingrid.catalog.sync import GridRecords
+    from traingrid.cli.export import Output
 
 logger = logging.getLogger(__name__)
 _TABLES = ("campaigns", "datasets", "replicas", "prices", "transfer_prices", "capacity")
@@ -109,10 +110,10 @@ def rebuild(grid_file: Path, url: str | None) -> None:
 @catalog.command()
 @click.argument("query")
 @parameters_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe for spreadsheets.")
+@output_option
 @url_option
 @click.pass_obj
-def sql(grid_file: Path, query: str, parameters: tuple[str, ...], url: str | None, *, as_csv: bool) -> None:
+def sql(grid_file: Path, query: str, parameters: tuple[str, ...], url: str | None, *, output: Output) -> None:
     """Print the result of QUERY, a SELECT.
 
     The database refuses every statement that would change it.
@@ -121,8 +122,8 @@ def sql(grid_file: Path, query: str, parameters: tuple[str, ...], url: str | Non
     from traingrid.catalog.query import select
 
     result = select(database, query, parameters_of(parameters))
-    if as_csv:
-        write_table(result.columns, result.rows)
+    if output != "table":
+        write_table(result.columns, result.rows, output)
         return
     table = Table(box=None, pad_edge=False)
     for name in result.columns:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
 from traingrid.cli.console import console
-from traingrid.cli.export import write_table
+from traingrid.cli.export import output_option, write_table
 from traingrid.errors import UsageError
 from traingrid.text import counted, printable
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.catalog.costs import Cost
+    from traingrid.cli.export import Output
 
 _COLUMNS = ("jobs", "runs", "hours", "actual", "transfer", "orchestration", "estimated", "total")
 
@@ -27,12 +28,12 @@ _COLUMNS = ("jobs", "runs", "hours", "actual", "transfer", "orchestration", "est
 @click.option("--by", default="submission", show_default=True, help="Group by this: submission, job, campaign, ...")
 @click.option("--submission", default="", help="Include only this submission.")
 @click.option("--campaign", default="", help="Include only this campaign.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, safe for spreadsheets.")
+@output_option
 @no_sync_option
 @url_option
 @click.pass_obj
 def cost(  # noqa: PLR0913  # the options of the command
-    grid_file: Path, by: str, submission: str, campaign: str, url: str | None, *, as_csv: bool, no_sync: bool
+    grid_file: Path, by: str, submission: str, campaign: str, url: str | None, *, output: Output, no_sync: bool
 ) -> None:
     """Print the cost of jobs in US dollars.
 
@@ -46,8 +47,8 @@ def cost(  # noqa: PLR0913  # the options of the command
     found = costs(database, by, submission=submission, campaign=campaign)
     if not found:
         raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")
-    if as_csv:
-        write_table((by, *_COLUMNS), ((name, *_figures(each)) for name, each in found.items()))
+    if output != "table":
+        write_table((by, *_COLUMNS), ((name, *_figures(each)) for name, each in found.items()), output)
     else:
         console().print(_table(by, found))
     if unpriced := sum(each.unpriced for each in found.values()):

@@ -18,7 +18,7 @@ from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.export import write_table
+from traingrid.cli.export import output_option, write_table
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
 from traingrid.strict_json import json_object
@@ -27,6 +27,7 @@ from traingrid.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.datasets import DatasetItem
 
@@ -37,17 +38,19 @@ _COLUMNS = ("dataset", "version", "campaign", "bytes", "objects", "region", "uri
 
 
 @click.command()
-@click.option("--csv", "as_csv", is_flag=True, help="Print one row for each replica as CSV, safe for spreadsheets.")
+@output_option
 @click.pass_obj
-def datasets(grid_file: Path, *, as_csv: bool) -> None:
+def datasets(grid_file: Path, *, output: Output) -> None:
     """List the registered datasets.
 
-    A dataset registers itself: its upload ends with the marker dataset.json, or `traingrid upload --version` adds it.
+    JSON and CSV have a row for each replica. A dataset registers itself: its upload ends with the marker dataset.json,
+    or `traingrid upload --version` adds it.
     """
     deployment = find_deployment(grid_file)
     found = list(Datasets(deployment.table, deployment.grid.home).all())
-    if as_csv:
-        write_table(_COLUMNS, (_row(item, region) for item in found for region in sorted(item.replicas)))
+    if output != "table":
+        rows = (_row(item, region) for item in found for region in sorted(item.replicas))
+        write_table(_COLUMNS, rows, output)
         return
     table = Table(box=None, pad_edge=False)
     for name in ("dataset", "version", "campaign", "size", "objects", "Regions", "started"):

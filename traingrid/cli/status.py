@@ -15,14 +15,17 @@ from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.export import write_csv
+from traingrid.cli.export import output_option, write_rows
 from traingrid.cli.status_table import paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.submission.status import SubmissionStatus
 from traingrid.text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from traingrid.cli.export import Output
 
 _REFRESH_SECONDS = 1.0
 
@@ -30,9 +33,9 @@ _REFRESH_SECONDS = 1.0
 @click.command()
 @click.argument("submission", required=False)
 @click.option("--watch", is_flag=True, help="Update the table until every job has ended.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print all fields of each job as CSV, safe for spreadsheets.")
+@output_option
 @click.pass_obj
-def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool) -> None:
+def status(grid_file: Path, submission: str | None, *, watch: bool, output: Output) -> None:
     """Show jobs, or list submissions.
 
     With SUBMISSION, shows its jobs.
@@ -40,10 +43,10 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
     plane = ControlPlane.of(grid_file)
     out = console()
     submission = submission and plane.submission_id(submission)
-    if as_csv:
-        if submission is None or watch:
-            raise UsageError("--csv requires SUBMISSION and excludes --watch.", "Give SUBMISSION, and omit --watch.")
-        write_csv(status_rows(plane.status(submission)))
+    if output != "table":
+        if watch:
+            raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
+        write_rows(status_rows(plane.status(submission)) if submission else submission_rows(plane), output)
         return
     pause = plane.ledger.pause()
     if pause:
@@ -91,6 +94,13 @@ def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> Submi
             out.print(status_table(seen, out.width))
             return seen
         time.sleep(_REFRESH_SECONDS)
+
+
+def submission_rows(plane: ControlPlane) -> Iterator[dict[str, str | int]]:
+    """Yield all submissions, newest first, for an export."""
+    for item in plane.ledger.submissions():
+        names_of = ("submission", "state", "jobs", "claimed_at", "manifest", "version", "batch_job")
+        yield {name: getattr(item, name) for name in names_of}
 
 
 def _submissions(plane: ControlPlane) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -147,21 +147,16 @@ def _time(seconds: float | None) -> str:
 
 _EXPORTED = (
     *("index", "region", "name", "state", "phase", "attempt", "ranks", "started_at", "seconds", "epochs", "dollars"),
-    *("training_job", "artifact", "reason"),
+    *("training_job", "artifact", "reason", "cancelled", "tried"),
 )
 
 
-def status_rows(status: SubmissionStatus) -> Iterator[dict[str, str | float]]:
-    """Yield all fields of each job for an export; every row has the same columns."""
+def status_rows(status: SubmissionStatus) -> Iterator[dict[str, Any]]:
+    """Yield all fields of each job for an export; every row has the same keys, also in its metrics."""
     metrics = sorted({name for job in status.jobs for name in job.metrics})
     for job in status.jobs:
-        yield {
-            "submission": status.submission,
-            **{name: getattr(job, name) for name in _EXPORTED},
-            "cancelled": str(job.cancelled).lower(),
-            "tried": ", ".join(job.tried),
-            **{f"metric.{name}": job.metrics.get(name, "") for name in metrics},
-        }
+        fields = {name: getattr(job, name) for name in _EXPORTED}
+        yield {"submission": status.submission, **fields, "metrics": {name: job.metrics.get(name) for name in metrics}}
 
 
 def reasons(status: SubmissionStatus) -> list[str]:

@@ -167,7 +167,7 @@ def test_sql_prints_a_table_or_csv(filled: str) -> None:
     sql = 'SELECT campaign, created_at AS "=1+1" FROM campaigns WHERE campaign = :name'
     table = run("catalog", "sql", sql, "--param", "name=oslo").output
     assert [line.split() for line in table.splitlines()] == [["campaign", "=1+1"], ["oslo"]]
-    assert run("catalog", "sql", sql, "--param", "name=oslo", "--csv").output == "campaign,'=1+1\noslo,\n"
+    assert run("catalog", "sql", sql, "--param", "name=oslo", "--output", "csv").output == "campaign,'=1+1\noslo,\n"
 
 
 def test_the_default_is_a_file_beside_the_grid_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

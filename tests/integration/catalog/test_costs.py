@@ -50,7 +50,7 @@ def cost(url: str, *words: str) -> Result:
 
 def table(url: str, by: str, *words: str) -> dict[str, tuple[int, int, float, float, float]]:
     """Return jobs, runs, hours, estimated and total dollars by group, in the order of the output."""
-    found = csv.DictReader(io.StringIO(cost(url, "--csv", "--by", by, *words).stdout))
+    found = csv.DictReader(io.StringIO(cost(url, "--output", "csv", "--by", by, *words).stdout))
     return {
         row[by]: (int(row["jobs"]), int(row["runs"]), *(float(row[name]) for name in ("hours", "estimated", "total")))  # type: ignore[misc]  # mypy does not count unpacked values
         for row in found
@@ -123,7 +123,7 @@ def copied(catalog: Catalog, filled: str) -> str:
 def test_transfers_are_part_of_the_cost_of_the_job_that_copied(
     copied: str, by: str, expected: dict[str, float]
 ) -> None:
-    found = list(csv.DictReader(io.StringIO(cost(copied, "--csv", "--by", by).stdout)))
+    found = list(csv.DictReader(io.StringIO(cost(copied, "--output", "csv", "--by", by).stdout)))
     assert {row[by]: float(row["transfer"]) for row in found} == expected
     for row in found:
         parts = (float(row[name]) for name in ("actual", "transfer", "orchestration"))

@@ -80,7 +80,10 @@ def test_the_demo_omits_trained_campaigns_and_shows_their_accuracy_and_dollars(f
     row = {"submission": "0a1b2c3d", "job": 0, "attempt": 1, "state": "Completed", "top1": 0.97777, "dollars": 1.2345}
     row |= {"dataset": "dublin", "version": "1", "campaign": "dublin", "region": "eu-west-1"}
     filled.write(lambda connection: upsert(connection, runs, [row]))
-    assert run("catalog", "sql", demo.results(), "--csv").splitlines()[1] == "dublin,eu-west-1,Completed,0.9778,,1.23"
+    assert (
+        run("catalog", "sql", demo.results(), "--output", "csv").splitlines()[1]
+        == "dublin,eu-west-1,Completed,0.9778,,1.23"
+    )
     manifest = run("manifest", "--sql", str(demo.QUERIES / "untrained.sql"), "--no-sync")
     names = [json.loads(line)["name"] for line in manifest.splitlines() if line.startswith("{")]
     assert names == ["boston", "frankfurt", "seattle"]

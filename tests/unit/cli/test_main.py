@@ -236,7 +236,7 @@ def test_a_manifest_of_any_key_can_be_listed(
 
 _MISTYPED = [
     ("status", "00000000"),
-    ("status", "--csv", "00000000"),
+    ("status", "--output", "json", "00000000"),
     ("logs", "00000000"),
     ("logs", "--child", "00000000"),
     ("logs", "0123abcd", "7"),
