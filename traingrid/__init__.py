@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from traingrid.api.description import JobDescription
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
     from traingrid.api.submission import Submission
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CancelReport",
     "Grid",
+    "JobDescription",
     "JobState",
     "JobStatus",
     "LogLine",
@@ -43,6 +45,7 @@ __all__ = [
 _MODULES = {
     "CancelReport": "traingrid.submission.cancel",
     "Grid": "traingrid.api.grid",
+    "JobDescription": "traingrid.api.description",
     "JobState": "traingrid.job.state",
     "JobStatus": "traingrid.submission.status",
     "LogLine": "traingrid.api.logs",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traingrid.api.data import download_model
+from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
 from traingrid.api.submit import read_manifest
 from traingrid.errors import UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from traingrid.api.description import JobDescription
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
     from traingrid.submission.cancel import CancelReport
@@ -74,6 +76,17 @@ class Submission:
                 raise TimeoutError(f"{text} after {timeout:g} s. They continue.")
             time.sleep(left)
         return status
+
+    def describe(self, index: int = 0) -> JobDescription:
+        """Return everything that is known about one job: its line, its attempts, and the next step after a failure.
+
+        Args:
+            index: The index of the job.
+
+        Raises:
+            UsageError: The submission or the job does not exist.
+        """
+        return describe(self.grid.plane, self.id, index)
 
     def logs(
         self,

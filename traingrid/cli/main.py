@@ -20,6 +20,7 @@ from traingrid.cli.catalog import catalog
 from traingrid.cli.cost import cost
 from traingrid.cli.data import download, upload
 from traingrid.cli.datasets import datasets
+from traingrid.cli.describe import describe, open_
 from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
 from traingrid.cli.logs import logs
@@ -63,7 +64,9 @@ for command in (
     submit,
     rehearse,
     status,
+    describe,
     logs,
+    open_,
     cancel,
     retry,
     pause,

@@ -240,6 +240,8 @@ _MISTYPED = [
     ("logs", "00000000"),
     ("logs", "--child", "00000000"),
     ("logs", "0123abcd", "7"),
+    ("describe", "00000000"),
+    ("open", "0123abcd", "7"),
     ("download", "00000000"),
     ("download", "0123abcd", "7"),
     ("cancel", "00000000"),

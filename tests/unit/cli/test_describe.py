@@ -1,0 +1,116 @@
+"""`traingrid describe` and `open`: one job with its line, its attempts, and the commands for the next steps."""
+
+import json
+import webbrowser
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import traingrid as tg
+from tests.support.ledger_items import job_key
+from tests.support.sample_deployment import SAMPLE
+from traingrid.api.control_plane import ControlPlane
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.main import cli
+from traingrid.grid.deployment import Deployment
+from traingrid.job.facts import JobFacts
+from traingrid.job.job import Job
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.manifest.parse import parse
+from traingrid.submission.batch_children import Children
+from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+
+CONSOLE = "https://us-west-2.console.aws.amazon.com/sagemaker/home?region=us-west-2#/jobs/traingrid-0123abcd-0-2"
+
+
+@pytest.fixture
+def job(deployment: Deployment, storage: Storage, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """The first job of the submitted sample."""
+    made = jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")
+    storage.write(S3Uri(deployment.manifest_bucket, jobs_key("0123abcd")), normalised(made)[0], "application/jsonl")
+    ledger.claim_submission("0123abcd", "request-1", {"jobs": 4, "manifest": "s3://bucket/manifests/x.csv"})
+    ledger.record_submitted("0123abcd", "array")
+    monkeypatch.setattr(Children, "of", lambda *_, **__: {})
+    monkeypatch.setattr(Children, "state", lambda *_: "PENDING")
+    nothing: Any = None
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=storage)
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    return made[0]
+
+
+@pytest.fixture
+def failed(job: Job, ledger: Ledger) -> None:
+    """The job was moved to another Region, where its script failed."""
+    ledger.open_job("0123abcd", job, ["us-east-1", "us-west-2"])
+    tried: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity", "reason": "none"}
+    ledger.next_attempt(job_key(), tried, "us-west-2")
+    facts: JobFacts = {
+        "state": JobState.FAILED,
+        "training_job": "traingrid-0123abcd-0-2",
+        "training_job_arn": "arn:aws:sagemaker:us-west-2:123456789012:training-job/traingrid-0123abcd-0-2",
+        "failure": "algorithm",
+        "reason": "AlgorithmError: ValueError\n\x1b[2Jsecond line",
+        "training_seconds": 90,
+        "billable_seconds": 90,
+        "metrics": {"loss": 0.5},
+    }
+    assert ledger.record_job(job_key(0, 2), facts)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, arguments)
+    return result.exit_code, result.output
+
+
+def test_a_failed_job_shows_its_line_attempts_and_next_steps(failed: None) -> None:
+    code, output = run("describe", "0123")
+    assert code == 0
+    for text in (
+        "job:           cats (index 0 of submission 0123abcd)"
+        if "cats" in output
+        else "(index 0 of submission 0123abcd)",
+        "manifest:      s3://bucket/manifests/x.csv, line ",
+        "state:         Failed",
+        "reason:        AlgorithmError: ValueError\n               \\x1b[2Jsecond line",
+        "failure:       algorithm. ",
+        "metrics:       loss  0.5",
+        "attempts:      1  us-east-1  Failed (capacity): none\n",
+        "               2  us-west-2  Failed (algorithm), 1m billed: AlgorithmError: ValueError\n",
+        f"console:       {CONSOLE}",
+        "next:          traingrid logs 0123abcd 0\n               traingrid retry 0123abcd",
+    ):
+        assert text in output
+    assert "instance_type" in output
+
+
+def test_a_job_that_no_child_has_opened_shows_its_line(job: Job) -> None:
+    code, output = run("describe", "0123abcd", "1")
+    assert code == 0
+    assert "state:         Pending" in output
+    assert "attempts" not in output
+    assert "traingrid logs 0123abcd 1 --child" in output
+
+
+def test_json_has_the_status_the_line_and_the_attempts(failed: None, job: Job) -> None:
+    found = json.loads(run("describe", "0123abcd", "--output", "json")[1])
+    assert (found["status"]["state"], found["failure"], found["console"]) == ("Failed", "algorithm", CONSOLE)
+    assert [attempt["failure"] for attempt in found["attempts"]] == ["capacity", "algorithm"]
+    assert (found["line"], found["fields"]["instance_type"]) == (job.line, job.instance_type)
+
+
+def test_a_program_gets_the_advice_after_a_failure(failed: None) -> None:
+    found = tg.Submission(tg.Grid(ControlPlane.of(None)), "0123abcd").describe()  # type: ignore[arg-type]  # replaced
+    assert (found.failure, bool(found.advice)) == ("algorithm", True)
+
+
+def test_open_prints_the_address_and_opens_it(failed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert run("open", "0123abcd") == (0, f"{CONSOLE}\n")
+    assert opened == [CONSOLE]
+    result = CliRunner().invoke(cli, ["open", "0123abcd", "1"])
+    assert "has no training job: it is Pending" in str(result.exception)
+    assert opened == [CONSOLE]

@@ -1,0 +1,93 @@
+"""Description: everything that is known about one job, without a request to SageMaker."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.job.failures import FAILURES
+from traingrid.ledger.errors import UnknownSubmissionError
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import RecordedAttempt
+    from traingrid.submission.status import JobStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDescription:
+    """One job: its line, its status and its attempts.
+
+    Attributes:
+        status: The current status.
+        manifest: The S3 URI of the manifest.
+        line: The number of its line in the manifest; 0 if it is not known.
+        fields: The line with all defaults applied, as it was submitted last; empty for a manifest that a user
+            submitted to Batch.
+        attempts: The attempts, oldest first; none before a child has opened the job.
+        failure: The name of the failure class of the last attempt; empty if it has not failed.
+        advice: The next step after that failure; empty if none is needed.
+        console: The address of the training job in the AWS console; empty before the training job is requested.
+    """
+
+    status: JobStatus
+    manifest: str
+    line: int
+    fields: Mapping[str, Any]
+    attempts: tuple[RecordedAttempt, ...]
+    failure: str
+    advice: str
+    console: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the description as a dictionary of JSON values."""
+        return asdict(self)
+
+
+def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription:
+    """Return the description of a job.
+
+    Args:
+        plane: The control plane.
+        submission: The submission's id.
+        index: The index of the job.
+
+    Raises:
+        UsageError: The submission or the job does not exist.
+    """
+    status = plane.job(submission, index)
+    head, item = plane.ledger.submission(submission), plane.ledger.job(submission, index)
+    if head is None:
+        raise UnknownSubmissionError(submission)
+    storage, bucket = plane.storage, plane.deployment.manifest_bucket
+    job = retried_jobs(storage, bucket, head).get(index) if not head.is_by_hand else None
+    job = job or next((job for job in submitted_jobs(storage, bucket, head) if job.index == index), None)
+    failure = item.failure if item else ""
+    return JobDescription(
+        status=status,
+        manifest=head.manifest,
+        line=job.line if job else item.line if item else 0,
+        fields=_set_fields(job) if job else {},
+        attempts=tuple(attempt for _, attempt in sorted(item.attempts().items())) if item else (),
+        failure=failure,
+        advice=FAILURES[failure].next_step if failure in FAILURES else "",
+        console=console_address(status.region, status.training_job) if status.training_job else "",
+    )
+
+
+def console_address(region: str, training_job: str) -> str:
+    """Return the address of a training job's page in the AWS console.
+
+    AWS does not document it. The form is that of SageMaker's other pages (interactive_apps in
+    https://github.com/aws/sagemaker-python-sdk), and public scripts use it with `#/jobs/`. It was not tried in AWS.
+    """
+    return f"https://{region}.console.aws.amazon.com/sagemaker/home?region={region}#/jobs/{training_job}"
+
+
+def _set_fields(job: Job) -> dict[str, Any]:
+    """Return the fields of a job that differ from their defaults."""
+    return job.model_dump(mode="json", exclude_defaults=True, exclude={"index", "line"})

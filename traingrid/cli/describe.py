@@ -1,0 +1,120 @@
+"""`traingrid describe` and `traingrid open`: show one job, here or in the AWS console."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.description import describe as description_of
+from traingrid.errors import TraingridError
+from traingrid.text import duration, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from traingrid.api.description import JobDescription
+    from traingrid.ledger.items import RecordedAttempt
+
+
+@click.command()
+@click.argument("submission")
+@click.argument("index", type=click.IntRange(min=0), default=0)
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format.")
+@click.pass_obj
+def describe(grid_file: Path, submission: str, index: int, output: Literal["text", "json"]) -> None:
+    """Show everything about one job.
+
+    Prints its line with all defaults, its attempts, its metrics and its model, and commands for the next steps. The job
+    is line INDEX of SUBMISSION, counted from 0.
+    """
+    plane = ControlPlane.of(grid_file)
+    submission = plane.submission_id(submission)
+    found = description_of(plane, submission, index)
+    if output == "json":
+        click.echo(json.dumps(found.as_dict(), indent=2, default=str))
+        return
+    for name, value in _lines(submission, found):
+        lines = printable_lines(value)
+        click.echo(f"{name + ':' if name else '':<14} {lines[0]}")
+        for line in lines[1:]:
+            click.echo(f"{'':<14} {line}")
+
+
+@click.command("open")
+@click.argument("submission")
+@click.argument("index", type=click.IntRange(min=0), default=0)
+@click.pass_obj
+def open_(grid_file: Path, submission: str, index: int) -> None:
+    """Open a training job in the AWS console.
+
+    Prints the address, and opens it in a browser if there is one. The job is line INDEX of SUBMISSION, counted from 0.
+    """
+    plane = ControlPlane.of(grid_file)
+    submission = plane.submission_id(submission)
+    found = description_of(plane, submission, index)
+    if not found.console:
+        text = f"Job {index} of submission {submission} has no training job: it is {found.status.state}."
+        raise TraingridError(text, f"See: traingrid describe {submission} {index}")
+    click.echo(found.console)
+    webbrowser.open(found.console)
+
+
+def printable_lines(text: str) -> list[str]:
+    """Return the lines of a text, at least one, with control characters as escapes."""
+    return [printable(line) for line in text.splitlines()] or [""]
+
+
+def _lines(submission: str, found: JobDescription) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value of each line; a line without name continues the one before it."""
+    status = found.status
+    yield "job", f"{status.name} (index {status.index} of submission {submission})"
+    yield "manifest", f"{found.manifest}, line {found.line}" if found.line else found.manifest
+    yield "state", " ".join(filter(None, [status.state, status.phase, "cancelled" * status.cancelled]))
+    if status.reason:
+        yield "reason", status.reason
+    if found.failure:
+        yield "failure", f"{found.failure}. {found.advice}".strip()
+    if status.started_at:
+        started = datetime.fromtimestamp(status.started_at, UTC)
+        elapsed = duration(status.elapsed(datetime.now(UTC).timestamp()))
+        yield "time", f"{elapsed}, started {started:%Y-%m-%d %H:%M:%S} UTC"
+    if status.dollars:
+        yield "cost", f"${status.dollars:,.2f} so far, without transfer and orchestration"
+    yield from _named("metrics", {name: f"{value:g}" for name, value in sorted(status.metrics.items())})
+    if status.artifact:
+        yield "model", status.artifact
+    yield from _named("line", {name: _value(value) for name, value in found.fields.items()})
+    for number, attempt in enumerate(found.attempts):
+        yield "attempts" if number == 0 else "", _attempt(attempt)
+    if found.console:
+        yield "console", found.console
+    yield "next", f"traingrid logs {submission} {status.index}" + " --child" * (not status.created)
+    if status.artifact:
+        yield "", f"traingrid download {submission} {status.index}"
+    if status.ended and status.state != "Completed" and not status.cancelled:
+        yield "", f"traingrid retry {submission}"
+
+
+def _named(name: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:
+    width = max(map(len, values), default=0)
+    for number, (key, value) in enumerate(values.items()):
+        yield name if number == 0 else "", f"{key:<{width}}  {value}"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _attempt(attempt: RecordedAttempt) -> str:
+    """Return the outcome of an attempt in one line."""
+    options = " on demand" * attempt.on_demand
+    billed = f", {duration(attempt.billable_seconds)} billed" if attempt.billable_seconds else ""
+    why = f": {attempt.reason.splitlines()[0]}" if attempt.reason else ""
+    outcome = f"{attempt.state}{f' ({attempt.failure})' if attempt.failure else ''}"
+    return f"{attempt.attempt}  {attempt.region}{options}  {outcome}{billed}{why}"
