@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -13,27 +14,6 @@ from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import __version__
-from traingrid.cli.audit import audit
-from traingrid.cli.cancel import cancel
-from traingrid.cli.capacity import capacity
-from traingrid.cli.catalog import catalog
-from traingrid.cli.cost import cost
-from traingrid.cli.data import download, upload
-from traingrid.cli.datasets import datasets
-from traingrid.cli.describe import describe, open_
-from traingrid.cli.doctor import doctor
-from traingrid.cli.local import local
-from traingrid.cli.logs import logs
-from traingrid.cli.manifest import manifest
-from traingrid.cli.pause import pause, resume
-from traingrid.cli.plan import plan
-from traingrid.cli.prices import prices
-from traingrid.cli.prune import data
-from traingrid.cli.rehearse import rehearse
-from traingrid.cli.retained import retained
-from traingrid.cli.retry import retry
-from traingrid.cli.status import status
-from traingrid.cli.submit import submit
 from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.log import configure_cli
 from traingrid.text import printable
@@ -41,7 +21,55 @@ from traingrid.text import printable
 logger = logging.getLogger(__name__)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+_COMMANDS = {
+    "submit": "submit.submit",
+    "rehearse": "rehearse.rehearse",
+    "status": "status.status",
+    "describe": "describe.describe",
+    "logs": "logs.logs",
+    "open": "describe.open_",
+    "cancel": "cancel.cancel",
+    "retry": "retry.retry",
+    "pause": "pause.pause",
+    "resume": "pause.resume",
+    "audit": "audit.audit",
+    "doctor": "doctor.doctor",
+    "retained": "retained.retained",
+    "upload": "data.upload",
+    "datasets": "datasets.datasets",
+    "download": "data.download",
+    "data": "prune.data",
+    "catalog": "catalog.catalog",
+    "manifest": "manifest.manifest",
+    "plan": "plan.plan",
+    "cost": "cost.cost",
+    "prices": "prices.prices",
+    "capacity": "capacity.capacity",
+    "local": "local.local",
+}
+"""The module of each command in this package, and its name there."""
+
+
+class _Commands(click.Group):
+    """The commands, of which only the one that runs is imported.
+
+    https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
+    """
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return a command by its name."""
+        if name not in _COMMANDS:
+            return super().get_command(context, name)
+        module, _, command = _COMMANDS[name].partition(".")
+        found: click.Command = getattr(import_module(f"{__package__}.{module}"), command)
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--grid",
     "grid_file",
@@ -58,35 +86,6 @@ def cli(context: click.Context, grid_file: Path, *, verbose: bool, debug: bool) 
     """Train each line of a manifest on a Horovod cluster in the AWS Region that holds its data."""
     configure_cli(verbose=verbose, debug=debug)
     context.obj = grid_file
-
-
-for command in (
-    submit,
-    rehearse,
-    status,
-    describe,
-    logs,
-    open_,
-    cancel,
-    retry,
-    pause,
-    resume,
-    audit,
-    doctor,
-    retained,
-    upload,
-    datasets,
-    download,
-    data,
-    catalog,
-    manifest,
-    plan,
-    cost,
-    prices,
-    capacity,
-    local,
-):
-    cli.add_command(command)
 
 
 def main() -> None:
