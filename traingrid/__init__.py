@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from traingrid.job.state import JobState
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.cancel import CancelReport
+    from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -29,6 +30,7 @@ __all__ = [
     "Grid",
     "JobState",
     "JobStatus",
+    "MetricPoint",
     "Retried",
     "Submission",
     "SubmissionItem",
@@ -43,6 +45,7 @@ _MODULES = {
     "Grid": "traingrid.api.grid",
     "JobState": "traingrid.job.state",
     "JobStatus": "traingrid.submission.status",
+    "MetricPoint": "traingrid.submission.metric_points",
     "Retried": "traingrid.submission.retry",
     "Submission": "traingrid.api.submission",
     "SubmissionItem": "traingrid.ledger.submission_item",
