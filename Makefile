@@ -131,6 +131,9 @@ bench-control: setup-control .venv-bench/.installed  ## Measure the control plan
 idle-cost: setup-control  ## Print the monthly cost of an idle grid, from its templates
 	.venv/bin/python -m bench.idle_cost
 
+metric-cost: setup-control  ## Print the cost of the metric history of 10,000 jobs
+	.venv/bin/python -m bench.metric_cost
+
 bench-rates: setup-control  ## Compare the calls per second of 256 children with AWS's limits, into bench/results/
 	.venv/bin/python -m bench.rates
 
@@ -250,4 +253,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-synth bench-training check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types
+.PHONY: FORCE bench-control bench-plan bench-synth bench-training check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types

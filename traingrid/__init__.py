@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from traingrid.job.state import JobState
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.cancel import CancelReport
+    from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -33,6 +34,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "LogLine",
+    "MetricPoint",
     "Retried",
     "Submission",
     "SubmissionItem",
@@ -49,6 +51,7 @@ _MODULES = {
     "JobState": "traingrid.job.state",
     "JobStatus": "traingrid.submission.status",
     "LogLine": "traingrid.api.logs",
+    "MetricPoint": "traingrid.submission.metric_points",
     "Retried": "traingrid.submission.retry",
     "Submission": "traingrid.api.submission",
     "SubmissionItem": "traingrid.ledger.submission_item",

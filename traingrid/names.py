@@ -173,6 +173,18 @@ def output_prefix(grid: str, account: str, region: str, submission: str, index: 
     return f"s3://{output_bucket(grid, account, region)}/{submission}/{index}/"
 
 
+def metric_parts(output: str, training_job_name: str) -> str:
+    """Return the S3 URI, with a trailing slash, of the parts of a training job's metric history.
+
+    The name distinguishes attempts, and jobs whose lines have the same `output`.
+
+    Args:
+        output: The job's output prefix, with a trailing slash.
+        training_job_name: The name that `training_job` returns.
+    """
+    return f"{output}metrics/{training_job_name}/"
+
+
 def dataset_report(bucket: str, key: str) -> str:
     """Return the key in the manifest bucket of the report on a marker, given by its bucket and key.
 

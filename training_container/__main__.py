@@ -26,7 +26,9 @@ from training_container.contract.training_job import ContractError, Folders, Tra
 from training_container.launcher import hosts, open_mpi, scripts
 from training_container.launcher.command import gloo_command, mpirun_command, shown
 from training_container.launcher.failure import FailureWatch
+from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
+from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
 
@@ -89,7 +91,7 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
 
 def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure."""
-    environment = rank_environment(job, os.environ, PACKAGE, config)
+    environment = rank_environment(job, without_settings(os.environ), PACKAGE, config)
     environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
     # Jobs of one user that share /tmp share a folder of Open MPI there: the end of one job may delete it for the next.
     environment["TMPDIR"] = str(stop_file.parent)
@@ -97,6 +99,17 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
     print(shown(command))
     watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
+    with metric_feed({**os.environ, STOP_FILE: str(stop_file)}, print) as feed:
+        status = forward_output(command, environment, watch, feed)
+        if status == 0:
+            return STOPPED_STATUS if stop_file.exists() else 0
+        return fail(job.folders, watch.reason(status))
+
+
+def forward_output(
+    command: list[str], environment: dict[str, str], watch: FailureWatch, feed: MetricFeed | None
+) -> int:
+    """Run the launcher of the ranks, print their output, and return its exit status."""
     leftovers.adopt_orphans()
     # A new session: a signal to our process group must not reach mpirun, which would kill the ranks immediately.
     with subprocess.Popen(
@@ -110,25 +123,30 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
         errors="replace",
         start_new_session=True,
     ) as ranks:
-        ending = threading.Thread(target=end_leftovers, args=(ranks,), name="leftovers", daemon=True)
+        spared = feed.process if feed else None
+        ending = threading.Thread(target=end_leftovers, args=(ranks, spared), name="leftovers", daemon=True)
         ending.start()
         assert ranks.stdout is not None  # noqa: S101  # for the type checker: stdout is a pipe
         for line in ranks.stdout:
             if watch.passes(line):
                 sys.stdout.write(line)
+                if feed:
+                    feed.line(line)
     ending.join()  # mpirun closes its output when it ends, but ranks that it left behind may still be running
-    if ranks.returncode == 0:
-        return STOPPED_STATUS if stop_file.exists() else 0
-    return fail(job.folders, watch.reason(ranks.returncode))
+    return ranks.returncode
 
 
-def end_leftovers(launcher: "subprocess.Popen[str]") -> None:
+def end_leftovers(launcher: "subprocess.Popen[str]", spared: int | None) -> None:
     """Wait for the launcher, and kill the processes that it leaves behind, which would keep its output open.
 
     Ranks end their own leftovers, so this only finds some if the launcher, or a rank's keeper, was killed.
+
+    Args:
+        launcher: The launcher of the ranks.
+        spared: The process that writes the metric history; it continues.
     """
     launcher.wait()
-    leftovers.end_descendants()
+    leftovers.end_descendants(spared)
 
 
 def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:

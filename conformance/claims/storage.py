@@ -41,6 +41,21 @@ def range_is_read_alone(aws: Aws) -> None:
 
 
 @claim(
+    model("s3", "ListObjectsV2Request", "StartAfter is where you want Amazon S3 to start listing from"),
+    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel"),
+    used_by="traingrid/aws/s3.py traingrid/submission/metric_history.py",
+)
+def list_continues_after_a_key(aws: Aws) -> None:
+    """ListObjectsV2 with StartAfter lists the later keys in order, including an object that was written just before."""
+    s3, bucket, prefix = aws.client("s3"), shared_bucket(aws), f"{aws.name('listed')}/"
+    for number in (10, 9, 8):
+        s3.put_object(Bucket=bucket, Key=f"{prefix}{number:06d}", Body=b"x")
+        after = f"{prefix}000008" if number != 8 else f"{prefix}000007"
+        listed = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, StartAfter=after)["Contents"]
+        assert [entry["Key"] for entry in listed] == [f"{prefix}{one:06d}" for one in range(number, 11)]
+
+
+@claim(
     page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"),
     used_by="traingrid/aws/s3.py traingrid/api/source_folders.py",
 )

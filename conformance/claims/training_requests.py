@@ -46,6 +46,12 @@ def environment_value_of_at_most_512_characters(aws: Aws) -> None:
     _refused(aws, Environment={"LONG": "v" * 513})
 
 
+@claim(model("sagemaker", "TrainingEnvironmentMap", '"max": 100'), used_by="traingrid/backends/metric_variables.py")
+def at_most_100_environment_variables(aws: Aws) -> None:
+    """A request with 101 environment variables is refused."""
+    _refused(aws, Environment={f"V{number}": "1" for number in range(101)})
+
+
 @claim(
     model("sagemaker", "InputDataConfig", '"max": 20'),
     used_by="traingrid/job/channels.py traingrid/manifest/channel_checks.py",

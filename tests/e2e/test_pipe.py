@@ -1,12 +1,16 @@
 """Pipe mode end to end: from a manifest field to ranks that read FIFOs, with both values of `streams`."""
 
+import io
 import json
+import tarfile
 from typing import Any
 
 import pytest
 
+import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.test_two_regions import DIGITS, ended, submit
+from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
 from traingrid.audit.audit import audit
@@ -16,16 +20,42 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.status import SubmissionStatus
 
 REGION = "us-east-1"
-RANKS = 2
+RANKS, EPOCHS = 2, 2
+SCRIPT = """\
+for epoch in 1 2 3; do
+    echo "Epoch $epoch/3: accuracy is 0.$epoch, loss is nan"
+done
+"""
+
+
+def script_archive(plane: ControlPlane) -> str:
+    """Upload a script that only prints, and return the URI of its archive."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        member = tarfile.TarInfo("train.sh")
+        member.size = len(SCRIPT)
+        archive.addfile(member, io.BytesIO(SCRIPT.encode()))
+    bucket = names.data_bucket("traingrid", plane.deployment.account, REGION)
+    client("s3", REGION).put_object(Bucket=bucket, Key="source/printing.tar.gz", Body=content.getvalue())
+    return f"s3://{bucket}/source/printing.tar.gz"
 
 
 @pytest.fixture(scope="module")
 def trained(plane: ControlPlane) -> SubmissionStatus:
-    """Train lines with one stream per host, with one per rank, and with more ranks than objects."""
-    data = upload_folder(plane.deployment, DIGITS / "campaign-1", REGION)
-    rows = ["region,s3_uri,input_mode,streams,processes_per_host,hp.batch_size"]
-    rows += [f"{REGION},{data},Pipe,{streams},{ranks},32" for streams, ranks in (("host", 2), ("rank", 2), ("rank", 5))]
-    report = submit(plane, "pipe.csv", "\n".join(rows) + "\n")
+    """Train lines with one stream per host, with one per rank, and with more ranks than objects; and a script."""
+    data = {"region": REGION, "s3_uri": str(upload_folder(plane.deployment, DIGITS / "campaign-1", REGION))}
+    piped = data | {"input_mode": "Pipe", "hyperparameters": {"batch_size": 32, "epochs": EPOCHS}}
+    rows: list[dict[str, Any]] = [
+        piped | {"streams": streams, "processes_per_host": ranks}
+        for streams, ranks in (("host", 2), ("rank", 2), ("rank", 5))
+    ]
+    script = {
+        "source": script_archive(plane),
+        "entry_point": "train.sh",
+        "metrics": {"accuracy": r"accuracy is ([0-9.]+)"},
+    }
+    rows.append(data | script)
+    report = submit(plane, "pipe.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     assert report["state"] == "submitted", report
     return ended(plane, report["submission"])
 
@@ -68,9 +98,9 @@ def test_a_line_with_more_ranks_than_objects_fails_with_a_remedy_and_does_not_tr
     assert "has 4 objects" in line.reason
     assert "streams host" in line.reason
     created = [entry for entry in cloud.record.entries() if entry["action"] == "CreateTrainingJob"]
-    assert len(created) == 2
-    children = list(plane.batch.children(trained.batch_job, 3))
-    assert [child["container"]["exitCode"] for child in children] == [0, 0, 2]
+    assert len(created) == 3
+    children = list(plane.batch.children(trained.batch_job, 4))
+    assert [child["container"]["exitCode"] for child in children] == [0, 0, 2, 0]
 
 
 def test_tensorboard_data_is_stored_next_to_the_model(trained: SubmissionStatus) -> None:
@@ -79,6 +109,28 @@ def test_tensorboard_data_is_stored_next_to_the_model(trained: SubmissionStatus)
         assert job.artifact.startswith(str(place).removesuffix("tensorboard"))
         listed = client("s3", REGION).list_objects_v2(Bucket=place.bucket, Prefix=f"{place.key}/")
         assert any("tfevents" in entry["Key"] for entry in listed.get("Contents", []))
+
+
+def test_the_metric_history_has_every_epoch_of_the_trainer_and_of_a_script(
+    trained: SubmissionStatus, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.api.metric_table.find_spec", lambda _: None)
+    points = tg.Submission(tg.Grid(plane), trained.submission).metrics()
+    for job in trained.jobs[:2]:
+        found = {(point.metric, point.epoch) for point in points if point.index == job.index}
+        assert found >= {(metric, epoch) for metric in job.metrics for epoch in range(1, EPOCHS + 1)}
+        assert job.metrics.keys() >= {"train_loss", "validation_top1"}
+    of_script = [point for point in points if point.index == 3]
+    assert [(point.metric, point.epoch, point.value) for point in of_script] == [
+        ("accuracy", 1, 0.1),
+        ("accuracy", 2, 0.2),
+        ("accuracy", 3, 0.3),
+    ]
+    listed = client("s3", REGION).list_objects_v2(
+        Bucket=names.output_bucket("traingrid", plane.deployment.account, REGION),
+        Prefix=f"{trained.submission}/3/metrics/",
+    )
+    assert [entry["Key"].rpartition("-")[2] for entry in listed["Contents"]] == ["000001.jsonl"]
 
 
 def test_the_audit_finds_no_violations(trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud) -> None:

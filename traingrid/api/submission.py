@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING
 from traingrid.api.data import download_model
 from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
+from traingrid.api.metric_table import metric_table
 from traingrid.api.submit import read_manifest
 from traingrid.errors import UsageError
 from traingrid.submission.cancel import Wanted
+from traingrid.submission.metric_history import MetricHistory
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    import pandas as pd
+
     from traingrid.api.description import JobDescription
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
     from traingrid.submission.cancel import CancelReport
+    from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -115,6 +120,28 @@ class Submission:
         start = int(begin.timestamp() * 1000) if begin else 0
         reader = LogReader(plane=self.grid.plane, submission=self.id, index=index, since=start)
         return matching(reader.lines(None if pattern else tail, follow=follow), pattern, tail)
+
+    def metrics(self, index: int | None = None) -> list[MetricPoint] | pd.DataFrame:
+        """Return every value of every metric so far, of all attempts.
+
+        The values of running jobs are at most 30 seconds old if they use the grid's training image. Other images, and
+        a grid with network isolation, have no metric history: their values are read from the log, which is slower.
+
+        Args:
+            index: The index of one job; by default all jobs.
+
+        Returns:
+            A pandas DataFrame with the columns index, region, attempt, metric, value, step, epoch and time, if pandas
+            is installed; otherwise a list of `MetricPoint`. Both are ordered by job, attempt and time. A spot training
+            that was interrupted may compute steps again; only their last values are included.
+
+        Raises:
+            UsageError: The submission or the job does not exist.
+            TraingridError: A Region does not return the data of a job.
+        """
+        plane = self.grid.plane
+        history = MetricHistory(plane.deployment, plane.ledger, plane.storage, self.id)
+        return metric_table(history.read(index))
 
     def download(self, folder: str | os.PathLike[str] | None = None, index: int | None = None) -> list[Path]:
         """Download and unpack models.

@@ -167,6 +167,12 @@ class Storage:
             for entry in page.get("Contents", []):
                 yield entry["Key"], entry["Size"]
 
+    def keys_after(self, prefix: S3Uri, key: str) -> Iterator[str]:
+        """Yield the keys that begin with that of `prefix` and sort after `key`, in order; all if it is empty."""
+        request = {"Bucket": prefix.bucket, "Prefix": prefix.key, **({"StartAfter": key} if key else {})}
+        for page in self._s3.get_paginator("list_objects_v2").paginate(**request):
+            yield from (entry["Key"] for entry in page.get("Contents", []))
+
     def _marked(self, uri: S3Uri, mark: str) -> str | None:
         """Return the version of an object with the given mark, if one of its last versions has it."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from traingrid.backends.metric_variables import PREFIX, with_metric_variables
 from traingrid.job.channels import CODE_CHANNEL, channels_in_request
 from traingrid.job.job import Channel
 
@@ -64,6 +65,7 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     if job.checkpoints:
         request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
     environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})
+    environment = with_metric_variables(environment, job, name)
     if environment:
         request["Environment"] = environment
     if job.retries:  # SageMaker itself retries after its internal errors, and after no other failure
@@ -99,14 +101,18 @@ def _without_network(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Such a container cannot access S3 either. The channel's name and the path in the hyperparameter are those of the
     SageMaker Python SDK's estimators (`CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`), so AWS's own containers accept them.
-    TensorBoard data remains on the host, because the container cannot upload it.
+    TensorBoard data remains on the host, and there is no metric history, because the container cannot upload them.
     """
     hyperparameters, inputs = dict(request["HyperParameters"]), list(request["InputDataConfig"])
     archive = hyperparameters.get(SUBMIT_DIRECTORY, "")
     if archive.startswith("s3://"):
         inputs.append(_channel(CODE_CHANNEL, Channel(uri=archive)))
         hyperparameters[SUBMIT_DIRECTORY] = f"/opt/ml/input/data/{CODE_CHANNEL}/{archive.rpartition('/')[2]}"
-    environment = {name: value for name, value in request.get("Environment", {}).items() if name != TENSORBOARD}
+    environment = {
+        name: value
+        for name, value in request.get("Environment", {}).items()
+        if name != TENSORBOARD and not name.startswith(PREFIX)
+    }
     return {"HyperParameters": hyperparameters, "InputDataConfig": inputs, "Environment": environment}
 
 

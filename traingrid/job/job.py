@@ -76,6 +76,9 @@ class Job(BaseModel):
     tags: dict[str, str] = {}
     output: str = Field(description="S3 prefix of the job's results")
     tensorboard: bool = Field(default=False, description="True if the training uploads TensorBoard data")
+    metric_history: bool = Field(
+        default=False, description="True if the training writes all values of its metrics to S3"
+    )
     checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty to keep no checkpoints")
     training_plan: str = Field(default="", description="ARN of the SageMaker training plan in the job's Region")
     priority: int = Field(default=0, description="Jobs with a higher priority get a smaller index and start first")

@@ -112,6 +112,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         environment=line.settings.get("environment", {}),
         tags=line.settings.get("tags", {}),
         tensorboard=is_ours(line.settings, deployment.grid),
+        metric_history=is_ours(line.settings, deployment.grid),
         priority=line.priority(),
         retries=line.setting("retries", defaults),
         launch=line.setting("launch", defaults),

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
 
-# Fields that do not come from the line's content: its line number, and a field that this program's version sets; and
+# Fields that do not come from the line's content: its line number, and fields that this program's version sets; and
 # those of a plan, which do not affect the training.
 _NO_CHANGE = {
-    *("line", "tensorboard", "residency", "finish_by", "estimated_runtime_seconds"),
+    *("line", "tensorboard", "metric_history", "residency", "finish_by", "estimated_runtime_seconds"),
     *("estimated_dollars", "budget_dollars", "dollars_per_hour", "spot_dollars_per_hour"),
 }
 

@@ -73,14 +73,20 @@ def adopt_orphans() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_descendants() -> None:
+def end_descendants(spared: int | None = None) -> None:
     """Send SIGKILL to all descendants until none is left, or for ten seconds.
 
-    It reaps all children, so call it only when no other code waits for a child.
+    It reaps all children, so call it only when no other code needs a child's exit status.
+
+    Args:
+        spared: The process id of a child that continues.
     """
     deadline = time.monotonic() + _KILLING_SECONDS
     while _has_children() and time.monotonic() < deadline:
-        for process in psutil.Process().children(recursive=True):
+        left = [process for process in psutil.Process().children(recursive=True) if process.pid != spared]
+        if not left:
+            return
+        for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         time.sleep(0.01)

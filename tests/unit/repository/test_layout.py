@@ -92,7 +92,8 @@ PARTS = {
 after it."""
 TRAINING_PACKAGES = {
     "contract": {"contract"},
-    "launcher": {"contract", "launcher", "safe_tarfile", "trainer.config"},
+    "metric_history": {"contract", "metric_history"},
+    "launcher": {"contract", "launcher", "metric_history", "safe_tarfile", "trainer.config"},
     "ranks": {"contract", "launcher", "ranks", "trainer.config"},
     "trainer.demux": {"trainer.demux"},
     "trainer.checkpoints": {"trainer.checkpoints"},
@@ -103,6 +104,7 @@ TRAINING_PACKAGES = {
 WITHOUT_TENSORFLOW = (
     "__main__",
     "contract",
+    "metric_history",
     "launcher",
     "ranks",
     "trainer.config",

@@ -224,13 +224,14 @@ def test_the_gpu_of_a_rank_follows_cuda_visible_devices(
     assert use == ({} if asked is None else {"gpu_percent": 87.0, "gpu_memory_mb": 13200.0})
 
 
-def test_two_ranks_print_declared_metrics_and_copy_their_events_after_every_epoch(
+def test_two_ranks_print_declared_metrics_and_store_them_with_their_events(
     host_folder: Write, start: Start, store: Store, tmp_path: Path
 ) -> None:
     hyperparameters = TINY | {"epochs": "2", "steps_per_epoch": "40", "progress_seconds": "0.000001"}
     base = host_folder(tmp_path / "ml", hyperparameters)
     address = {"AWS_ENDPOINT_URL": store.url, ENVIRONMENT: "s3://output/tensorboard/"}
-    train = start(base, **CREDENTIALS, **address)
+    history = {"TRAINGRID_METRICS_S3": "s3://output/metrics/x-1/", "TRAINGRID_METRICS_0": '{"loss": "loss=([0-9.]+)"}'}
+    train = start(base, **CREDENTIALS, **address, **history)
     output, _ = train.communicate(timeout=120)
     assert train.returncode == 0, output
     lines = {int(line[6]): line for line in output.splitlines() if line.startswith("epoch=")}
@@ -240,6 +241,9 @@ def test_two_ranks_print_declared_metrics_and_copy_their_events_after_every_epoc
     # Steps are sampled from the 26th on, every 50th. The first one builds its graph, and is not counted.
     assert set(re.findall(r"(\w+)=", lines[2])) == expected | {"compute_seconds", "allreduce_seconds"}
     assert "Epoch 2 of 2, 40 of 40 steps: step=80 recent_loss=" in output
-    copied = {path.split("?")[0].rpartition("/")[0] for path, _ in store.puts}
-    assert copied == {"/output/tensorboard"}
-    assert len(store.puts) == 2
+    events = [path for path, _ in store.puts if path.startswith("/output/tensorboard/events.")]
+    parts = [content for path, content in store.puts if re.fullmatch(r"/output/metrics/x-1/\w+Z-00000\d\.jsonl", path)]
+    assert (len(events), len(parts)) == (2, 2)
+    assert len(store.puts) == 4
+    losses = [line for line in output.splitlines() if "loss=" in line]
+    assert len(b"".join(parts).splitlines()) == len(losses)

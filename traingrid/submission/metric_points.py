@@ -1,0 +1,172 @@
+"""Metric points: the values of metrics over time, in parts of a history and in lines of a log."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+# As training_container/metric_history/line_reader.py; a test compares both.
+_POSITIONS = {
+    "step": re.compile(r"\b(?:global_)?step\W{1,3}(\d{1,15})(?!\.?\d)", re.IGNORECASE),
+    "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?!\.?\d)", re.IGNORECASE),
+}
+_LINE_CHARACTERS = 4000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricPoint:
+    """A value of a metric at one time.
+
+    Attributes:
+        index: The index of the job.
+        region: The Region of the attempt.
+        attempt: The number of the attempt, from 1.
+        metric: The name of the metric.
+        value: The value, a finite number.
+        step: The step in the same line of output; None if the line has none.
+        epoch: The epoch in the same line; None if it has none.
+        time: The time of the line, in UTC.
+    """
+
+    index: int
+    region: str
+    attempt: int
+    metric: str
+    value: float
+    step: int | None
+    epoch: int | None
+    time: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """The values of one line of output.
+
+    Attributes:
+        time: The time of the line, in UTC.
+        step: The step; None if the line has none.
+        epoch: The epoch; None if the line has none.
+        values: The values of metrics, by name.
+    """
+
+    time: datetime
+    step: int | None
+    epoch: int | None
+    values: Mapping[str, float]
+
+
+def records_of_part(content: bytes) -> Iterator[Record]:
+    """Yield the records of a part. Skip malformed lines, because a script may write to the same prefix."""
+    for line in content.splitlines():
+        try:
+            found = json.loads(line)
+            values = {name: float(value) for name, value in found["metrics"].items()}
+            time = datetime.fromisoformat(found["time"]).astimezone(UTC)
+            step, epoch = _whole(found.get("step")), _whole(found.get("epoch"))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            continue
+        yield Record(time=time, step=step, epoch=epoch, values=_finite(values))
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+class LogReader:
+    """Reads the values of metrics from the lines of a log, as the training image does from its output.
+
+    Args:
+        metrics: The regular expression of each metric, by name. The first group is the value.
+    """
+
+    def __init__(self, metrics: Mapping[str, str]) -> None:
+        self._patterns = {name: re.compile(regex) for name, regex in metrics.items()}
+
+    def record(self, line: str, milliseconds: int) -> Record | None:
+        """Return the record of a line; None if it has no value.
+
+        Args:
+            line: The line. Its first 4,000 characters are used.
+            milliseconds: Its time in milliseconds since 1970, as CloudWatch Logs returns it.
+        """
+        line = line[:_LINE_CHARACTERS]
+        values = _finite(dict(self._values(line)))
+        if not values:
+            return None
+        return Record(
+            time=datetime.fromtimestamp(milliseconds / 1000, UTC),
+            step=_position("step", values, line),
+            epoch=_position("epoch", values, line),
+            values=values,
+        )
+
+    def _values(self, line: str) -> Iterator[tuple[str, float]]:
+        for name, pattern in self._patterns.items():
+            if (match := pattern.search(line)) and match[1] is not None:
+                try:
+                    yield name, float(match[1])
+                except ValueError:  # a word that looks like a number, such as "1e"
+                    continue
+
+
+def _position(name: str, values: Mapping[str, float], line: str) -> int | None:
+    value = values.get(name)
+    if value is not None:
+        return int(value) if value.is_integer() and 0 <= value < 1e15 else None
+    match = _POSITIONS[name].search(line)
+    return int(match[1]) if match else None
+
+
+def without_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:
+    """Yield the records of the runs of one attempt, without values that a later run has computed again.
+
+    SageMaker runs an interrupted spot training again, from its last checkpoint. A metric's values of earlier runs are
+    kept only up to the first step, or without steps the first epoch, that a later run reports for it. TensorBoard does
+    the same (`purge_step`, https://pytorch.org/docs/stable/tensorboard.html). Values without step and epoch are all
+    kept, and so are repeated steps of one run.
+
+    Args:
+        runs: The records of each run, oldest first.
+    """
+    first: dict[tuple[str, str], int] = {}
+    kept: list[list[Record]] = []
+    for run in reversed(list(runs)):
+        kept.append([left for record in run if (left := _kept(record, first)).values])
+        for record in run:
+            for kind, position in _positions(record):
+                for name in record.values:
+                    first[name, kind] = min(position, first.get((name, kind), position))
+    for records in reversed(kept):
+        yield from records
+
+
+def _positions(record: Record) -> list[tuple[str, int]]:
+    """Return the step of a record, or its epoch if it has no step, with its kind."""
+    if record.step is not None:
+        return [("step", record.step)]
+    return [("epoch", record.epoch)] if record.epoch is not None else []
+
+
+def _kept(record: Record, first: Mapping[tuple[str, str], int]) -> Record:
+    """Return a record without the values at or after the first position of a later run."""
+    positions = _positions(record)
+    if not first or not positions:
+        return record
+    ((kind, position),) = positions
+    values = {
+        name: value
+        for name, value in record.values.items()
+        if (later := first.get((name, kind))) is None or position < later
+    }
+    return Record(time=record.time, step=record.step, epoch=record.epoch, values=values)

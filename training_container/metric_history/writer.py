@@ -1,0 +1,107 @@
+"""Writer: the program that reads the launcher's lines from standard input, and writes parts to S3.
+
+It is a separate process because neither S3 nor a user's regular expression may delay the training: Python's `re` cannot
+be interrupted, and some expressions take exponential time. If this process does not keep up, the launcher drops lines
+(launcher/metric_feed.py).
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from training_container.contract.stopping import STOP_FILE
+from training_container.metric_history.line_reader import LineReader
+from training_container.metric_history.parts import Parts
+from training_container.metric_history.settings import Settings
+
+_READ_BYTES = 2**16
+_LOOK_SECONDS = 1.0
+
+
+def main() -> None:
+    """Write the history of the lines on standard input until it ends."""
+    # The launcher ends this process by closing its input. A signal to the container must not end it before.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    settings = Settings.from_environment(os.environ)
+    if settings is None:
+        return
+    stop_file = Path(os.environ[STOP_FILE]) if STOP_FILE in os.environ else None
+    parts = Parts(putter(settings), datetime.now(UTC), time.monotonic, warn)
+    follow(sys.stdin.fileno(), LineReader(settings.metrics, warn), parts, stop_file)
+
+
+def follow(source: int, reader: LineReader, parts: Parts, stop_file: Path | None = None) -> None:
+    """Read lines, each with its time in front, until the end of the input; write parts when they are due.
+
+    Args:
+        source: The file descriptor of the lines.
+        reader: Finds the values in a line.
+        parts: The parts to write.
+        stop_file: The file that the launcher creates when the training is asked to stop. The values so far are written
+            at once then, because the container may be killed before its ranks have ended.
+    """
+    rest, stopping = b"", False
+    while True:
+        if select.select([source], [], [], _LOOK_SECONDS)[0]:
+            if not (chunk := os.read(source, _READ_BYTES)):
+                break
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                _read(line, reader, parts)
+        asked = stop_file is not None and not stopping and stop_file.exists()
+        if asked or parts.is_due:
+            parts.write()
+        stopping = stopping or asked
+    parts.write_rest()
+
+
+def _read(line: bytes, reader: LineReader, parts: Parts) -> None:
+    seconds, _, text = line.partition(b" ")
+    if record := reader.read(text.decode("utf-8", errors="replace"), float(seconds)):
+        parts.add(record)
+
+
+def putter(settings: Settings) -> Callable[[str, bytes], None]:
+    """Return a function that writes an object below the settings' prefix; it raises OSError if it fails.
+
+    botocore is imported by the first call, which takes a quarter of a second. Each try is short, because the next write
+    repeats it. The object gets the bucket's default encryption.
+    """
+    client: Any = None
+
+    def put(name: str, content: bytes) -> None:
+        nonlocal client
+        from botocore.config import Config  # noqa: PLC0415  # see above
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # see above
+        from botocore.session import get_session  # noqa: PLC0415  # see above
+
+        try:
+            if client is None:
+                config = Config(
+                    connect_timeout=4, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2}
+                )
+                region = os.environ.get("AWS_REGION")
+                client = get_session().create_client("s3", region_name=region, config=config)
+            client.put_object(
+                Bucket=settings.bucket, Key=settings.prefix + name, Body=content, ContentType="application/jsonl"
+            )
+        except (BotoCoreError, ClientError, ValueError) as error:
+            raise OSError(f"{settings.uri}{name}: {error}") from error
+
+    return put
+
+
+def warn(text: str) -> None:
+    """Print a sentence into the log of the training job."""
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()
