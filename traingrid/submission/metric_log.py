@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
+from traingrid.aws.log_events import LogPosition, pages, stream_names
+from traingrid.backends.sagemaker import LOG_GROUP
 from traingrid.submission.metric_points import LogReader, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-_LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 
 
 @dataclass(kw_only=True)
@@ -26,7 +24,7 @@ class MetricLog:
 
     training_job: str
     reader: LogReader
-    _position: dict[str, str] = field(default_factory=dict)
+    _position: LogPosition = field(default_factory=dict)
 
     @classmethod
     def of(cls, training_job: str, metrics: Mapping[str, str]) -> MetricLog:
@@ -42,32 +40,9 @@ class MetricLog:
         Raises:
             ClientError: AWS refused a request.
         """
-        for stream in self._streams(logs):
-            for event in self._new_events(logs, stream):
-                record = self.reader.record(event["message"], event["timestamp"])
-                if record:
-                    yield record
-
-    def _streams(self, logs: Any) -> list[str]:
-        try:
-            pages = logs.get_paginator("describe_log_streams").paginate(
-                logGroupName=_LOG_GROUP, logStreamNamePrefix=f"{self.training_job}/"
-            )
-            return sorted(stream["logStreamName"] for page in pages for stream in page["logStreams"])
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                return []  # the first training job that logs in a Region creates the log group
-            raise
-
-    def _new_events(self, logs: Any, stream: str) -> Iterator[dict[str, Any]]:
-        """Yield the new events of a stream. A repeated token marks its end (GetLogEvents in the API reference)."""
-        while True:
-            request = {"logGroupName": _LOG_GROUP, "logStreamName": stream, "startFromHead": True}
-            if stream in self._position:
-                request["nextToken"] = self._position[stream]
-            page = logs.get_log_events(**request)
-            yield from page["events"]
-            token = page["nextForwardToken"]
-            if token == self._position.get(stream):
-                return
-            self._position[stream] = token
+        for stream in stream_names(logs, LOG_GROUP, f"{self.training_job}/"):
+            for events in pages(logs, LOG_GROUP, stream, self._position):
+                for event in events:
+                    record = self.reader.record(event.message, event.time)
+                    if record:
+                        yield record
