@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
+from traingrid.cli.fitted_table import Column, fitted_table
 from traingrid.job.state import JobState
 from traingrid.text import duration, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from rich.table import Table
+
     from traingrid.ledger.user_requests import Pause
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
-_STYLES = {
+STYLES = {
     "Completed": "green",
     "Waiting": "yellow",
     "Failed": "red",
@@ -26,9 +25,9 @@ _STYLES = {
     "Stopping": "yellow",
     "InProgress": "cyan",
 }
+"""The style of each state."""
 _WIDE = 120
 """From this width on, states have their phases, and earlier attempts have a column."""
-_GAP = 2
 _LONGEST_NAME = 24
 """More characters of a job's name are shown only if no column would be omitted for them."""
 _HEADINGS = {"validation_top1": "top-1", "images_per_second": "images/s"}
@@ -39,23 +38,6 @@ _NOT_SHOWN = {"epoch", "step", "ranks"}
 _MOST_METRICS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Column:
-    """A column of the table.
-
-    Attributes:
-        heading: Its heading.
-        cell: Returns the text of a job's cell.
-        rank: Its importance; columns with the highest numbers are omitted first.
-        right: Whether its cells are aligned to the right.
-    """
-
-    heading: str
-    cell: Callable[[JobStatus], str]
-    rank: int
-    right: bool = True
-
-
 def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None = None) -> Table:
     """Return the table of all jobs of a submission, one row each, with the columns that fit.
 
@@ -64,53 +46,41 @@ def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None
         width: The width of the terminal in characters.
         now: The time in seconds since 1970; by default the current time.
     """
-    table = Table(title=f"submission {status.submission}", title_justify="left", box=None, pad_edge=False)
-    found = _columns(status.jobs, time.time() if now is None else now, is_wide=width >= _WIDE)
-    columns = _fitting(found, status.jobs, width)
-    for column in columns:
-        justify = "right" if column.right else "left"
-        table.add_column(column.heading, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]  # one of two literals
-    for job in status.jobs:
-        cells = ((column, printable(column.cell(job))) for column in columns)
-        table.add_row(
-            *(Text(text, _STYLES.get(job.state, "") if column.heading == "state" else "") for column, text in cells)
-        )
-    return table
+    columns = _columns(status.jobs, time.time() if now is None else now, is_wide=width >= _WIDE)
+    return fitted_table(f"submission {status.submission}", columns, status.jobs, width, least=2)
 
 
-def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[_Column]:
-    """Return all columns in which some job has a value, from left to right."""
+def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Column[JobStatus]]:
+    """Return all columns from left to right."""
+    state = _long_state if is_wide else _state
     metrics = (
-        _Column(heading=_HEADINGS.get(name, name), cell=_metric(name), rank=4 + 3 * place)
+        Column(heading=metric_heading(name), cell=_metric(name), rank=4 + 3 * place)
         for place, name in enumerate(_metrics(jobs))
     )
-    found = [
-        _Column(heading="Region", cell=lambda job: job.region, rank=5, right=False),
-        _Column(heading="job", cell=lambda job: job.name, rank=0, right=False),
-        _Column(heading="state", cell=_long_state if is_wide else _state, rank=1, right=False),
-        _Column(heading="ranks", cell=lambda job: str(job.ranks or ""), rank=9),
-        _Column(heading="epoch", cell=_epoch, rank=2),
-        _Column(heading="left", cell=lambda job: _time(job.remaining(now)), rank=6),
+    columns = [
+        Column(heading="Region", cell=lambda job: job.region, rank=5, right=False),
+        Column(heading="job", cell=lambda job: job.name, rank=0, right=False, most=_LONGEST_NAME),
+        Column(heading="state", cell=state, rank=1, right=False, style=lambda job: STYLES.get(job.state, "")),
+        Column(heading="ranks", cell=lambda job: str(job.ranks or ""), rank=9),
+        Column(heading="epoch", cell=_epoch, rank=2),
+        Column(heading="left", cell=lambda job: _time(job.remaining(now)), rank=6),
         *metrics,
-        _Column(heading="time", cell=lambda job: _time(job.elapsed(now)), rank=3),
-        _Column(heading="$", cell=lambda job: f"{job.dollars:,.2f}" if job.dollars else "", rank=8),
+        Column(heading="time", cell=lambda job: _time(job.elapsed(now)), rank=3),
+        Column(heading="$", cell=lambda job: f"{job.dollars:,.2f}" if job.dollars else "", rank=8),
     ]
     if is_wide:
-        tried = lambda job: ", ".join(job.tried)  # noqa: E731  # as the other cells
-        found.append(_Column(heading="previous attempts", cell=tried, rank=11, right=False))
-    return [column for column in found if column.rank <= 1 or any(column.cell(job) for job in jobs)]
+        columns.append(Column(heading="previous attempts", cell=lambda job: ", ".join(job.tried), rank=11, right=False))
+    return columns
 
 
-def _fitting(columns: Sequence[_Column], jobs: Sequence[JobStatus], width: int) -> list[_Column]:
-    """Return the most important columns that fit into a width."""
-    kept, left = set(), width + _GAP
-    for column in sorted(columns, key=lambda column: column.rank):
-        needed = max(len(text) for text in (column.heading, *(printable(column.cell(job)) for job in jobs)))
-        left -= (min(needed, _LONGEST_NAME) if column.heading == "job" else needed) + _GAP
-        if left < 0:
-            break
-        kept.add(column.rank)
-    return [column for column in columns if column.rank in kept or column.rank <= 1]
+def metric_heading(name: str) -> str:
+    """Return the heading of a metric's column."""
+    return _HEADINGS.get(name, name)
+
+
+def metric_text(name: str, value: float | None) -> str:
+    """Return the text of a metric's value; empty if it has none."""
+    return "" if value is None else _FORMS.get(name, "{:.4g}").format(value)
 
 
 def _metrics(jobs: Sequence[JobStatus]) -> list[str]:
@@ -121,7 +91,7 @@ def _metrics(jobs: Sequence[JobStatus]) -> list[str]:
 
 
 def _metric(name: str) -> Callable[[JobStatus], str]:
-    return lambda job: _FORMS.get(name, "{:.4g}").format(job.metrics[name]) if name in job.metrics else ""
+    return lambda job: metric_text(name, job.metrics.get(name))
 
 
 def _state(job: JobStatus) -> str:
