@@ -65,6 +65,10 @@ def data_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
     if not from_region or not deployment.grid.moves:
         what = f"{source} cannot be copied: it is not in a data bucket of this grid, or `moves` is not set."
         raise UsageError(what, "Write `moves: true` in grid.yaml, deploy, and retry the line.")
+    if not deployment.grid.may_hold(job.region, from_region):
+        areas = ", ".join(deployment.grid.regions[from_region].residency)
+        what = f"{source} cannot be copied to {job.region}: grid.yaml allows the data of {from_region} only in {areas}."
+        raise UsageError(what, f"Submit a line that trains in {from_region}, or change `residency` there and deploy.")
     folders = Folders(
         source=source, source_store=_store(from_region), target=target, target_store=_store(attempt.job.region)
     )

@@ -18,6 +18,7 @@ from traingrid.cli import plan as command
 from traingrid.cli.main import cli
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.job.recipe import recipe_of
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -180,6 +181,29 @@ def test_residency_keeps_a_line_on_its_continent(folder: Path) -> None:
     planned(folder, DAY3, DAY3 | {"residency": ["eu"]}, options=("--no-moves",))
     free, resident = jobs(folder)
     assert (free["job"]["region"], resident["job"]["region"]) == ("us-east-1", "eu-west-1")
+
+
+def staying_in(area: str) -> Deployment:
+    """Return the deployment of a grid with `moves`, in which the data of a geography must stay there."""
+    made = deployment_with(moves=True)
+    described = made.grid.model_dump(exclude_defaults=True)
+    for region, settings in described["regions"].items():
+        settings["residency"] = [area] if region.startswith(area) else []
+    return replace(made, grid=Grid.model_validate(described))
+
+
+def test_the_residency_of_a_region_keeps_its_data_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (DAY2 | {"residency": ["eu", "us"]}, DAY3)
+    planned(folder, *lines)
+    assert [line["job"]["region"] for line in jobs(folder)] == ["eu-central-1", "eu-central-1"]
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: staying_in("us"))
+    planned(folder, *lines)
+    copied, replica = jobs(folder)
+    assert (copied["job"]["region"], copied["verdict"]) == ("us-east-1", "stays: no other Region is possible")
+    assert (replica["job"]["region"], replica["move"]) == ("us-east-1", ""), "it is not copied from us-east-1"
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: staying_in("eu"))
+    planned(folder, *lines, options=("--no-moves",))
+    assert [line["job"]["region"] for line in jobs(folder)] == ["us-east-1", "eu-west-1"]
 
 
 def test_the_planned_lines_are_a_valid_manifest(folder: Path, deployment: Deployment) -> None:
