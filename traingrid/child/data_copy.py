@@ -1,7 +1,8 @@
 """Data copy: copies the data of a job into its Region, before its training job is created.
 
 The ledger's item of the copy lets only one child copy a folder. Another child waits while the item changes, and takes
-over when it has not changed for `STALE_SECONDS` by its clock. Correctness does not depend on this: two children
+over when it has not changed for `STALE_SECONDS` by its clock, or at once if the first one was cancelled, has failed or
+has received SIGTERM, and has recorded that it stopped copying. Correctness does not depend on this: two children
 that copy at once write the same objects, and each verifies all of them before it launches. A copy whose objects are
 being deleted (`traingrid.moves.prune`) is never taken over, because no time proves that the deletion has ended.
 """
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.outage import patient
@@ -114,6 +116,7 @@ class DataCopy:
     from_region: str
     begin: Callable[[], FolderCopy]
     _reason: str = ""
+    _held: MoveItem | None = None
 
     def run(self) -> bool:
         """Copy the data, or wait until another child has copied it.
@@ -138,6 +141,8 @@ class DataCopy:
                 raise
             what = f"{error.operation_name} was refused while {self.folders.source} was copied: {code}: {text}."
             return self._fail(PERMISSION if code in _DENIED else COPY, what)
+        finally:
+            self._release()
         return outcome == "verified" and self._record(JobState.PENDING, "")
 
     def _try(self) -> Outcome:
@@ -150,7 +155,7 @@ class DataCopy:
             message = f"{self._target} was copied before; nothing changed since. Verified: {_verified(present)}"
             logger.info(message, extra={"event": "copied", "copied": False})
             return "verified"
-        item = self._claim(present, survey)
+        item = self._held = self._claim(present, survey)
         if item is None:
             return "again"
         copy = self.begin()
@@ -165,7 +170,7 @@ class DataCopy:
         seen, since = 0, self.attempt.clock.now()
         while not self._is_over():
             item, time = self.moves.find(self._target), self.attempt.clock.now()
-            if item is None or item.state in ("copied", "pruned") or item.owner == self._owner:
+            if item is None or item.state in ("copied", "pruned") or item.owner in ("", self._owner):
                 return True
             if item.state == "pruning":
                 if not self._record(JobState.WAITING, _PRUNING):
@@ -224,6 +229,7 @@ class DataCopy:
                 item, copied_objects=progress.objects, copied_bytes=progress.bytes, verified=progress.verified
             )
             written = self.moves.change(item, changed) or self._kept(changed)
+            self._held = written
             if written is None:
                 return "again"
             item = written
@@ -241,11 +247,22 @@ class DataCopy:
             verified=progress.verified,
             target_digest=after.target_digest,
         )
+        self._held = None
         self.moves.change(item, complete)  # if another child took over, it verifies the objects and records that
         message = f"copied {counted(after.objects, 'object')}, {byte_size(after.bytes)}, to {self._target}. Verified: "
         fields = {"event": "copied", "copied": True, "verified": dict(progress.verified), "bytes": after.bytes}
         logger.info("%s%s", message, _verified(complete), extra=fields)
         return "verified"
+
+    def _release(self) -> None:
+        """Let another child continue an unfinished copy at once.
+
+        It is not an error if that fails: another child takes the copy over when its progress is not written any more.
+        """
+        held, self._held = self._held, None
+        if held is not None:
+            with suppress(BotoCoreError, ClientError):
+                self.moves.change(held, replace(held, owner=""))
 
     @property
     def _target(self) -> str:

@@ -1,9 +1,14 @@
 """Copies of a job's data by its child: nothing is launched before the copy is verified."""
 
+import threading
+import time as wall_time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support.copies import (
     CONTENT,
@@ -174,6 +179,62 @@ def test_a_copy_is_cancelled_and_shows_its_progress(
     ended = supervisor(moving, backend, ledger, copy_data=Mover(s3, moves, calls)).run()
     assert (ended.state, backend.created) == ("Stopped", [])
     assert reasons[0] == "Copies 59 bytes from us-east-1 before the training: 8 %"
+
+
+def cancelled_in_a_copy(s3: Any, moves: Moves, moving: Job, ledger: Ledger, also: Callable[[], object]) -> None:
+    """Cancel a child's job while a part is copied, after `also`."""
+    calls, done = Calls(), threading.Event()
+
+    def cancel(name: str) -> None:
+        if name == "copy_part" and not done.is_set():  # in a worker's thread
+            also()
+            ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+            done.set()
+            while known(ledger).state != "Stopped":
+                wall_time.sleep(0.01)
+
+    calls.before_each = cancel
+    supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves, calls)).run()
+    assert done.is_set()
+
+
+def test_another_line_continues_a_cancelled_copy_at_once(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.child.data_copy.LOOK_SECONDS", 0.05)
+    cancelled_in_a_copy(s3, moves, moving, ledger, lambda: None)
+    assert (item(moves).state, item(moves).owner) == ("copying", "")
+    time, backend = FakeTime(), FakeBackend(COMPLETED)
+    other = supervisor(moving, backend, ledger, time, copy_data=Mover(s3, moves))
+    other.submission = "89abcdef"
+    assert other.run().state == "Completed"
+    assert time.seconds < STALE_SECONDS / 2
+    assert (item(moves).state, stored(s3)) == ("copied", CONTENT)
+
+
+def test_a_cancelled_child_does_not_release_the_copy_of_another_one(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.child.data_copy.LOOK_SECONDS", 0.05)
+
+    def taken_over() -> None:
+        while not moves.change(present := item(moves), replace(present, owner="other:1")):
+            pass
+
+    cancelled_in_a_copy(s3, moves, moving, ledger, taken_over)
+    assert item(moves).owner == "other:1"
+
+
+def test_a_copy_that_fails_is_released(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
+    calls = Calls()
+
+    def refuse(name: str) -> None:
+        if name == "copy_part":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "UploadPartCopy")
+
+    calls.before_each = refuse
+    ended = supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves, calls)).run()
+    assert (ended.failure, item(moves).state, item(moves).owner) == ("permission", "copying", "")
 
 
 def test_a_refused_permission_fails_the_line(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
