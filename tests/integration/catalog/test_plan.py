@@ -147,7 +147,10 @@ def test_a_shared_copy_counts_for_each_line_and_the_report_states_that(folder: P
     output = planned(folder, DAY2, DAY2)
     first, second = (line["job"]["estimated_dollars"] for line in jobs(folder))
     assert first == second > 20.02
-    assert "2 moves of data for $0.05, which counts a shared copy for each of its lines" in output
+    assert (
+        f"2 jobs, ${2 * first:.2f}; 2 moves of data for $0.05, which counts a shared copy for each of its lin" in output
+    )
+    assert f"(each copy once: $0.03, ${first + 20:.2f} in total)" in output
     assert "shared copy" not in planned(folder, DAY2)
 
 
