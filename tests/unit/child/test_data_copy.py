@@ -5,6 +5,7 @@ import time as wall_time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,9 +23,12 @@ from tests.support.copies import (
 )
 from tests.support.mover import Mover
 from tests.support.recorded_log import RecordedLog
+from tests.support.sample_deployment import sample_deployment
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, FakeBackend, FakeTime
-from traingrid.child.data_copy import STALE_SECONDS
+from traingrid.child.data_copy import STALE_SECONDS, data_copy
+from traingrid.errors import UsageError
+from traingrid.grid.model import Grid
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.ledger.moves import MoveItem, Moves
@@ -249,3 +253,15 @@ def test_items_of_copies_are_no_part_of_the_ledgers_submissions(moves: Moves, mo
     ledger.open_job("0123abcd", moving)
     assert [type(found).__name__ for found in ledger.everything()] == ["JobItem"]
     assert list(ledger.submissions()) == []
+
+
+def test_data_is_not_copied_out_of_the_residency_of_its_region(moving: Job) -> None:
+    """The line may have been accepted before the residency was deployed."""
+    made = sample_deployment()
+    described = made.grid.model_dump(exclude_defaults=True) | {"moves": True}
+    for region in ("us-east-1", "us-west-2"):
+        described["regions"][region]["residency"] = ["us"]
+    attempt: Any = SimpleNamespace(job=moving)
+    with pytest.raises(UsageError, match="allows the data of us-east-1 only in us") as raised:
+        data_copy(attempt, replace(made, grid=Grid.model_validate(described)))
+    assert raised.value.next_step.startswith("Submit a line that trains in us-east-1, or change `residency`")
