@@ -1,10 +1,10 @@
 """Data copy: copies the data of a job into its Region, before its training job is created.
 
 The ledger's item of the copy lets only one child copy a folder. Another child waits while the item changes, and takes
-over when it has not changed for `STALE_SECONDS` by its clock, or at once if the first one was cancelled, has failed or
-has received SIGTERM, and has recorded that it stopped copying. Correctness does not depend on this: two children
-that copy at once write the same objects, and each verifies all of them before it launches. A copy whose objects are
-being deleted (`traingrid.moves.prune`) is never taken over, because no time proves that the deletion has ended.
+over when it has not changed for `STALE_SECONDS` by its clock, or at once if the first one was cancelled and has
+recorded that. Correctness does not depend on this: two children that copy at once write the same objects, and each
+verifies all of them before it launches. A copy whose objects are being deleted (`traingrid.moves.prune`) is never taken
+over, because no time proves that the deletion has ended.
 """
 
 from __future__ import annotations
@@ -255,13 +255,13 @@ class DataCopy:
         return "verified"
 
     def _release(self) -> None:
-        """Let another child continue an unfinished copy at once.
+        """Let another child continue the unfinished copy of a cancelled job at once.
 
         It is not an error if that fails: another child takes the copy over when its progress is not written any more.
         """
         held, self._held = self._held, None
-        if held is not None:
-            with suppress(BotoCoreError, ClientError):
+        with suppress(BotoCoreError, ClientError):
+            if held is not None and self.attempt.cancelled():
                 self.moves.change(held, replace(held, owner=""))
 
     @property

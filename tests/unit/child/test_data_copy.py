@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from tests.support.copies import (
     CONTENT,
@@ -227,18 +226,6 @@ def test_a_cancelled_child_does_not_release_the_copy_of_another_one(
 
     cancelled_in_a_copy(s3, moves, moving, ledger, taken_over)
     assert item(moves).owner == "other:1"
-
-
-def test_a_copy_that_fails_is_released(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
-    calls = Calls()
-
-    def refuse(name: str) -> None:
-        if name == "copy_part":
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "UploadPartCopy")
-
-    calls.before_each = refuse
-    ended = supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves, calls)).run()
-    assert (ended.failure, item(moves).state, item(moves).owner) == ("permission", "copying", "")
 
 
 def test_a_refused_permission_fails_the_line(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
