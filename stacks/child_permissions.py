@@ -21,6 +21,9 @@ from traingrid import names
 from traingrid.grid.model import Grid
 from traingrid.job.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 
+_COPY_SOURCE = "s3:x-amz-copy-source"
+_ANY_FOLDER = "A manifest line may copy any folder of a data bucket to another Region"
+
 
 def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read submissions, and to read and write its item in the ledger."""
@@ -67,18 +70,17 @@ def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
 def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
     """Allow a role to list objects, and to write the manifest files that assign them to ranks.
 
-    The role cannot read data. ListBucket on the output buckets distinguishes a missing object from a forbidden one.
+    The role cannot read data, and the condition prevents that S3 copies data to such a name. ListBucket on the output
+    buckets distinguishes a missing object from a forbidden one.
     """
     account = Aws.ACCOUNT_ID
     outputs = [names.output_bucket(grid.name, account, region) for region in regions]
     data = [bucket for region in regions for bucket in grid.data_buckets(account, region)]
     grant(role, ["s3:ListBucket"], [f"arn:aws:s3:::{bucket}" for bucket in (*data, *outputs)])
-    grant(
-        role,
-        ["s3:GetObject", "s3:PutObject"],
-        [f"arn:aws:s3:::{bucket}/*/{MANIFEST_FOLDER}/*{MANIFEST_SUFFIX}" for bucket in outputs],
-        because="The manifest files of any training job are below its own output; no other object has such a name",
-    )
+    files = [f"arn:aws:s3:::{bucket}/*/{MANIFEST_FOLDER}/*{MANIFEST_SUFFIX}" for bucket in outputs]
+    because = "The manifest files of any training job are below its own output; no other object has such a name"
+    grant(role, ["s3:GetObject"], files, because=because)
+    grant(role, ["s3:PutObject"], files, conditions={"Null": {_COPY_SOURCE: "true"}}, because=because)
 
 
 def let_copy_data(role: iam.Role, grid: Grid) -> None:
@@ -86,20 +88,50 @@ def let_copy_data(role: iam.Role, grid: Grid) -> None:
 
     S3 reads a copy's source with the caller's permissions
     (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html). The role cannot delete objects, and writes
-    only to the grid's own data buckets.
+    only to the grid's own data buckets. It reads only buckets that are the source or the target of an allowed copy.
     """
-    regions = grid.at_home()
-    if not grid.moves or len(regions) == 1:
+    targets = {region: sources for region in grid.at_home() if (sources := grid.copy_sources(region))}
+    if not targets:
         return
-    own = [names.data_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
-    data = [bucket for region in regions for bucket in grid.data_buckets(Aws.ACCOUNT_ID, region)]
-    because = "A manifest line may copy any folder of a data bucket to another Region"
-    grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{bucket}/*" for bucket in data], because=because)
-    writes = ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
-    grant(role, writes, [f"arn:aws:s3:::{bucket}/*" for bucket in own], because=because)
-    grant(role, ["s3:ListBucketMultipartUploads"], [f"arn:aws:s3:::{bucket}" for bucket in own])
-    for region in regions:
+    readable = [_own(grid, region) for region in targets]
+    for region in dict.fromkeys(source for sources in targets.values() for source in sources):
+        readable += grid.data_buckets(Aws.ACCOUNT_ID, region)
         read_with(role, grid.regions[region].data_keys, region=region)
+    grant(role, ["s3:GetObject"], _objects(dict.fromkeys(readable)), because=_ANY_FOLDER)
+    own = [_own(grid, region) for region in targets]
+    parts = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
+    grant(role, parts, _objects(own), because=_ANY_FOLDER)
+    grant(role, ["s3:ListBucketMultipartUploads"], [f"arn:aws:s3:::{bucket}" for bucket in own])
+    _let_write_copies(role, grid, targets)
+
+
+def _let_write_copies(role: iam.Role, grid: Grid, targets: Iterable[str]) -> None:
+    """Allow a role to write to the data buckets of Regions, but no copies of data that may not be there.
+
+    The condition compares the source of CopyObject and of each UploadPartCopy; the requests that begin and complete an
+    upload in parts have none (https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html: a key
+    has the value of the header with its name). A source in another form, such as an access point, does not match.
+    """
+    if not any(grid.regions[region].residency for region in grid.at_home()):
+        grant(role, ["s3:PutObject"], _objects(_own(grid, region) for region in targets), because=_ANY_FOLDER)
+        return
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for region in targets:  # a Region is a source of itself, so that Regions without residency share a statement
+        sources = tuple(source for source in grid.at_home() if grid.may_hold(region, source))
+        alike.setdefault(sources, []).append(region)
+    for sources, regions in alike.items():
+        buckets = [bucket for source in sources for bucket in grid.data_buckets(Aws.ACCOUNT_ID, source)]
+        only = {"StringLikeIfExists": {_COPY_SOURCE: [f"{bucket}/*" for bucket in buckets]}}
+        objects = _objects(_own(grid, region) for region in regions)
+        grant(role, ["s3:PutObject"], objects, conditions=only, because=_ANY_FOLDER)
+
+
+def _own(grid: Grid, region: str) -> str:
+    return names.data_bucket(grid.name, Aws.ACCOUNT_ID, region)
+
+
+def _objects(buckets: Iterable[str]) -> list[str]:
+    return [f"arn:aws:s3:::{bucket}/*" for bucket in buckets]
 
 
 def _let_pass_execution_roles(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim
+from conformance.resources.identity import acting_with, allow
 from conformance.resources.storage import shared_bucket
 from conformance.sources import model, page
 
@@ -121,3 +122,28 @@ def upload_with_another_size_or_checksum_is_not_completed(aws: Aws) -> None:
     with refused("BadDigest"):
         s3.complete_multipart_upload(**ended, ChecksumType="FULL_OBJECT", ChecksumCRC64NVME="AAAAAAAAAAA=")
     s3.complete_multipart_upload(**ended, MpuObjectSize=3)
+
+
+@claim(
+    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html"),
+    page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html"),
+    used_by="stacks/child_permissions.py",
+)
+def the_source_of_copies_may_be_limited(aws: Aws) -> None:
+    """s3:x-amz-copy-source restricts CopyObject and UploadPartCopy, and is absent from the start of an upload."""
+    request = _request(aws, "copy-source")
+    objects = f"arn:aws:s3:::{request['Bucket']}/*"
+    for source, allowed in ((f"{request['Bucket']}/*", True), ("another-bucket/*", False)):
+        only = {"StringLikeIfExists": {"s3:x-amz-copy-source": source}}
+        writes, reads = allow("s3:PutObject", objects, **only), allow("s3:GetObject", objects)
+        s3 = acting_with(aws, writes, reads)("s3")
+        upload = s3.create_multipart_upload(**_target(request))["UploadId"]
+        part = {**request, "UploadId": upload, "PartNumber": 1}
+        if allowed:
+            s3.copy_object(**request)
+            s3.upload_part_copy(**part)
+            continue
+        with refused("AccessDenied", text="s3:PutObject"):
+            s3.copy_object(**request)
+        with refused("AccessDenied", text="s3:PutObject"):
+            s3.upload_part_copy(**part)

@@ -79,12 +79,23 @@ def leading_keys(request: Mapping[str, Any]) -> Context:
     return {"dynamodb:LeadingKeys": [value]} if value else {}
 
 
+def copy_source_key(request: Mapping[str, Any]) -> Context:
+    """Return the key of CopyObject and UploadPartCopy on their target: the header's value, without any change.
+
+    Its pattern in a policy begins with the bucket
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html). S3 also accepts a source with a
+    leading slash, or the ARN of an access point; no source states that IAM sees these in the same form.
+    """
+    return _present({"s3:x-amz-copy-source": request.get("CopySource")})
+
+
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "sagemaker:CreateTrainingJob": training_job_keys,
     "batch:SubmitJob": lambda request: tag_keys(request.get("tags") or {}),
     "batch:SubmitServiceJob": lambda request: tag_keys(request.get("tags") or {}) | service_job_keys(request),
     "batch:TagResource": lambda request: tag_keys(request.get("tags") or {}),
     "cloudwatch:PutMetricData": metric_keys,
+    "s3:PutObject": copy_source_key,
     "events:PutEvents": event_keys,
     **{f"dynamodb:{name}": leading_keys for name in ("GetItem", "PutItem", "UpdateItem", "DeleteItem")},
 }

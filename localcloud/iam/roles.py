@@ -16,8 +16,16 @@ def policies_of(role_name: str, account_id: str) -> list[dict[str, Any]] | None:
     role = _role(role_name, account_id)
     if role is None or role_name.startswith(OF_THE_CDK):
         return None
-    managed = [policy.document for policy in role.managed_policies.values()]
-    return [_read(document) for document in (*role.policies.values(), *managed)]
+    return [_read(document) for document in (*role.policies.values(), *managed_documents(role))]
+
+
+def managed_documents(holder: Any) -> list[str]:
+    """Return the documents of the managed policies of moto's role or user, each in its default version.
+
+    The CDK creates managed policies for a role whose inline policies would be too long.
+    """
+    versions = [version for policy in holder.managed_policies.values() for version in policy.versions]
+    return [version.document for version in versions if version.is_default]
 
 
 def trust_of(role_name: str, account_id: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from moto.iam.models import IAMBackend
 from moto.iam.responses import IamResponse
 
 from localcloud.iam.evaluation import Verdict, verdict
+from localcloud.iam.roles import managed_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +88,7 @@ class SimulatingResponse(IamResponse):
             found = self.backend.get_user(name)
         else:
             raise NotFoundException(f"The principal {source} cannot be found.")
-        texts = [*found.policies.values(), *(policy.document for policy in found.managed_policies.values())]
+        texts = [*found.policies.values(), *managed_documents(found)]
         return [json.loads(text) if isinstance(text, str) else text for text in texts]
 
 

@@ -1,10 +1,16 @@
-"""A grid with `encryption: kms` end to end: roles use its keys with IAM enforced, and then lack one permission."""
+"""A grid with `encryption: kms` and a residency, end to end, with IAM enforced.
+
+Roles use its keys, and then lack one permission. The role of children copies no data out of the residency.
+"""
 
 import json
 import sys
 from collections.abc import Iterator
+from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from localcloud.checkout import images
 from localcloud.ecr import process_images
@@ -14,9 +20,11 @@ from tests.e2e.test_two_regions import ended, submit
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
+from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.datasets import register
 from traingrid.ledger.moves import Moves
+from traingrid.moves.object_copy import ObjectCopy, Sizes
 
 REGION, OTHER = "us-east-1", "eu-west-1"
 GRID = """\
@@ -24,7 +32,8 @@ name: traingrid
 home: us-east-1
 regions:
   us-east-1:
-  eu-west-1:
+  eu-west-1: {residency: [eu]}
+  us-west-2:
 encryption: kms
 moves: true
 images:
@@ -88,6 +97,66 @@ def test_data_is_copied_from_the_key_of_one_region_to_that_of_another(plane: Con
     move = Moves(plane.deployment.table, REGION).find(str(target))
     assert move is not None
     assert (move.state, move.verified) == ("copied", {"checksum": 2})
+
+
+MIB = 1024**2
+IN_PARTS = Sizes(in_one_piece=5 * MIB, part=5 * MIB)
+
+
+def childs_store(cloud: LocalCloud, plane: ControlPlane, region: str) -> CopyStore:
+    """Return the store of a Region with the credentials of a Batch child."""
+    definition = plane.deployment.job_definition
+    (found,) = client("batch", REGION).describe_job_definitions(jobDefinitions=[definition])["jobDefinitions"]
+    child = cloud.environment_for(region, found["containerProperties"]["jobRoleArn"], {})
+    session: Any = boto3.Session(
+        child["AWS_ACCESS_KEY_ID"], child["AWS_SECRET_ACCESS_KEY"], child["AWS_SESSION_TOKEN"], region_name=region
+    )
+    return CopyStore(region, lambda service, *_: session.client(service, endpoint_url=cloud.endpoint_url))
+
+
+def copied_by_a_child(cloud: LocalCloud, plane: ControlPlane, source_region: str, target_region: str) -> list[str]:
+    """Copy a small and a large object as a child does, without intake and planner; return the errors of S3."""
+    source, target = (
+        S3Uri(names.data_bucket("traingrid", plane.deployment.account, region), folder)
+        for region, folder in ((source_region, "stays"), (target_region, "copies/stays"))
+    )
+    stores = [childs_store(cloud, plane, region) for region in (source_region, target_region)]
+    objects = ObjectCopy(source_store=stores[0], target_store=stores[1], sizes=IN_PARTS, target_has_kms=True)
+    refused = []
+    for name, size in (("small", 10), ("large", 6 * MIB)):
+        client("s3", source_region).put_object(Bucket=source.bucket, Key=(source / name).key, Body=b"1" * size)
+        head = stores[0].head(source / name)
+        assert head is not None
+        try:
+            objects.copy(source / name, head.etag, target / name, lambda: False)
+        except ClientError as error:
+            refused.append(f"{error.operation_name}: {error.response['Error']['Message']}")
+    listed = client("s3", target_region).list_objects_v2(Bucket=target.bucket, Prefix=f"{target.key}/")
+    assert listed["KeyCount"] == 2 - len(refused)
+    for entry in listed.get("Contents", []):
+        client("s3", target_region).delete_object(Bucket=target.bucket, Key=entry["Key"])
+    return refused
+
+
+def test_the_role_of_children_copies_no_data_out_of_the_residency_of_a_region(
+    cloud: LocalCloud, plane: ControlPlane
+) -> None:
+    assert copied_by_a_child(cloud, plane, REGION, OTHER) == []
+    assert copied_by_a_child(cloud, plane, "us-west-2", REGION) == []
+    small, large = copied_by_a_child(cloud, plane, OTHER, REGION)
+    bucket = names.data_bucket("traingrid", plane.deployment.account, REGION)
+    for message, operation in ((small, "CopyObject"), (large, "UploadPartCopy")):
+        assert message.startswith(f"{operation}: ")
+        assert f"is not authorized to perform: s3:PutObject on resource: arn:aws:s3:::{bucket}/copies" in message
+
+
+def test_the_intake_refuses_to_copy_data_out_of_the_residency_of_a_region(plane: ControlPlane) -> None:
+    account = plane.deployment.account
+    source, target = (S3Uri(names.data_bucket("traingrid", account, region), "x") for region in (OTHER, REGION))
+    report = submit(plane, "out.csv", f"region,s3_uri,copy_from\n{REGION},{target},{source}\n")
+    assert report["state"] == "rejected"
+    (error,) = report["errors"]
+    assert error["reason"] == f"grid.yaml allows the data of {OTHER} only in eu, not in {REGION}"
 
 
 def test_an_encrypted_marker_registers_its_data(plane: ControlPlane) -> None:

@@ -137,7 +137,7 @@ def _copy_jobs(connection: Connection, *, grid: GridRecords, lines: _Lines, jobs
     same = (runs.c.submission == lines.submission, runs.c.job.in_(jobs))
     connection.execute(select(runs.c.state).where(*same)).all()
     items = [item for index in jobs if (item := grid.ledger.job(lines.submission, index))]
-    rows = list(run_rows(items, lines.now(), grid.orchestrator))
+    rows = list(run_rows(items, lines.now(), grid.ledger.cancels(lines.submission), grid.orchestrator))
     delete_rows(connection, runs, *same)
     upsert(connection, runs, rows)
     link_datasets(connection, *same)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from traingrid.child.cost import dollars
 from traingrid.job.job import in_region
 from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.ledger import cancel_of
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem, RecordedAttempt
     from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.user_requests import Cancel
 
 _TOP1 = "validation_top1"
 
@@ -44,15 +46,18 @@ class Lines:
         return cls(submitted=lines, corrected=lines | retried_jobs(storage, bucket, head))
 
 
-def run_rows(items: Iterable[JobItem], lines: Lines, orchestrator: Orchestrator) -> Iterator[dict[str, Any]]:
+def run_rows(
+    items: Iterable[JobItem], lines: Lines, cancels: Mapping[str, Cancel], orchestrator: Orchestrator
+) -> Iterator[dict[str, Any]]:
     """Yield a row for each attempt of jobs.
 
     Args:
         items: Jobs of one submission that children have opened.
         lines: Its lines.
+        cancels: Its cancels by scope.
         orchestrator: The size of the Batch children, which determines their cost.
     """
-    for item in items:
+    for item in (_with_reason(item, cancels) for item in items):
         reopened = max((former.attempt for former in item.tried if former.reopened), default=0)
         for number, attempt in item.attempts().items():
             job = (lines.submitted if number <= reopened else lines.corrected).get(item.index)
@@ -63,6 +68,14 @@ def run_rows(items: Iterable[JobItem], lines: Lines, orchestrator: Orchestrator)
                 **(_of_current(item) if current else _of_current(None)),
                 "orchestration_dollars": _of_child(item, orchestrator) if current else None,
             }
+
+
+def _with_reason(item: JobItem, cancels: Mapping[str, Cancel]) -> JobItem:
+    """Return a job with the reason of the cancel that stopped it, if its item has none."""
+    cancel = cancel_of(cancels, item.index, item.region)
+    if cancel is None or item.updated_at < cancel.at:  # it ended before the cancel
+        return item
+    return replace(item, reason=cancel.reason_of(item.state, item.reason))
 
 
 def _of_attempt(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:

@@ -136,7 +136,8 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
     if head is None:
         return 0
     items = list(grid.ledger.jobs(submission))
-    rows = list(run_rows(items, Lines.of(grid.storage, grid.bucket, head), grid.orchestrator))
+    lines, cancels = Lines.of(grid.storage, grid.bucket, head), grid.ledger.cancels(submission)
+    rows = list(run_rows(items, lines, cancels, grid.orchestrator))
     ended = sum(item.state in FINAL_STATES for item in items)
     delete_rows(connection, runs, runs.c.submission == submission)
     upsert(connection, runs, rows)

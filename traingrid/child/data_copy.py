@@ -1,20 +1,22 @@
 """Data copy: copies the data of a job into its Region, before its training job is created.
 
 The ledger's item of the copy lets only one child copy a folder. Another child waits while the item changes, and takes
-over when it has not changed for `STALE_SECONDS` by its clock. Correctness does not depend on this: two children
-that copy at once write the same objects, and each verifies all of them before it launches. A copy whose objects are
-being deleted (`traingrid.moves.prune`) is never taken over, because no time proves that the deletion has ended.
+over when it has not changed for `STALE_SECONDS` by its clock, or at once if the first one was cancelled and has
+recorded that. Correctness does not depend on this: two children that copy at once write the same objects, and each
+verifies all of them before it launches. A copy whose objects are being deleted (`traingrid.moves.prune`) is never taken
+over, because no time proves that the deletion has ended.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.outage import patient
@@ -65,6 +67,10 @@ def data_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
     if not from_region or not deployment.grid.moves:
         what = f"{source} cannot be copied: it is not in a data bucket of this grid, or `moves` is not set."
         raise UsageError(what, "Write `moves: true` in grid.yaml, deploy, and retry the line.")
+    if not deployment.grid.may_hold(job.region, from_region):
+        areas = ", ".join(deployment.grid.regions[from_region].residency)
+        what = f"{source} cannot be copied to {job.region}: grid.yaml allows the data of {from_region} only in {areas}."
+        raise UsageError(what, f"Submit a line that trains in {from_region}, or change `residency` there and deploy.")
     folders = Folders(
         source=source, source_store=_store(from_region), target=target, target_store=_store(attempt.job.region)
     )
@@ -110,6 +116,7 @@ class DataCopy:
     from_region: str
     begin: Callable[[], FolderCopy]
     _reason: str = ""
+    _held: MoveItem | None = None
 
     def run(self) -> bool:
         """Copy the data, or wait until another child has copied it.
@@ -134,6 +141,8 @@ class DataCopy:
                 raise
             what = f"{error.operation_name} was refused while {self.folders.source} was copied: {code}: {text}."
             return self._fail(PERMISSION if code in _DENIED else COPY, what)
+        finally:
+            self._release()
         return outcome == "verified" and self._record(JobState.PENDING, "")
 
     def _try(self) -> Outcome:
@@ -146,7 +155,7 @@ class DataCopy:
             message = f"{self._target} was copied before; nothing changed since. Verified: {_verified(present)}"
             logger.info(message, extra={"event": "copied", "copied": False})
             return "verified"
-        item = self._claim(present, survey)
+        item = self._held = self._claim(present, survey)
         if item is None:
             return "again"
         copy = self.begin()
@@ -161,7 +170,7 @@ class DataCopy:
         seen, since = 0, self.attempt.clock.now()
         while not self._is_over():
             item, time = self.moves.find(self._target), self.attempt.clock.now()
-            if item is None or item.state in ("copied", "pruned") or item.owner == self._owner:
+            if item is None or item.state in ("copied", "pruned") or item.owner in ("", self._owner):
                 return True
             if item.state == "pruning":
                 if not self._record(JobState.WAITING, _PRUNING):
@@ -220,6 +229,7 @@ class DataCopy:
                 item, copied_objects=progress.objects, copied_bytes=progress.bytes, verified=progress.verified
             )
             written = self.moves.change(item, changed) or self._kept(changed)
+            self._held = written
             if written is None:
                 return "again"
             item = written
@@ -237,11 +247,22 @@ class DataCopy:
             verified=progress.verified,
             target_digest=after.target_digest,
         )
+        self._held = None
         self.moves.change(item, complete)  # if another child took over, it verifies the objects and records that
         message = f"copied {counted(after.objects, 'object')}, {byte_size(after.bytes)}, to {self._target}. Verified: "
         fields = {"event": "copied", "copied": True, "verified": dict(progress.verified), "bytes": after.bytes}
         logger.info("%s%s", message, _verified(complete), extra=fields)
         return "verified"
+
+    def _release(self) -> None:
+        """Let another child continue the unfinished copy of a cancelled job at once.
+
+        It is not an error if that fails: another child takes the copy over when its progress is not written any more.
+        """
+        held, self._held = self._held, None
+        with suppress(BotoCoreError, ClientError):
+            if held is not None and self.attempt.cancelled():
+                self.moves.change(held, replace(held, owner=""))
 
     @property
     def _target(self) -> str:

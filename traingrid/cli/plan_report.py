@@ -144,7 +144,8 @@ def _total(plan: Plan) -> str:
     if plan.moves:
         copied = sum(one.place.dollars for one in plan.moves)
         text += f"; {counted(len(plan.moves), 'move')} of data for ${copied:,.2f}"
-        is_shared = len({one.place.uri for one in plan.moves}) < len(plan.moves)
-        text += ", which counts a shared copy for each of its lines" * is_shared
+        if len({one.place.uri for one in plan.moves}) < len(plan.moves):
+            once = f"${copied - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
+            text += f", which counts a shared copy for each of its lines (each copy once: {once})"
     of = "cost, with penalties of lines that are not placed" if plan.shortages else "cost"
     return f"{text}; another plan could save at most {100 * plan.gap:.2f} % of the {of}"

@@ -39,6 +39,7 @@ from traingrid.grid.orchestrator import Orchestrator
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ONLY_SHARE, Share, Weight, refuse_launch, refuse_shares
 from traingrid.grid.region import Region, refuse_accounts, refuse_buckets, refuse_data_keys
+from traingrid.grid.residency import is_resident, refuse_residencies, refuse_ways_out
 from traingrid.grid.training import Training
 
 NAME_LIMIT = 24
@@ -203,6 +204,12 @@ class Grid(GridPart):
             raise broken_rule(f"{rule}; list fewer Regions, or set `replicate_images: false`", at="regions")
         return self
 
+    @model_validator(mode="after")
+    def _copies_stay_within_residencies(self) -> Self:
+        if self.moves:
+            refuse_ways_out({region: self.regions[region].residency for region in self.at_home()})
+        return self
+
     @field_validator("abandoned_regions")
     @classmethod
     def _none_is_both(cls, abandoned: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -217,6 +224,7 @@ class Grid(GridPart):
             refuse_accounts(regions, info.data["account"])
         refuse_buckets(regions)
         refuse_data_keys(regions)
+        refuse_residencies({region: settings.residency for region, settings in regions.items()})
         return regions
 
     @field_validator("job")
@@ -291,6 +299,15 @@ class Grid(GridPart):
     def at_home(self) -> list[str]:
         """Return the training Regions in the account of the home Region."""
         return [region for region in self.regions if region not in self.elsewhere()]
+
+    def may_hold(self, region: str, source: str) -> bool:
+        """Return True if data of the Region `source` may be in another Region, according to its `residency`."""
+        return source not in self.regions or is_resident(region, self.regions[source].residency)
+
+    def copy_sources(self, region: str) -> list[str]:
+        """Return the Regions from whose buckets data may be copied to a Region; empty unless `moves` is set."""
+        others = [other for other in self.at_home() if other != region] if region in self.at_home() else []
+        return [other for other in others if self.moves and self.may_hold(region, other)]
 
     def elsewhere(self) -> dict[str, str]:
         """Return the accounts of the training Regions that are not in the home Region's account, by Region."""

@@ -16,6 +16,7 @@ from traingrid.grid.field_types import (
 )
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ServiceQueue
+from traingrid.grid.residency import Areas
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
 
@@ -30,6 +31,9 @@ class Region(GridPart):
         default=(), examples=[["arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"]]
     )
     """KMS keys in this Region that encrypt those buckets; their key policies must allow this account's roles."""
+    residency: Areas = Field(default=(), examples=[["eu"]])
+    """Geographies and Regions in which data of this Region's buckets may be, which lines cannot extend; by default
+    all."""
     subnets: tuple[SubnetId, ...] = Field(
         default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
     )

@@ -32,7 +32,7 @@ class MoveItem:
         from_region: The Region of the source.
         state: `copying`; `copied` after every object was verified; `pruning` while its objects are deleted; `pruned`
             afterwards. An item is never deleted, because the transfer has been paid for.
-        owner: The Batch child that copies, or the command that prunes.
+        owner: The Batch child that copies, or the command that prunes; empty after a cancel.
         job: The submission and the index of the job that copied last, with a slash between them.
         updated_at: The time of the last write.
         began_at: The time at which the first child began, or the first one after the copy was pruned.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
 
 if TYPE_CHECKING:
@@ -43,6 +44,19 @@ class Cancel:
         """The reason of a job that has no training job."""
         text = "It was cancelled before its training job was created."
         return f"{text} {self.sentence}." if self.reason else text
+
+    def reason_of(self, state: str, recorded: str) -> str:
+        """Return the reason of a job that this cancel includes.
+
+        An event can record that a training job is stopped before the process that stopped it has recorded the reason,
+        and the item of an ended attempt does not change any more.
+
+        Args:
+            state: The job's state.
+            recorded: The reason in the job's item; empty if it has none.
+        """
+        stopped = state in (JobState.STOPPING, JobState.STOPPED)
+        return recorded or (self.sentence if stopped and self.reason else "")
 
     @classmethod
     def read(cls, item: Mapping[str, Any]) -> Self:

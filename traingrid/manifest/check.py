@@ -60,7 +60,7 @@ class _Check:
         replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
         source = self._read("copy_from", partial(copy_source, region=wanted, row=row.values, rules=self.rules))
         name = self._read("name", _name) or _name_of(data, inputs)
-        for error in plan_fields.wrong_residency((wanted, *replicas), settings):
+        for error in plan_fields.wrong_residency((wanted, *replicas), settings, self.rules.grid):
             self._refuse(*error)
         for error in plan_fields.wrong_types(settings, self.rules.grid):
             self._refuse(*error)

@@ -62,6 +62,10 @@ def _source(uri: object, region: str, rules: Rules) -> S3Uri:
     if elsewhere:
         reason = f"{elsewhere[0]} is in another account than the home Region"
         raise RefusedError(reason, "Copy the data by other means, and remove copy_from.")
+    if not rules.grid.may_hold(region, source):
+        areas = ", ".join(rules.grid.regions[source].residency)
+        reason = f"grid.yaml allows the data of {source} only in {areas}, not in {region}"
+        raise RefusedError(reason, f"Train in {source}, or change `residency` of {source} in grid.yaml and deploy.")
     if not parsed.key:
         raise RefusedError("must name a folder in the bucket", _FOLDER)
     return parsed

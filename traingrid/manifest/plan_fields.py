@@ -8,42 +8,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
+from traingrid.grid.residency import GEOGRAPHIES, is_resident, unknown_areas
 from traingrid.ledger.timestamps import timestamp
 from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.values import RefusedError, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from traingrid.grid.model import Grid
 
-GEOGRAPHIES = {
-    "af": "Africa",
-    "ap": "Asia Pacific",
-    "ca": "Canada",
-    "eu": "Europe",
-    "il": "Israel",
-    "me": "Middle East",
-    "mx": "Mexico",
-    "sa": "South America",
-    "us": "United States",
-}
-"""The geographies of Regions, by the first part of their codes
-(https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html). `eu` also has London and Zurich,
-which are not in the European Union."""
+    Problem = tuple[str, str, RefusedError]
+    """A field, its value, and the reason why it is refused."""
+
 MAX_DOLLARS = 1e9
-_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
-
-
-def is_resident(region: str, residency: Iterable[str]) -> bool:
-    """Return True if a Region is in one of the geographies, or is one of the Regions.
-
-    Args:
-        region: The Region.
-        residency: Geographies such as "eu", and Regions; empty if every Region is allowed.
-    """
-    allowed = set(residency)
-    return not allowed or region in allowed or region.partition("-")[0] in allowed
+_ONE_PLACE = "Remove the Region from the line, or change `residency` of the Region in grid.yaml and deploy."
 
 
 def words(value: object, next_step: str) -> list[str]:
@@ -59,7 +38,7 @@ def residency(value: object) -> tuple[str, ...]:
     """Return the geographies and Regions in which data may be."""
     next_step = f"Write geographies ({', '.join(GEOGRAPHIES)}) or Regions, such as [eu] or [eu-west-1, eu-central-1]."
     found = words(value, next_step)
-    if unknown := [word for word in found if word not in GEOGRAPHIES and not _REGION.fullmatch(word)]:
+    if unknown := unknown_areas(found):
         raise RefusedError(f"{unknown[0][:40]!r} is neither a geography nor a Region", next_step)
     return tuple(found)
 
@@ -100,16 +79,28 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
 """The fields that can be checked without the deployment or other fields."""
 
 
-def wrong_residency(regions: Iterable[str], settings: Mapping[str, Any]) -> Iterator[tuple[str, str, RefusedError]]:
-    """Yield an error for each Region of a line that its residency does not allow."""
+def wrong_residency(regions: Sequence[str], settings: Mapping[str, Any], grid: Grid) -> Iterator[Problem]:
+    """Yield an error for each Region of a line that its residency, or that of another of its Regions, does not allow.
+
+    Args:
+        regions: The Regions in which the line's data is, the line's own first.
+        settings: The line's settings.
+        grid: The grid.
+    """
     allowed = settings.get("residency", ())
     for region in regions:
         if not is_resident(region, allowed):
             reason = f"the data may only be in {', '.join(allowed)}, but the line names {region}"
             yield "residency", " ".join(allowed), RefusedError(reason, "Change the Region, or the residency.")
+    for region in regions:
+        for other in regions:
+            if not grid.may_hold(other, region):
+                areas = ", ".join(grid.regions[region].residency)
+                reason = f"grid.yaml allows the data of {region} only in {areas}, but the line also names {other}"
+                yield "region" if other == regions[0] else "replicas", other, RefusedError(reason, _ONE_PLACE)
 
 
-def wrong_types(settings: Mapping[str, Any], grid: Grid) -> Iterator[tuple[str, str, RefusedError]]:
+def wrong_types(settings: Mapping[str, Any], grid: Grid) -> Iterator[Problem]:
     """Yield an error for each of a line's `instance_types` with another number of accelerators than its own type."""
     own, ranks = (settings.get(name, getattr(grid.job, name)) for name in ("instance_type", "processes_per_host"))
     number = accelerators(own, ranks)

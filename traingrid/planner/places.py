@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from traingrid import names
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
+from traingrid.grid.residency import is_resident
 from traingrid.manifest.allowed import Rules
 from traingrid.manifest.move_checks import copy_source
-from traingrid.manifest.plan_fields import is_resident
 from traingrid.manifest.values import RefusedError
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     if own is None:
         return Places(by_region=found, only="the catalog has no replica at its URI")
     rules, allowed = Rules(deployment), line.settings.get("residency", ())
-    others = [region for region in deployment.grid.regions if region not in found and is_resident(region, allowed)]
+    resident = [region for region in deployment.grid.regions if is_resident(region, allowed)]
+    others = [region for region in resident if region not in found and rules.grid.may_hold(region, line.region)]
     versions = facts.versions[own.dataset, own.version]
     for region in others:
         replica = versions.get(region)

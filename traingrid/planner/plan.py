@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,18 @@ class Plan:
     def moves(self) -> tuple[Assignment, ...]:
         """The choices for which data must be copied."""
         return tuple(one for one in self.assignments if one.place.is_move)
+
+    @property
+    def repeated_dollars(self) -> float:
+        """The dollars of transfer and storage that `dollars` counts more than once, because lines share a copy.
+
+        A copy is transferred once, and stored until the last deadline of its lines.
+        """
+        places: defaultdict[str, list[Place]] = defaultdict(list)
+        for one in self.moves:
+            places[one.place.uri].append(one.place)
+        once = (max(one.transfer for one in shared) + max(one.storage for one in shared) for shared in places.values())
+        return max(math.fsum(one.place.dollars for one in self.moves) - math.fsum(once), 0.0)
 
 
 def plan_of(found: Sequence[Candidate], facts: Facts, options: Options) -> Plan:

@@ -184,9 +184,7 @@ def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
     """Return a job with its cancel, whose reason is also that of a stopped job for which the ledger has none."""
     if cancel is None:
         return job
-    stopped = job.state in (JobState.STOPPING, JobState.STOPPED)
-    reason = job.reason or (cancel.sentence if stopped and cancel.reason else "")
-    return replace(job, cancelled=True, reason=reason)
+    return replace(job, cancelled=True, reason=cancel.reason_of(job.state, job.reason))
 
 
 def _as_in_batch(

@@ -158,7 +158,7 @@ def _writes(grid: FaultyGrid, line: _Line) -> Iterator[tuple[int, str]]:
         for entry in grid.cloud.record.entries("s3", action):
             where = entry["parameters"]
             mine = where["Bucket"] == line.target.bucket and where["Key"].startswith(f"{line.target.key}/")
-            upload = where.get("UploadId", "")
+            upload = where.get("uploadId", "")  # the record has the names of query parameters
             if mine and upload not in uploads:
                 yield entry["seq"], where["Key"]
             uploads |= {upload} - {""}

@@ -18,6 +18,7 @@ from traingrid.cli import plan as command
 from traingrid.cli.main import cli
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.job.recipe import recipe_of
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -146,7 +147,10 @@ def test_a_shared_copy_counts_for_each_line_and_the_report_states_that(folder: P
     output = planned(folder, DAY2, DAY2)
     first, second = (line["job"]["estimated_dollars"] for line in jobs(folder))
     assert first == second > 20.02
-    assert "2 moves of data for $0.05, which counts a shared copy for each of its lines" in output
+    assert (
+        f"2 jobs, ${2 * first:.2f}; 2 moves of data for $0.05, which counts a shared copy for each of its lin" in output
+    )
+    assert f"(each copy once: $0.03, ${first + 20:.2f} in total)" in output
     assert "shared copy" not in planned(folder, DAY2)
 
 
@@ -180,6 +184,29 @@ def test_residency_keeps_a_line_on_its_continent(folder: Path) -> None:
     planned(folder, DAY3, DAY3 | {"residency": ["eu"]}, options=("--no-moves",))
     free, resident = jobs(folder)
     assert (free["job"]["region"], resident["job"]["region"]) == ("us-east-1", "eu-west-1")
+
+
+def staying_in(area: str) -> Deployment:
+    """Return the deployment of a grid with `moves`, in which the data of a geography must stay there."""
+    made = deployment_with(moves=True)
+    described = made.grid.model_dump(exclude_defaults=True)
+    for region, settings in described["regions"].items():
+        settings["residency"] = [area] if region.startswith(area) else []
+    return replace(made, grid=Grid.model_validate(described))
+
+
+def test_the_residency_of_a_region_keeps_its_data_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (DAY2 | {"residency": ["eu", "us"]}, DAY3)
+    planned(folder, *lines)
+    assert [line["job"]["region"] for line in jobs(folder)] == ["eu-central-1", "eu-central-1"]
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: staying_in("us"))
+    planned(folder, *lines)
+    copied, replica = jobs(folder)
+    assert (copied["job"]["region"], copied["verdict"]) == ("us-east-1", "stays: no other Region is possible")
+    assert (replica["job"]["region"], replica["move"]) == ("us-east-1", ""), "it is not copied from us-east-1"
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: staying_in("eu"))
+    planned(folder, *lines, options=("--no-moves",))
+    assert [line["job"]["region"] for line in jobs(folder)] == ["us-east-1", "eu-west-1"]
 
 
 def test_the_planned_lines_are_a_valid_manifest(folder: Path, deployment: Deployment) -> None:
@@ -395,7 +422,12 @@ class TestApply:
     def submitted(self, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         """The contents that were submitted; the upload itself is that of `traingrid submit`."""
         contents: list[bytes] = []
-        monkeypatch.setattr(command, "submit_content", lambda _name, content, _deployment: contents.append(content))
+
+        def submit(_name: Path, content: bytes, *_: object) -> dict[str, Any]:
+            contents.append(content)
+            return {"jobs": 1, "submission": "0123abcd", "batch_job": "array"}
+
+        monkeypatch.setattr(command, "submit_content", submit)
         return contents
 
     def test_exactly_the_planned_jobs_are_submitted(self, folder: Path, submitted: list[bytes]) -> None:

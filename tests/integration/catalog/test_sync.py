@@ -110,6 +110,35 @@ def test_every_attempt_is_a_run(catalog: Catalog, grid: GridRecords, account: Ac
     assert (second["attempt"], second["region"], second["state"], second["top1"]) == (2, OTHER, "Completed", 0.75)
 
 
+def test_a_job_that_an_event_ends_has_the_reason_of_its_cancel(
+    catalog: Catalog, grid: GridRecords, account: Account
+) -> None:
+    """The event of the stopped training job arrives before the reason, which an ended item does not accept."""
+    submission = account.submit((HOME, OTHER, HOME), "pass")
+    stopped: JobFacts = {"state": JobState.STOPPED, "failure": "stopped_by_user"}
+    account.ledger.record_job(job_key(1, submission=submission), ENDED)
+    reason = "the budget of $100.00 is reached: $102.00 spent"
+    account.ledger.request_cancel(submission, ledger.CANCEL_ALL, {"by": "the reconciler", "reason": reason})
+    account.ledger.record_job(job_key(0, submission=submission), stopped)
+    assert not account.ledger.record_job(job_key(0, submission=submission), {"reason": reason})
+    sync(catalog, grid)
+    found = {row["job"]: (row["state"], row["reason"]) for row in rows(catalog, submission)}
+    assert found[0] == ("Stopped", f"Cancelled by the reconciler: {reason}")
+    assert found[1] == ("Completed", "")
+
+
+def test_a_job_that_was_stopped_before_a_cancel_does_not_have_its_reason(
+    catalog: Catalog, grid: GridRecords, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME,), "pass")
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "now", lambda: "2026-01-01T00:00:00Z")
+        account.ledger.record_job(job_key(0, submission=submission), {"state": JobState.STOPPED})
+    account.ledger.request_cancel(submission, ledger.CANCEL_ALL, {"by": "the reconciler", "reason": "the budget"})
+    sync(catalog, grid)
+    assert [row["reason"] for row in rows(catalog, submission)] == [""]
+
+
 def test_a_run_on_a_training_plan_costs_nothing_more(catalog: Catalog) -> None:
     key = {"submission": "0" * 8, "job": 0, "attempt": 1, "name": "a", "region": HOME, "state": "Completed"}
     run = {**key, "instance_type": "ml.p5.48xlarge", "instances": 2, "billable_seconds": 60}

@@ -135,6 +135,7 @@ def test_a_cancel_ends_a_copy_soon(cloud: LocalCloud, copy: Copy, terminated: bo
     assert time.monotonic() - cancelled < (5 if terminated else 14)
     assert len(copy.copied()) < copy.objects
     assert created(cloud, copy.line) == []
+    assert (copy.item().state, copy.item().owner) == ("copying", ""), "another line can continue the copy at once"
     if not terminated:
         assert (copy.line.item().state, copy.line.item().failure) == ("Stopped", "stopped_by_user")
 

@@ -14,6 +14,7 @@ from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
 
 CREATE = "sagemaker:CreateTrainingJob"
+COPY_SOURCE = "s3:x-amz-copy-source"
 LEDGER = f"arn:aws:dynamodb:{HOME}:{ACCOUNT}:table/{names.ledger('traingrid')}"
 MANIFESTS = f"arn:aws:s3:::traingrid-manifests-{ACCOUNT}-{HOME}"
 
@@ -38,6 +39,15 @@ def execution_role(region: str, grid: str = "traingrid") -> str:
 
 def output(region: str) -> str:
     return f"arn:aws:s3:::traingrid-output-{ACCOUNT}-{region}"
+
+
+def data_of(region: str) -> str:
+    return output(region).replace("output", "data")
+
+
+def copied_from(bucket: str) -> Context:
+    """Return the condition key of a copy of an object, as boto3 names its source."""
+    return {COPY_SOURCE: f"{bucket.removeprefix('arn:aws:s3:::')}/campaign/train/a"}
 
 
 def asked(region: str) -> Context:
@@ -72,17 +82,30 @@ def cases() -> Iterator[Case]:
 
 
 def _copying() -> Iterator[Case]:
-    """Yield the calls of a copy, because the grid has `moves`."""
-    own, foreign = (f"arn:aws:s3:::{name}" for name in (f"traingrid-data-{ACCOUNT}-{FREE}", "mine-east"))
-    for bucket in (own, foreign):
-        yield child.may("read data to copy", "s3:GetObject", f"{bucket}/campaign/train/a")
+    """Yield the calls of a copy, because the grid has `moves`: from `INSIDE` to `FREE`, whose data stays there."""
+    source, target, foreign = data_of(INSIDE), data_of(FREE), "arn:aws:s3:::mine-east"
+    for bucket in (source, target, foreign):
+        yield child.may("read data to copy, or its copy", "s3:GetObject", f"{bucket}/campaign/train/a")
+    copy = f"{target}/copies/day1/train/a"
+    for bucket in (source, foreign):
+        yield child.may(f"copy data of {bucket[13:]}", "s3:PutObject", copy, copied_from(bucket))
+    yield child.may("begin and complete an upload in parts", "s3:PutObject", copy)
+    key = f"StringLikeIfExists {COPY_SOURCE}"
+    for bucket in ("arn:aws:s3:::theirs", data_of("eu-west-1"), data_of(HOME).replace("data", "manifests")):
+        yield child.may_not(f"copy objects of {bucket[13:]}", "s3:PutObject", copy, copied_from(bucket), breaks=key)
+    for other in (f"/{source[13:]}/a", f"arn:aws:s3:{INSIDE}:{ACCOUNT}:accesspoint/a/object/a"):
+        keys: Context = {COPY_SOURCE: other}
+        yield child.may_not(f"copy {other}", "s3:PutObject", copy, keys, breaks=key)
+    out, stays = f"{source}/copies/day1/train/a", copied_from(target)
+    yield child.may_not("copy data that must stay in its Region", "s3:PutObject", out, stays, breaks=RESOURCE)
+    for action in ("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"):
+        yield child.may("write a copy in parts", action, copy)
     for action in ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"):
-        yield child.may("write a copy", action, f"{own}/campaign/train/a")
         yield child.may_not("write to your bucket", action, f"{foreign}/campaign/train/a", breaks=RESOURCE)
-    yield child.may("find unfinished copies", "s3:ListBucketMultipartUploads", own)
+    yield child.may("find unfinished copies", "s3:ListBucketMultipartUploads", target)
     yield child.may_not("find those of your bucket", "s3:ListBucketMultipartUploads", foreign, breaks=RESOURCE)
-    yield child.may_not("delete a copy", "s3:DeleteObject", f"{own}/campaign/train/a")
-    abroad = f"arn:aws:s3:::traingrid-data-{ACCOUNT}-eu-west-1/campaign/train/a"
+    yield child.may_not("delete a copy", "s3:DeleteObject", copy)
+    abroad = f"{data_of('eu-west-1')}/campaign/train/a"
     yield child.may_not("read data of a Region outside the grid", "s3:GetObject", abroad, breaks=RESOURCE)
 
 
@@ -241,8 +264,10 @@ def _reading_and_writing() -> Iterator[Case]:
         mine = f"{output(region)}/0123abcd/0/traingrid-0123abcd-0-1/input/train_0.manifest"
         for action in ("s3:GetObject", "s3:PutObject"):
             yield child.may("read and write its training job's ManifestFiles", action, mine)
+        key = f"Null {COPY_SOURCE}"
+        yield child.may_not("copy data to such a name", "s3:PutObject", mine, copied_from(data_of(region)), breaks=key)
         yield child.may("list results", "s3:ListBucket", output(region))
-        yield child.may("list data", "s3:ListBucket", output(region).replace("output", "data"))
+        yield child.may("list data", "s3:ListBucket", data_of(region))
     yield child.may("list data in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
     yield child.may_not("list another bucket", "s3:ListBucket", "arn:aws:s3:::theirs", breaks=RESOURCE)
     model = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz"

@@ -1,7 +1,7 @@
 """Test grid: its configuration, and the policies that its templates grant to each role.
 
 It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
-encryption, a training plan, and a service queue of each kind.
+encryption, a training plan, a service queue of each kind, and data that must stay in its Region.
 """
 
 import re
@@ -71,7 +71,7 @@ def the_grid() -> Grid:
                 "training_plans": [PLAN],
                 "service_queue": {"instances": 16},
             },
-            FREE: {"service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}}},
+            FREE: {"service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}}, "residency": [FREE]},
         },
         images={"resnet": {"build": "training", "target": "gpu"}},
         on_dataset=[{"name": "night"}],

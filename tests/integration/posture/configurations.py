@@ -82,6 +82,7 @@ CONFIGURATIONS: dict[str, Grid] = {
     "training images built, with keys": a_grid(6, images=BUILT, job=ON_GPUS, encryption="kms"),
     "training plans": a_grid({"us-east-1": {"training_plans": ["november", "december"]}, "us-west-2": None}),
     "copies between Regions": a_grid(2, moves=True),
+    "copies within a residency": a_grid({"us-east-1": {"residency": ["us"]}, "eu-west-1": None}, moves=True),
     "copies, keys, custom data buckets and private network": a_grid(
         OWN_BUCKETS, home="us-west-2", moves=True, encryption="kms", network="private"
     ),

@@ -48,6 +48,9 @@ def test_a_child_passes_exactly_the_execution_roles_and_only_to_sagemaker(contro
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
 
 
+EUROPE: dict[str, Any] = {"residency": ["eu"]}
+STAYS: dict[str, Any] = {"residency": ["ap-south-1"], "data_buckets": ["mine-mumbai"]}
+COPY_SOURCE = "s3:x-amz-copy-source"
 COPIES = {"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:ListBucketMultipartUploads"}
 
 
@@ -69,6 +72,35 @@ def test_a_child_may_copy_data_only_with_moves(control: Template, tmp_path: Path
     endpoints = resources(moving["traingrid-control"], "AWS::EC2::VPCEndpoint").values()
     assert len(endpoints) == 1, "S3's endpoint would refuse copies from other Regions"
     assert len(resources(control, "AWS::EC2::VPCEndpoint")) == 2
+
+
+def test_a_child_copies_no_data_out_of_the_residency_of_a_region(tmp_path: Path) -> None:
+    """Regions from which the same data may be copied share a statement."""
+    (tmp_path / "layer" / "python").mkdir(parents=True)
+    european = {**EUROPE, "data_buckets": ["mine-dublin"]}
+    regions = {"us-east-1": {}, "us-west-2": {}, "eu-west-1": european, "eu-central-1": EUROPE, "ap-south-1": STAYS}
+    control = synthesise(a_grid(regions, moves=True), tmp_path / "layer", tmp_path / "out")["traingrid-control"]
+    name = {region: f"traingrid-data-<AWS::AccountId>-{region}" for region in regions}
+    american = {name["us-east-1"], name["us-west-2"]}
+    found = {
+        frozenset(arn.removeprefix("arn:aws:s3:::").removesuffix("/*") for arn in as_list(statement["Resource"])): {
+            flat(source).removesuffix("/*") for source in statement["Condition"]["StringLikeIfExists"][COPY_SOURCE]
+        }
+        for statement in statements(control, CHILD)
+        if "s3:PutObject" in statement["Action"] and "-data-" in str(statement["Resource"])
+    }
+    assert found == {
+        frozenset(american): american,
+        frozenset((name["eu-west-1"], name["eu-central-1"])): {
+            *american,
+            name["eu-west-1"],
+            name["eu-central-1"],
+            "mine-dublin",
+        },
+        frozenset((name["ap-south-1"],)): {*american, name["ap-south-1"], "mine-mumbai"},
+    }
+    readable = {resource for resource in on(control, CHILD, "s3:GetObject") if "mine-" in resource}
+    assert readable == {"arn:aws:s3:::mine-dublin/*"}, "data of ap-south-1 may be copied nowhere"
 
 
 def created(control: Template) -> list[dict[str, Any]]:
@@ -161,7 +193,11 @@ def test_policies_fit_into_iam_with_twelve_regions(
         }
         for number, region in enumerate(REGIONS)
     }
-    grid = a_grid({region: {**(network if vpc else {}), **queue} for region, network in networks.items()})
+    regions = {
+        region: {**(network if vpc else {}), **queue, "residency": [region[:2]] if vpc else []}
+        for region, network in networks.items()
+    }
+    grid = a_grid(regions, moves=vpc)
     largest = 0
     for template in synthesise(grid, layer, tmp_path).values():
         inline: Counter[str] = Counter()

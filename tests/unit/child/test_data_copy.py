@@ -1,6 +1,11 @@
 """Copies of a job's data by its child: nothing is launched before the copy is verified."""
 
+import threading
+import time as wall_time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +22,12 @@ from tests.support.copies import (
 )
 from tests.support.mover import Mover
 from tests.support.recorded_log import RecordedLog
+from tests.support.sample_deployment import sample_deployment
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, FakeBackend, FakeTime
-from traingrid.child.data_copy import STALE_SECONDS
+from traingrid.child.data_copy import STALE_SECONDS, data_copy
+from traingrid.errors import UsageError
+from traingrid.grid.model import Grid
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.ledger.moves import MoveItem, Moves
@@ -176,6 +184,50 @@ def test_a_copy_is_cancelled_and_shows_its_progress(
     assert reasons[0] == "Copies 59 bytes from us-east-1 before the training: 8 %"
 
 
+def cancelled_in_a_copy(s3: Any, moves: Moves, moving: Job, ledger: Ledger, also: Callable[[], object]) -> None:
+    """Cancel a child's job while a part is copied, after `also`."""
+    calls, done = Calls(), threading.Event()
+
+    def cancel(name: str) -> None:
+        if name == "copy_part" and not done.is_set():  # in a worker's thread
+            also()
+            ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+            done.set()
+            while known(ledger).state != "Stopped":
+                wall_time.sleep(0.01)
+
+    calls.before_each = cancel
+    supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves, calls)).run()
+    assert done.is_set()
+
+
+def test_another_line_continues_a_cancelled_copy_at_once(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.child.data_copy.LOOK_SECONDS", 0.05)
+    cancelled_in_a_copy(s3, moves, moving, ledger, lambda: None)
+    assert (item(moves).state, item(moves).owner) == ("copying", "")
+    time, backend = FakeTime(), FakeBackend(COMPLETED)
+    other = supervisor(moving, backend, ledger, time, copy_data=Mover(s3, moves))
+    other.submission = "89abcdef"
+    assert other.run().state == "Completed"
+    assert time.seconds < STALE_SECONDS / 2
+    assert (item(moves).state, stored(s3)) == ("copied", CONTENT)
+
+
+def test_a_cancelled_child_does_not_release_the_copy_of_another_one(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.child.data_copy.LOOK_SECONDS", 0.05)
+
+    def taken_over() -> None:
+        while not moves.change(present := item(moves), replace(present, owner="other:1")):
+            pass
+
+    cancelled_in_a_copy(s3, moves, moving, ledger, taken_over)
+    assert item(moves).owner == "other:1"
+
+
 def test_a_refused_permission_fails_the_line(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
     s3.delete_bucket(Bucket=TARGET.bucket)
     ended = supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves)).run()
@@ -188,3 +240,15 @@ def test_items_of_copies_are_no_part_of_the_ledgers_submissions(moves: Moves, mo
     ledger.open_job("0123abcd", moving)
     assert [type(found).__name__ for found in ledger.everything()] == ["JobItem"]
     assert list(ledger.submissions()) == []
+
+
+def test_data_is_not_copied_out_of_the_residency_of_its_region(moving: Job) -> None:
+    """The line may have been accepted before the residency was deployed."""
+    made = sample_deployment()
+    described = made.grid.model_dump(exclude_defaults=True) | {"moves": True}
+    for region in ("us-east-1", "us-west-2"):
+        described["regions"][region]["residency"] = ["us"]
+    attempt: Any = SimpleNamespace(job=moving)
+    with pytest.raises(UsageError, match="allows the data of us-east-1 only in us") as raised:
+        data_copy(attempt, replace(made, grid=Grid.model_validate(described)))
+    assert raised.value.next_step.startswith("Submit a line that trains in us-east-1, or change `residency`")

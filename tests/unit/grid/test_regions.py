@@ -34,6 +34,16 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
             '[a-z0-9]$. Write for example `data_buckets: ["my-campaigns-us-west-2"]`: Buck',
         ),
         ("[campaigns-pdx]", "[Campaigns]", "grid.yaml:5: regions.us-west-2.data_buckets.0: 'Campaigns' is not allowed"),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{residency: [eu]}",
+            "the data of us-west-2 is in us-west-2, which residency does not allow; add it, or its geography",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{residency: [us, europe]}",
+            "'europe' is neither a Region nor one of the geographies af, ap, ca, eu, il, me, mx, sa, us",
+        ),
         ("  us-east-1:", "  us-east-1: {data_buckets: [campaigns-pdx]}", "but a bucket is in one Region"),
         (
             "{data_buckets: [campaigns-pdx]}",
@@ -106,3 +116,28 @@ def test_home_need_not_train(tmp_path: Path) -> None:
 def test_jobs_read_the_grids_bucket_and_those_of_grid_yaml(grid: Grid) -> None:
     assert grid.data_buckets("123456789012", "us-east-1") == ("traingrid-data-123456789012-us-east-1",)
     assert grid.data_buckets("123456789012", "us-west-2")[1:] == ("campaigns-pdx",)
+
+
+@pytest.mark.parametrize("residency", ["[us]", "[us-west-2]", "[us-west-2, eu]"])
+def test_a_region_limits_where_its_data_may_be(tmp_path: Path, residency: str) -> None:
+    (tmp_path / "grid.yaml").write_text(changed("{data_buckets: [campaigns-pdx]}", f"{{residency: {residency}}}"))
+    grid = load_grid(tmp_path / "grid.yaml")
+    assert grid.may_hold("us-west-2", "us-west-2")
+    assert grid.may_hold("us-east-1", "us-west-2") == (residency == "[us]")
+    assert grid.may_hold("us-west-2", "us-east-1")
+    assert Grid.from_environment(grid.to_environment()) == grid
+    assert grid.copy_sources("us-east-1") == []
+    moving = grid.model_copy(update={"moves": True})
+    assert moving.copy_sources("us-west-2") == ["us-east-1"]
+    assert moving.copy_sources("us-east-1") == (["us-west-2"] if residency == "[us]" else [])
+
+
+def test_a_grid_in_which_data_could_leave_its_residency_in_two_copies_is_refused(tmp_path: Path) -> None:
+    text = changed("  us-east-1:", "  eu-west-1: {residency: [eu]}\n  eu-central-1:\n  us-east-1:")
+    (problem,) = problems(tmp_path, text + "moves: true\n")
+    assert "data of eu-west-1 could be copied to eu-central-1 and from there to us-" in problem
+    assert "give eu-central-1 a residency within eu" in problem
+    limited = text.replace("eu-central-1:", "eu-central-1: {residency: [eu-central-1]}") + "moves: true\n"
+    for accepted in (text, limited):
+        (tmp_path / "grid.yaml").write_text(accepted)
+        assert load_grid(tmp_path / "grid.yaml").may_hold("eu-central-1", "eu-west-1")

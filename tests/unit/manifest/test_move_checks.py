@@ -83,3 +83,19 @@ def test_copies_between_accounts_are_refused() -> None:
     grid = deployment(regions=regions, account="123456789012")
     there = "s3://traingrid-data-210987654321-us-west-2/x"
     assert "us-west-2 is in another account than the home Region" in refusal(LINE | {"copy_from": there}, grid)
+
+
+def test_data_is_not_copied_out_of_the_residency_of_its_region() -> None:
+    regions = deployment().grid.model_dump(exclude_defaults=True)["regions"]
+    for region in ("us-east-1", "us-west-2"):
+        regions[region]["residency"] = ["us"]
+    limited = deployment(regions=regions)
+    assert refusal(LINE | {"residency": ["eu", "us"]}, limited) == (
+        f"line 1, copy_from '{THERE}': grid.yaml allows the data of us-east-1 only in us, not in eu-west-1. "
+        "Train in us-east-1, or change `residency` of us-east-1 in grid.yaml and deploy."
+    )
+    target = HERE.replace("eu-west-1", "us-west-2")
+    (line,) = parse(json.dumps({"region": "us-west-2", "s3_uri": target, "copy_from": THERE}).encode(), limited)
+    assert line.region == "us-west-2"
+    back = {"region": "us-east-1", "s3_uri": THERE, "copy_from": HERE}
+    assert parse(json.dumps(back).encode(), limited), "data of a Region without residency may be copied into the US"

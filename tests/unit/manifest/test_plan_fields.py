@@ -7,10 +7,11 @@ import pytest
 
 from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.grid.residency import is_resident
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan_fields import is_resident
 
 LINE: dict[str, Any] = {"region": "eu-west-1", "s3_uri": "s3://ragab-ml-dub/day1"}
 
@@ -124,3 +125,37 @@ def test_a_geography_has_the_regions_with_its_prefix() -> None:
     assert not is_resident("us-east-1", ["eu", "us-west-2"])
     assert is_resident("us-west-2", ["eu", "us-west-2"])
     assert is_resident("ap-south-1", [])
+
+
+class TestResidencyOfRegions:
+    """`residency` of a Region in grid.yaml, which no line can extend."""
+
+    @pytest.fixture
+    def limited(self) -> Deployment:
+        found = sample_deployment()
+        described = found.grid.model_dump(exclude_defaults=True)
+        described["regions"]["eu-west-1"]["residency"] = ["eu"]
+        return Deployment(**{**found.__dict__, "grid": Grid.model_validate(described)})
+
+    def test_a_line_in_the_region_is_accepted(self, limited: Deployment) -> None:
+        replicas = {"eu-central-1": "s3://ragab-ml-fra/day1"}
+        (line,) = parse(json.dumps(LINE | {"replicas": replicas}).encode(), limited)
+        assert (line.region, list(line.replicas)) == ("eu-west-1", ["eu-central-1"])
+
+    @pytest.mark.parametrize("own", [{}, {"residency": ["eu", "us"]}])
+    def test_a_replica_elsewhere_is_refused(self, limited: Deployment, own: dict[str, Any]) -> None:
+        (error,) = errors(limited, own | {"replicas": {"us-east-1": "s3://ragab-ml/day1"}})
+        assert "replicas 'us-east-1': grid.yaml allows the data of eu-west-1 only in eu, but the line also" in error
+        assert "names us-east-1" in error
+
+    def test_the_data_of_a_replica_may_not_be_elsewhere_either(self, limited: Deployment) -> None:
+        replicas = {"eu-west-1": LINE["s3_uri"], "us-west-2": "s3://ragab-ml-pdx/day1"}
+        line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/day1", "replicas": replicas}
+        first, second = errors(limited, line)
+        assert "region 'us-east-1': grid.yaml allows the data of eu-west-1 only in eu" in first
+        assert "replicas 'us-west-2': grid.yaml allows the data of eu-west-1 only in eu" in second
+
+    def test_the_residency_of_a_line_can_be_narrower(self, limited: Deployment) -> None:
+        replicas = {"eu-central-1": "s3://ragab-ml-fra/day1"}
+        (error,) = errors(limited, {"residency": ["eu-west-1"], "replicas": replicas})
+        assert "the data may only be in eu-west-1, but the line names eu-central-1" in error

@@ -74,3 +74,34 @@ def test_a_folder_is_copied_with_exactly_a_childs_permissions(cloud: LocalCloud,
     head = s3.head_object(Bucket=target.bucket, Key=f"{target.key}/train/large")
     assert head["ETag"].endswith('-2"')
     assert s3.head_object(Bucket=target.bucket, Key=f"{target.key}/dataset.json")
+
+
+def test_a_condition_on_the_source_of_copies_applies_to_objects_and_parts(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
+    """The key is the header's value: https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html."""
+    for name in ("may-leave", "must-stay", "limited"):
+        client("s3").create_bucket(Bucket=name)
+        client("s3").put_object(Bucket=name, Key="x", Body=b"1")
+    only = {"StringLikeIfExists": {"s3:x-amz-copy-source": "may-leave/*"}}
+    writes, reads = on("limited/*", "s3:PutObject") | {"Condition": only}, on("*", "s3:GetObject")
+    s3 = caller(cloud, role(client("iam"), "limited", "lambda.amazonaws.com", writes, reads))("s3")
+    upload = s3.create_multipart_upload(Bucket="limited", Key="y")["UploadId"]
+    part: dict[str, Any] = {"Bucket": "limited", "Key": "y", "UploadId": upload, "PartNumber": 1}
+    for source in ({"Bucket": "must-stay", "Key": "x"}, "must-stay/x", "/must-stay/x", "/may-leave/x", "may-leave%2Fx"):
+        for call in (
+            lambda source=source: s3.copy_object(Bucket="limited", Key="z", CopySource=source),
+            lambda source=source: s3.upload_part_copy(**part, CopySource=source),
+        ):
+            code, message = refused(call)
+            assert (code, "s3:PutObject on resource: arn:aws:s3:::limited/" in message) == ("AccessDenied", True)
+    s3.copy_object(Bucket="limited", Key="z", CopySource={"Bucket": "may-leave", "Key": "x"})
+    copied = s3.upload_part_copy(**part, CopySource="may-leave/x")["CopyPartResult"]["ETag"]
+    whole = {"Parts": [{"PartNumber": 1, "ETag": copied}]}
+    s3.complete_multipart_upload(Bucket="limited", Key="y", UploadId=upload, MultipartUpload=whole)
+    s3.put_object(Bucket="limited", Key="mine", Body=b"2")
+    assert {entry["Key"] for entry in client("s3").list_objects_v2(Bucket="limited")["Contents"]} == {
+        "x",
+        *"yz",
+        "mine",
+    }

@@ -201,6 +201,23 @@ def test_a_missing_object_is_access_denied_without_permission_to_list(
         assert refused(lambda s3=s3: s3.head_object(Bucket="secrets", Key="gone"))[0] == status  # type: ignore[misc]  # mypy infers no type for this lambda
 
 
+def test_a_managed_policy_allows_what_its_default_version_allows(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    client("s3").create_bucket(Bucket="managed")
+    iam, nothing = client("iam"), {**ALLOW, "Action": "sqs:ListQueues"}
+    arn = role(iam, "managed", "lambda.amazonaws.com", nothing)
+    puts = {**ALLOW, "Action": "s3:PutObject", "Resource": "arn:aws:s3:::managed/*"}
+    policy = iam.create_policy(PolicyName="overflow", PolicyDocument=document(nothing))["Policy"]["Arn"]
+    iam.attach_role_policy(RoleName="managed", PolicyArn=policy)
+    s3 = caller(cloud, arn)("s3")
+    assert refused(lambda: s3.put_object(Bucket="managed", Key="x", Body=b"1"))[0] == "AccessDenied"
+    iam.create_policy_version(PolicyArn=policy, PolicyDocument=document(puts), SetAsDefault=True)
+    s3.put_object(Bucket="managed", Key="x", Body=b"1")
+    found = iam.simulate_principal_policy(
+        PolicySourceArn=arn, ActionNames=["s3:PutObject"], ResourceArns=["arn:aws:s3:::managed/x"]
+    )
+    assert [result["EvalDecision"] for result in found["EvaluationResults"]] == ["allowed"]
+
+
 def test_the_error_reports_an_explicit_deny(cloud: LocalCloud, client: Callable[..., Any]) -> None:
     never = {"Effect": "Deny", "Action": "dynamodb:DeleteTable", "Resource": "*"}
     make = caller(cloud, role(client("iam"), "careful", "lambda.amazonaws.com", ALLOW, never))

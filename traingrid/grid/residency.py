@@ -1,0 +1,81 @@
+"""Residency: the geographies and Regions in which data may be."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from traingrid.grid.field_types import broken_rule
+
+GEOGRAPHIES = {
+    "af": "Africa",
+    "ap": "Asia Pacific",
+    "ca": "Canada",
+    "eu": "Europe",
+    "il": "Israel",
+    "me": "Middle East",
+    "mx": "Mexico",
+    "sa": "South America",
+    "us": "United States",
+}
+"""The geographies of Regions, by the first part of their codes
+(https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html). `eu` also has London and Zurich,
+which are not in the European Union."""
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
+
+
+def is_resident(region: str, residency: Iterable[str]) -> bool:
+    """Return True if a Region is in one of the geographies, or is one of the Regions.
+
+    Args:
+        region: The Region.
+        residency: Geographies such as "eu", and Regions; empty if every Region is allowed.
+    """
+    allowed = set(residency)
+    return not allowed or region in allowed or region.partition("-")[0] in allowed
+
+
+def unknown_areas(residency: Iterable[str]) -> list[str]:
+    """Return the words that are neither a geography nor have the form of a Region."""
+    return [word for word in residency if word not in GEOGRAPHIES and not _REGION.fullmatch(word)]
+
+
+def _areas(words: tuple[str, ...]) -> tuple[str, ...]:
+    if unknown := unknown_areas(words):
+        known = ", ".join(GEOGRAPHIES)
+        raise broken_rule(f"{unknown[0][:40]!r} is neither a Region nor one of the geographies {known}")
+    return words
+
+
+Areas = Annotated[tuple[str, ...], AfterValidator(_areas)]
+"""The geographies and Regions in which data may be; empty if every Region is allowed."""
+
+
+def refuse_residencies(residencies: Mapping[str, Iterable[str]]) -> None:
+    """Raise an error for a Region whose data may not be in the Region itself.
+
+    Args:
+        residencies: The residency of each Region.
+    """
+    for region, residency in residencies.items():
+        if not is_resident(region, residency):
+            rule = f"the data of {region} is in {region}, which residency does not allow; add it, or its geography"
+            raise broken_rule(rule, region)
+
+
+def refuse_ways_out(residencies: Mapping[str, Iterable[str]]) -> None:
+    """Raise an error if data may be copied out of its residency by way of a Region with a wider one.
+
+    Args:
+        residencies: The residency of each Region between which data may be copied.
+    """
+    for region, residency in residencies.items():
+        inside = [other for other in residencies if is_resident(other, residency)]
+        for other in inside:
+            for outside in residencies.keys() - set(inside):
+                if is_resident(outside, residencies[other]):
+                    areas = ", ".join(residency)
+                    rule = f"data of {region} could be copied to {other} and from there to {outside}, which"
+                    rule += f" the residency of {region} does not allow; give {other} a residency within {areas}"
+                    raise broken_rule(rule, "regions")
