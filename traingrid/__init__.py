@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from traingrid.api.comparison import ComparedJob, Comparison
     from traingrid.api.description import JobDescription
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
@@ -29,6 +30,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CancelReport",
+    "ComparedJob",
+    "Comparison",
     "Grid",
     "JobDescription",
     "JobState",
@@ -46,6 +49,8 @@ __all__ = [
 
 _MODULES = {
     "CancelReport": "traingrid.submission.cancel",
+    "ComparedJob": "traingrid.api.comparison",
+    "Comparison": "traingrid.api.comparison",
     "Grid": "traingrid.api.grid",
     "JobDescription": "traingrid.api.description",
     "JobState": "traingrid.job.state",

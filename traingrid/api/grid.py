@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from traingrid.api.comparison import compare
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of
 from traingrid.api.submission import Submission
@@ -17,6 +18,7 @@ from traingrid.ledger.errors import UnknownSubmissionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traingrid.api.comparison import Comparison
     from traingrid.api.job_lines import Jobs
     from traingrid.ledger.submission_item import SubmissionItem
 
@@ -107,6 +109,21 @@ class Grid:
         if self.plane.ledger.submission(known) is None:
             raise UnknownSubmissionError(submission)
         return Submission(self, known)
+
+    def compare(self, *submissions: str, metric: str | None = None, lowest: bool | None = None) -> Comparison:
+        """Compare all jobs of some submissions, the best first, with the hyperparameters in which they differ.
+
+        Args:
+            submissions: The ids of the submissions, or their first characters.
+            metric: The metric by which the jobs are ordered; by default an accuracy or a loss that they have.
+            lowest: Whether a lower value is better; by default the name of the metric decides.
+
+        Raises:
+            UsageError: A submission does not exist, or no job has the metric.
+            TraingridError: A Region does not return the history of the metric.
+        """
+        ids = [self.plane.submission_id(submission) for submission in submissions]
+        return compare(self.plane, ids, metric, lowest=lowest)
 
     def submissions(self) -> list[SubmissionItem]:
         """Return all submissions of the ledger, newest first."""

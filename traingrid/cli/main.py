@@ -27,6 +27,7 @@ _COMMANDS = {
     "status": "status.status",
     "describe": "describe.describe",
     "logs": "logs.logs",
+    "compare": "compare.compare",
     "open": "describe.open_",
     "cancel": "cancel.cancel",
     "retry": "retry.retry",

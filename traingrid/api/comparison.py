@@ -1,0 +1,142 @@
+"""Comparison: the jobs of some submissions, the best first, with the hyperparameters in which they differ."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.errors import UsageError
+from traingrid.ledger.errors import UnknownSubmissionError
+from traingrid.submission.metric_history import MetricHistory
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.submission.status import JobStatus
+
+_USUAL = ("validation_top1", "validation_accuracy", "accuracy", "validation_loss", "loss")
+"""The metrics that are compared by default, in this order: those of the grid's trainer, and usual names."""
+_NEVER_COMPARED = {"epoch", "step", "ranks"}
+_LOWER_IS_BETTER = re.compile(r"(^|_)(loss|error|err|perplexity|ppl|rmse|mse|mae|wer|cer|seconds)(_|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedJob:
+    """One job of a comparison.
+
+    Attributes:
+        submission: The submission's id.
+        status: The job's status, with the last value of each metric.
+        hyperparameters: Those hyperparameters in which the jobs of the comparison differ.
+        values: All values of the compared metric in the last attempt, oldest first.
+    """
+
+    submission: str
+    status: JobStatus
+    hyperparameters: Mapping[str, str]
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The jobs of some submissions.
+
+    Attributes:
+        metric: The name of the metric by which they are ordered; empty if no job has a metric.
+        lowest: True if a lower value is better.
+        jobs: The jobs, the best first, and those without a value last.
+    """
+
+    metric: str
+    lowest: bool
+    jobs: Sequence[ComparedJob]
+
+
+def compare(
+    plane: ControlPlane, submissions: Iterable[str], metric: str | None = None, *, lowest: bool | None = None
+) -> Comparison:
+    """Compare all jobs of some submissions by a metric.
+
+    Args:
+        plane: The control plane.
+        submissions: The ids of the submissions.
+        metric: The name of the metric; by default an accuracy or a loss that the jobs have, or their first metric.
+        lowest: Whether a lower value is better; by default the name of the metric decides.
+
+    Raises:
+        UsageError: A submission does not exist, or no job has the metric.
+        TraingridError: A Region does not return the history of the metric.
+    """
+    ids = list(dict.fromkeys(submissions))
+    statuses = {submission: plane.status(submission).jobs for submission in ids}
+    name = _metric(metric, [job for jobs in statuses.values() for job in jobs])
+    lowest = bool(_LOWER_IS_BETTER.search(name)) if lowest is None else lowest
+    fields = {submission: _hyperparameters(plane, submission) for submission in ids}
+    differing = _differing([hyperparameters for jobs in fields.values() for hyperparameters in jobs.values()])
+    compared = [
+        ComparedJob(
+            submission=submission,
+            status=job,
+            hyperparameters={
+                key: value for key, value in fields[submission].get(job.index, {}).items() if key in differing
+            },
+            values=values.get(job.index, ()),
+        )
+        for submission in ids
+        for values in [_histories(plane, submission, name)]
+        for job in statuses[submission]
+    ]
+    return Comparison(
+        metric=name, lowest=lowest, jobs=sorted(compared, key=lambda job: _order(job, name, lowest=lowest))
+    )
+
+
+def _metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
+    names = sorted({name for job in jobs for name in job.metrics} - _NEVER_COMPARED)
+    if metric is None:
+        return next((name for name in (*_USUAL, *names) if name in names), "")
+    if metric not in names:
+        known = f"The jobs have {', '.join(names)}." if names else "The jobs have no metrics yet."
+        raise UsageError(f"No job has the metric {metric}.", known)
+    return metric
+
+
+def _hyperparameters(plane: ControlPlane, submission: str) -> dict[int, Mapping[str, str]]:
+    """Return the hyperparameters of each job, as it was submitted last."""
+    head = plane.ledger.submission(submission)
+    if head is None:
+        raise UnknownSubmissionError(submission)
+    if head.is_by_hand:
+        return {}
+    bucket = plane.deployment.manifest_bucket
+    jobs = {job.index: job for job in submitted_jobs(plane.storage, bucket, head)}
+    jobs |= retried_jobs(plane.storage, bucket, head)
+    return {index: job.hyperparameters for index, job in jobs.items()}
+
+
+def _differing(lines: Sequence[Mapping[str, str]]) -> set[str]:
+    """Return the hyperparameters that not all lines have with the same value."""
+    names = {name for line in lines for name in line}
+    return {name for name in names if len({line.get(name) for line in lines}) > 1}
+
+
+def _histories(plane: ControlPlane, submission: str, metric: str) -> dict[int, list[float]]:
+    """Return the values of a metric in the last attempt of each job, oldest first."""
+    if not metric:
+        return {}
+    points = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read()
+    last = {point.index: point.attempt for point in points}
+    found: dict[int, list[float]] = {}
+    for point in points:
+        if point.metric == metric and point.attempt == last[point.index]:
+            found.setdefault(point.index, []).append(point.value)
+    return found
+
+
+def _order(job: ComparedJob, metric: str, *, lowest: bool) -> tuple[bool, float, str, int]:
+    value = job.status.metrics.get(metric)
+    signed = 0.0 if value is None else value if lowest else -value
+    return value is None, signed, job.submission, job.status.index

@@ -1,0 +1,124 @@
+"""`traingrid compare`: shows jobs side by side, the best first."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from traingrid.api.comparison import compare as compared
+from traingrid.api.control_plane import ControlPlane
+from traingrid.cli.console import console
+from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.fitted_table import Column, fitted_table
+from traingrid.cli.status_table import STYLES, metric_heading, metric_text
+from traingrid.text import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from traingrid.api.comparison import ComparedJob, Comparison
+    from traingrid.cli.export import Output
+
+_BARS = "▁▂▃▄▅▆▇█"
+_CURVE = 16
+_LONGEST_NAME, _LONGEST_VALUE = 24, 16
+_EXPORTED = ("index", "name", "region", "state", "seconds", "dollars", "artifact")
+
+
+@click.command()
+@click.argument("submissions", metavar="SUBMISSION...", nargs=-1, required=True)
+@click.option("--metric", help="Order by this metric [default: an accuracy or a loss].")
+@click.option("--lowest/--highest", default=None, help="Whether low values are best [default: by the metric's name].")
+@output_option
+@click.pass_obj
+def compare(
+    grid_file: Path, submissions: tuple[str, ...], metric: str | None, *, lowest: bool | None, output: Output
+) -> None:
+    """Compare jobs, best first.
+
+    Shows all jobs of one or several submissions with their metrics, the curve of one metric, and the hyperparameters in
+    which they differ.
+    """
+    plane = ControlPlane.of(grid_file)
+    found = compared(plane, [plane.submission_id(each) for each in submissions], metric, lowest=lowest)
+    if output != "table":
+        write_rows(_rows(found), output)
+        return
+    out = console()
+    out.print(fitted_table("", list(_columns(found)), found.jobs, out.width, least=2))
+    if found.metric:
+        order = "lowest" if found.lowest else "highest"
+        click.echo(f"ordered by {found.metric}, {order} first; --metric NAME and --{_other(found)} change this")
+
+
+def curve(values: Sequence[float], width: int = _CURVE) -> str:
+    """Return a line of bars, from the lowest to the highest of the values; at most `width` of them.
+
+    Args:
+        values: The values, oldest first.
+        width: The number of bars. Each of more values than that stands for those up to the next bar.
+    """
+    if not values:
+        return ""
+    bars = min(width, len(values))
+    shown = [values[(place + 1) * len(values) // bars - 1] for place in range(bars)]
+    low, span = min(shown), (max(shown) - min(shown)) or 1.0
+    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in shown)
+
+
+def _columns(found: Comparison) -> Iterator[Column[ComparedJob]]:
+    """Yield the columns from left to right."""
+    several = len({job.submission for job in found.jobs}) > 1
+    metrics = sorted({name for job in found.jobs for name in job.status.metrics} - {found.metric, "epoch", "step"})
+    parameters = sorted({name for job in found.jobs for name in job.hyperparameters})
+    yield Column(heading="job", cell=lambda job: job.status.name, rank=0, right=False, most=_LONGEST_NAME)
+    if several:
+        yield Column(heading="submission", cell=_source, rank=4, right=False)
+    if found.metric:
+        yield Column(heading=metric_heading(found.metric), cell=_metric(found.metric), rank=1)
+    if found.metric and (sys.stdout.encoding or "").lower().startswith("utf"):
+        yield Column(heading="curve", cell=lambda job: curve(job.values), rank=2, right=False)
+    for place, name in enumerate(parameters):
+        yield Column(heading=name, cell=_parameter(name), rank=10 + place, most=_LONGEST_VALUE)
+    yield Column(heading="Region", cell=lambda job: job.status.region, rank=6, right=False)
+    yield Column(heading="state", cell=lambda job: job.status.state, rank=3, right=False, style=_state_style)
+    yield Column(heading="time", cell=lambda job: duration(job.status.elapsed(time.time())), rank=5)
+    yield Column(heading="$", cell=lambda job: f"{job.status.dollars:,.2f}" if job.status.dollars else "", rank=7)
+    for place, name in enumerate(metrics):
+        yield Column(heading=metric_heading(name), cell=_metric(name), rank=100 + place)
+
+
+def _source(job: ComparedJob) -> str:
+    return f"{job.submission} {job.status.index}"
+
+
+def _metric(name: str) -> Callable[[ComparedJob], str]:
+    return lambda job: metric_text(name, job.status.metrics.get(name))
+
+
+def _parameter(name: str) -> Callable[[ComparedJob], str]:
+    return lambda job: job.hyperparameters.get(name, "")
+
+
+def _state_style(job: ComparedJob) -> str:
+    return STYLES.get(job.status.state, "")
+
+
+def _other(found: Comparison) -> str:
+    return "highest" if found.lowest else "lowest"
+
+
+def _rows(found: Comparison) -> Iterator[dict[str, Any]]:
+    """Yield the jobs for an export."""
+    for rank, job in enumerate(found.jobs, start=1):
+        yield {
+            "rank": rank,
+            "submission": job.submission,
+            **{name: getattr(job.status, name) for name in _EXPORTED},
+            "hyperparameters": dict(job.hyperparameters),
+            "metrics": job.status.metrics,
+        }
