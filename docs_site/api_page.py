@@ -31,6 +31,7 @@ as the AWS CLI does, and finds the grid by its grid.yaml:
     ])
     for job in submission.wait().jobs:
         print(job.region, job.state, job.metrics.get("validation_top1"))
+    curves = submission.metrics()  # a pandas DataFrame, or a list without pandas
     submission.download("models")
 
 The fields of a job are those of a [manifest](manifest.md). The [commands](commands.md) use the same functions.

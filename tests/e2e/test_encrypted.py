@@ -6,6 +6,7 @@ Roles use its keys, and then lack one permission. The role of children copies no
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -44,9 +45,12 @@ job:
   volume_gb: 10
   max_runtime: 10m
 """
+WRITER = "training_container.metric_history.writer"
 WRITES_A_MODEL = (
-    "import os, pathlib; base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR']); "
-    "(base / 'model' / 'm').write_bytes((base / 'input/data/train/a').read_bytes())"
+    "import os, pathlib, subprocess, sys; base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR']); "
+    "(base / 'model' / 'm').write_bytes((base / 'input/data/train/a').read_bytes()); "
+    f"os.chdir({str(Path(__file__).resolve().parents[2])!r}); "
+    f"subprocess.run([sys.executable, '-m', '{WRITER}'], input=b'1.5 epoch=1 train_loss=0.5\\n', check=True)"
 )
 
 
@@ -77,10 +81,11 @@ def test_a_line_trains_and_all_of_its_results_are_encrypted(plane: ControlPlane)
     (job,) = ended(plane, submission).jobs
     assert (job.state, job.reason) == ("Completed", "")
     s3, bucket = client("s3", REGION), names.output_bucket("traingrid", plane.deployment.account, REGION)
-    (model,) = s3.list_objects_v2(Bucket=bucket)["Contents"]
-    key = s3.head_object(Bucket=bucket, Key=model["Key"])["SSEKMSKeyId"]
+    part, model = (entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"])
+    assert (part.rpartition(".")[2], model.rpartition("/")[2]) == ("jsonl", "model.tar.gz")
+    keys = {s3.head_object(Bucket=bucket, Key=name)["SSEKMSKeyId"].rpartition("/")[2] for name in (part, model)}
     alias = client("kms", REGION).describe_key(KeyId=names.data_key("traingrid"))["KeyMetadata"]
-    assert key.rpartition("/")[2] == alias["KeyId"]
+    assert keys == {alias["KeyId"]}
     table = client("dynamodb", REGION).describe_table(TableName=plane.deployment.table)["Table"]
     assert "key/" in table["SSEDescription"]["KMSMasterKeyArn"]
 

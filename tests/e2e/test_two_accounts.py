@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 from moto.sts.models import sts_backends
 
+import traingrid as tg
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import GRID, two_regions
@@ -147,6 +148,8 @@ def test_a_user_reads_logs_and_results_of_the_other_account(
     assert got.exit_code == 0, got.output
     assert list(target.rglob("saved_model.pb"))
     assert plane.deployment.acting_in("us-east-1") is not None
+    metrics = tg.Grid(plane).submission(trained.submission).metrics(0)
+    assert {(point.region, point.epoch) for point in metrics} == {("us-east-1", 1)}
 
 
 def test_doctor_checks_both_accounts_and_reports_missing_access(trained: SubmissionStatus, cloud: LocalCloud) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import tiny
+from tests.training.fake_s3 import Store
 from tests.training.streams import feed
 from training_container.contract.training_job import Folders
 
@@ -80,6 +81,17 @@ def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     for train in started:
         train.kill()  # its ranks end with it
         train.communicate()
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store()
+    thread = threading.Thread(target=store.server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield store
+    store.server.shutdown()
+    store.server.server_close()
+    thread.join()
 
 
 @pytest.fixture(scope="session")

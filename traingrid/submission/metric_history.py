@@ -22,8 +22,6 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.job.job import in_region
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.errors import UnknownSubmissionError
-from traingrid.ledger.items import JobItem
-from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.metric_log import MetricLog
 from traingrid.submission.metric_points import MetricPoint, Record, records_of_part, without_superseded
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.ledger.items import RecordedAttempt
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submission_item import SubmissionItem
 
 Answer = TypeVar("Answer")
 _NAME = re.compile(r"(?P<run>\d{8}T\d{9}Z)-\d{6}\.jsonl")
@@ -144,8 +143,7 @@ class MetricHistory:
 
     def _known_attempts(self, index: int | None) -> list[_Attempt]:
         """Return the attempts of the ledger that have a training job, by job and number."""
-        items = list(self._ledger.items(self._submission))
-        head = next((item for item in items if isinstance(item, SubmissionItem)), None)
+        head = self._ledger.submission(self._submission)
         if head is None:
             raise UnknownSubmissionError(self._submission)
         if index is not None and not 0 <= index < head.jobs:
@@ -153,13 +151,17 @@ class MetricHistory:
             raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
         if len(head.arrays) != self._arrays:
             self._jobs, self._arrays = self._definitions(head), len(head.arrays)
-        found = []
-        for item in items:
-            if isinstance(item, JobItem) and index in (None, item.index):
-                for number, recorded in sorted(item.attempts().items()):
-                    if recorded.training_job:
-                        found.append(self._followed(item.index, number, recorded))
-        return found
+        if index is None:
+            items = list(self._ledger.jobs(self._submission))
+        else:
+            item = self._ledger.job(self._submission, index)
+            items = [item] if item else []
+        return [
+            self._followed(item.index, number, recorded)
+            for item in items
+            for number, recorded in sorted(item.attempts().items())
+            if recorded.training_job
+        ]
 
     def _definitions(self, head: SubmissionItem) -> dict[int, list[Job]]:
         """Return each job as it was submitted, followed by the job of the last retry; none for a manifest by hand."""
@@ -182,6 +184,8 @@ class MetricHistory:
                 log=MetricLog.of(recorded.training_job, jobs[-1].metrics) if jobs and jobs[-1].metrics else None,
             )
         known.recorded = recorded
+        if known.log:  # AWS Batch adds an id to the name of a queued training job when it creates it
+            known.log.training_job = recorded.training_job
         return known
 
     @property

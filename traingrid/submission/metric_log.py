@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.log_events import LogPosition, pages, stream_names
 from traingrid.backends.sagemaker import LOG_GROUP
-from traingrid.submission.metric_points import LogReader, Record
+from traingrid.submission.metric_points import LineReader, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,13 +23,13 @@ class MetricLog:
     """
 
     training_job: str
-    reader: LogReader
+    reader: LineReader
     _position: LogPosition = field(default_factory=dict)
 
     @classmethod
     def of(cls, training_job: str, metrics: Mapping[str, str]) -> MetricLog:
         """Return the log of a training job with these regular expressions."""
-        return cls(training_job=training_job, reader=LogReader(metrics))
+        return cls(training_job=training_job, reader=LineReader(metrics))
 
     def new_records(self, logs: Any) -> Iterator[Record]:
         """Yield the records of the lines since the last call, host by host.

@@ -83,7 +83,7 @@ def _finite(values: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
-class LogReader:
+class LineReader:
     """Reads the values of metrics from the lines of a log, as the training image does from its output.
 
     Args:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 SECONDS = 30.0
 """The minimum time between two objects."""
+_LAST_WRITES = 3
 MAX_BYTES = 4 * 2**20
 """The maximum size of an object. Two of them are in memory at most: one that waits for S3, and the next one."""
 
@@ -78,9 +79,10 @@ class Parts:
             self._waiting = None
 
     def write_rest(self) -> None:
-        """Write everything that is left, regardless of the rate: at most two objects."""
-        for _ in range(1 + (self._waiting is not None)):
-            self.write()
+        """Write everything that is left, at most two objects, regardless of the rate. Repeat a failed write once."""
+        for _ in range(_LAST_WRITES):
+            if self._waiting or self._lines:
+                self.write()
 
     def _warn_once(self, what: str, text: str) -> None:
         if what not in self._warned:

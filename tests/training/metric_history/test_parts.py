@@ -104,6 +104,22 @@ def test_the_end_writes_a_failed_part_and_the_rest(bucket: Bucket) -> None:
     assert bucket.lines == [b"a", b"b"]
 
 
+def test_a_write_that_fails_at_the_end_is_repeated(bucket: Bucket) -> None:
+    failures = iter([True, True, False, False])
+
+    def put(name: str, content: bytes) -> None:
+        bucket.fails = next(failures)
+        bucket.put(name, content)
+
+    parts = Parts(put, STARTED, lambda: bucket.now, bucket.warnings.append)
+    parts.add("a")
+    parts.write()
+    parts.add("b")
+    parts.write_rest()
+    assert bucket.lines == [b"a", b"b"]
+    assert len(bucket.times) == 4
+
+
 def test_memory_is_bounded_while_s3_fails(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", 100)
     parts, bucket.fails = bucket.parts(), True

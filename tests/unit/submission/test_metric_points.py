@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from traingrid.submission.metric_points import LogReader, Record, records_of_part, without_superseded
-from training_container.metric_history.line_reader import LineReader
+from traingrid.submission.metric_points import LineReader, Record, records_of_part, without_superseded
+from training_container.metric_history.line_reader import LineReader as ImageReader
 
 METRICS = {"loss": r"loss[=:] ?(\S+)", "epoch": r"\bepoch=(\S+)", "none": r"x|loss=(\d)"}
 
 
 def record(line: str, minute: int = 0) -> Record:
-    found = LogReader({"loss": r"loss=(\S+)", "top1": r"top1=(\S+)"}).record(line, minute * 60_000)
+    found = LineReader({"loss": r"loss=(\S+)", "top1": r"top1=(\S+)"}).record(line, minute * 60_000)
     assert found is not None
     return found
 
@@ -43,9 +43,9 @@ def left(*runs: list[str]) -> list[tuple[str, float, int | None]]:
     ],
 )
 def test_a_line_of_a_log_gives_the_same_record_as_in_the_training_image(line: str) -> None:
-    written = LineReader(METRICS, pytest.fail).read(line, 1_795_449_600.25)
+    written = ImageReader(METRICS, pytest.fail).read(line, 1_795_449_600.25)
     parts = list(records_of_part(written.encode())) if written else []
-    read = LogReader(METRICS).record(line, 1_795_449_600_250)
+    read = LineReader(METRICS).record(line, 1_795_449_600_250)
     assert parts == ([read] if read else [])
 
 

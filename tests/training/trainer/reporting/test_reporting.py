@@ -2,16 +2,15 @@
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 
 from tests.training.conftest import TINY
+from tests.training.fake_s3 import CREDENTIALS, Store
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.reporting import metric_lines
 from training_container.trainer.reporting.gpu import Gpu
@@ -21,51 +20,6 @@ from training_container.trainer.timing import StepTimes
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "testing",
-    "AWS_SECRET_ACCESS_KEY": "testing",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-}
-
-
-class Store:
-    """A fake S3 that stores uploads, or responds with another status."""
-
-    def __init__(self) -> None:
-        self.puts: list[tuple[str, bytes]] = []
-        self.status = 200
-        store = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_PUT(self) -> None:
-                if self.headers.get("Expect") == "100-continue":
-                    self.send_response_only(100)
-                    self.end_headers()
-                store.puts.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(store.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    store = Store()
-    thread = Thread(target=store.server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield store
-    store.server.shutdown()
-    store.server.server_close()
-    thread.join()
 
 
 @pytest.fixture
