@@ -35,6 +35,9 @@ _FORMS = {"validation_top1": "{:.4f}", "images_per_second": "{:,.0f}"}
 _SHOWN_FIRST = ("validation_top1", "images_per_second", "loss")
 _NOT_SHOWN = {"epoch", "step", "ranks"}
 """Metrics that have another column, or are only of interest in the log."""
+_OF_THE_TRAINER = {"input_seconds", "step_seconds"}
+"""Metrics of the grid's own trainer, whose other metrics are only of interest in the log, too
+(training_container/trainer/reporting/metric_lines.py)."""
 _MOST_METRICS = 4
 
 
@@ -87,6 +90,8 @@ def _metrics(jobs: Sequence[JobStatus]) -> list[str]:
     """Return the names of the metrics to show: the usual ones, then those of scripts."""
     names = {name for job in jobs for name in job.metrics} - _NOT_SHOWN
     usual = [name for name in _SHOWN_FIRST if name in names]
+    if names & _OF_THE_TRAINER:
+        return usual
     return [*usual, *sorted(names - set(usual))][:_MOST_METRICS]
 
 

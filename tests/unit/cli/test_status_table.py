@@ -63,6 +63,12 @@ def test_metrics_of_a_script_are_columns() -> None:
     assert row.split()[-3:] == ["0.9123", "31.42", "1m"]
 
 
+def test_only_the_main_metrics_of_the_grids_trainer_are_columns() -> None:
+    metrics = {"validation_top1": 0.5, "images_per_second": 200.0, "input_seconds": 0.1, "learning_rate": 0.01}
+    _, headings, _ = printed(job(0, JobState.COMPLETED, seconds=90, metrics=metrics), width=200)
+    assert headings.split() == ["Region", "job", "state", "top-1", "images/s", "time"]
+
+
 def test_dollars_are_shown_if_they_are_known() -> None:
     _, headings, row = printed(job(0, JobState.COMPLETED, seconds=7200, dollars=1234.5))
     assert (headings.split()[-2:], row.split()[-2:]) == (["time", "$"], ["2h00m", "1,234.50"])
