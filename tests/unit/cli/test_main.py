@@ -277,3 +277,13 @@ def test_a_mistyped_submission_or_index_is_a_usage_error(
     for words in _MISTYPED:
         assert run(monkeypatch, *words) == 2, words
         assert re.search("There is no submission 00000000|has no job (of|with) index 7", capsys.readouterr().err), words
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    program = "import sys; from traingrid.cli.main import main; sys.argv = ['traingrid']; main()"
+    for words, position, completed in (("traingrid stat", 1, "status"), ("traingrid logs --fol", 2, "--follow")):
+        asked = {"_TRAINGRID_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)}
+        environment = {"PATH": "/usr/bin", "PYTHONPATH": str(GRID.parent), **asked}
+        command = [sys.executable, "-c", program]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert ended.stdout == f"plain,{completed}\n"
