@@ -29,6 +29,6 @@ class Progress:
         for name, match in found.items():
             try:
                 self.values[name] = float(match[1])
-            except ValueError:  # a word that looks like a number, such as "1e" or "-"; the log shows it anyway
+            except (ValueError, TypeError):  # a word such as "1e" or "-", or a group that took no part in the match
                 continue
         return bool(found)
