@@ -307,6 +307,8 @@ def test_the_command_line_submits_watches_and_downloads(
     assert "arrayProperties" not in (plane.batch.describe(plane.status(submission).batch_job) or {})
     assert "validation_top1=" in traingrid("logs", submission[:6], "--follow")
     assert traingrid("logs", submission, "--tail", "3").count("\n") == 3
+    traingrid("tensorboard", submission, "--once")
+    assert list((tmp_path / "tensorboard").rglob("events.out.tfevents.*"))
     traingrid("download", submission, "--to", "model")
     assert list((tmp_path / "model").rglob("saved_model.pb"))
     assert submission in traingrid("status")

@@ -1,0 +1,159 @@
+"""Event files: copies the TensorBoard data of jobs in all Regions into one local folder, and keeps it up to date.
+
+TensorBoard that reads private buckets itself shows an empty page without a reason
+(https://github.com/kubeflow/pipelines/issues/5426), and it reads one Region's buckets only.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.aws.clients import CALLS_AT_ONCE
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import TraingridError
+from traingrid.job.job import in_region
+from traingrid.ledger.errors import UnknownSubmissionError
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.job.job import Job
+    from traingrid.submission.status import JobStatus
+
+_LONGEST_NAME = 60
+_PIECE = 8 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class _EventFile:
+    """A file of a job, and its place in the local folder."""
+
+    region: str
+    source: S3Uri
+    target: Path
+    size: int
+
+
+@dataclass(kw_only=True)
+class EventFiles:
+    """The TensorBoard data of some submissions, in a local folder with a subfolder for each job.
+
+    Attributes:
+        plane: The control plane.
+        submissions: The ids of the submissions.
+        folder: The local folder, TensorBoard's logdir.
+        errors: The error of each Region that could not be read the last time.
+    """
+
+    plane: ControlPlane
+    submissions: Sequence[str]
+    folder: Path
+    errors: dict[str, str] = field(default_factory=dict)
+    _jobs: dict[str, tuple[int, dict[int, Job]]] = field(default_factory=dict)
+    _storages: dict[str, Storage] = field(default_factory=dict)
+
+    def sync(self) -> int:
+        """Copy new files and the new bytes of known ones; return the number of changed files.
+
+        A Region that does not answer is noted in `errors`, and the others are copied.
+
+        Raises:
+            UsageError: A submission does not exist.
+            TraingridError: No job of the submissions writes TensorBoard data to a place that traingrid knows.
+        """
+        self.errors.clear()
+        places = [place for submission in self.submissions for place in self._places(submission)]
+        if not places:
+            text = "No job of these submissions writes TensorBoard data to S3."
+            raise TraingridError(text, "The grid's own training image does: docs/training.md#logs-metrics-and-results.")
+        for region, _, _ in places:
+            if region not in self._storages:  # in this thread, because making clients is not thread-safe
+                self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
+        with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
+            files = [file for found in pool.map(lambda place: self._files(*place), places) for file in found]
+            return sum(pool.map(self._update, files))
+
+    def _places(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
+        """Yield the Region, the prefix and the local folder of each job that writes TensorBoard data."""
+        jobs = self._submitted(submission)
+        for status in self.plane.status(submission).jobs:
+            job = jobs.get(status.index)
+            if job and status.training_job and (prefix := _prefix(job, status.region)):
+                yield status.region, prefix, self.folder / _folder_name(submission, status)
+
+    def _submitted(self, submission: str) -> dict[int, Job]:
+        """Return the jobs as they were submitted last, read again only after a retry."""
+        head = self.plane.ledger.submission(submission)
+        if head is None:
+            raise UnknownSubmissionError(submission)
+        known = self._jobs.get(submission)
+        if known is None or known[0] != len(head.arrays):
+            storage, bucket = self.plane.storage, self.plane.deployment.manifest_bucket
+            jobs = {job.index: job for job in submitted_jobs(storage, bucket, head)}
+            jobs |= {} if head.is_by_hand else retried_jobs(storage, bucket, head)
+            self._jobs[submission] = known = (len(head.arrays), jobs)
+        return known[1]
+
+    def _files(self, region: str, prefix: S3Uri, folder: Path) -> list[_EventFile]:
+        try:
+            found = list(self._storages[region].sizes(prefix))
+        except (BotoCoreError, ClientError) as error:
+            self.errors[region] = str(error)
+            return []
+        return [
+            _EventFile(region=region, source=S3Uri(prefix.bucket, key), target=target, size=size)
+            for key, size in found
+            if (target := _target(folder, key.removeprefix(prefix.key)))
+        ]
+
+    def _update(self, file: _EventFile) -> bool:
+        """Append the new bytes of a file, because TensorBoard keeps files open; return True if it has changed."""
+        have = file.target.stat().st_size if file.target.exists() else -1
+        if have == file.size:
+            return False
+        if have > file.size:  # another file: event files only grow
+            file.target.unlink()
+            have = 0
+        file.target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with file.target.open("ab") as local:
+                for start in range(max(have, 0), file.size, _PIECE):
+                    local.write(
+                        self._storages[file.region].read_range(file.source, start, min(start + _PIECE, file.size))
+                    )
+        except (BotoCoreError, ClientError, TraingridError) as error:
+            self.errors[file.region] = str(error)
+        return True
+
+
+def _prefix(job: Job, region: str) -> S3Uri | None:
+    """Return the prefix of a job's TensorBoard data, or None if it writes none to S3."""
+    given = job.hyperparameters.get("tensorboard_s3", "")
+    if not given and not job.tensorboard:
+        return None
+    output = in_region(job, region).output if region in job.regions else job.output
+    bucket, _, key = (given or f"{output}tensorboard/").removeprefix("s3://").partition("/")
+    return S3Uri(bucket, key if key.endswith("/") or not key else f"{key}/")
+
+
+def _folder_name(submission: str, status: JobStatus) -> str:
+    """Return the name of a job's folder, which TensorBoard shows as the name of the run."""
+    name = re.sub(r"[^\w.-]+", "-", status.name, flags=re.ASCII).strip("-.")[:_LONGEST_NAME]
+    return f"{submission}-{status.index}" + (f"-{name}" if name else "")
+
+
+def _target(folder: Path, relative: str) -> Path | None:
+    """Return the local path of a file; None for keys that name a folder or a path outside of the job's folder."""
+    parts = relative.split("/")
+    if not relative or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        return None
+    return folder.joinpath(*parts)

@@ -1,0 +1,67 @@
+"""`traingrid tensorboard`: shows the TensorBoard data of jobs in all Regions."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import click
+
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.event_files import EventFiles
+from traingrid.errors import TraingridError
+from traingrid.text import counted, printable
+
+_SYNC_SECONDS = 15.0
+
+
+@click.command()
+@click.argument("submissions", metavar="SUBMISSION...", nargs=-1, required=True)
+@click.option(
+    "--logdir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("tensorboard"),
+    show_default=True,
+    help="Local folder.",
+)
+@click.option("--once", is_flag=True, help="Only copy the data; do not start TensorBoard.")
+@click.option("--port", type=click.IntRange(1, 65535), default=6006, show_default=True, help="Port of TensorBoard.")
+@click.pass_obj
+def tensorboard(grid_file: Path, submissions: tuple[str, ...], *, logdir: Path, once: bool, port: int) -> None:
+    """Show jobs in TensorBoard.
+
+    Copies the TensorBoard data of all jobs from their Regions into a folder, starts `tensorboard` if it is installed,
+    and keeps the folder up to date until Ctrl-C.
+    """
+    plane = ControlPlane.of(grid_file)
+    files = EventFiles(plane=plane, submissions=[plane.submission_id(each) for each in submissions], folder=logdir)
+    click.echo(f"copied {counted(files.sync(), 'file')} into {printable(str(logdir))}")
+    program = shutil.which("tensorboard")
+    if once or program is None:
+        _report(files)
+        if program is None:
+            click.echo(
+                f"TensorBoard is not installed. Install it and run: tensorboard --logdir {printable(str(logdir))}"
+            )
+        return
+    with subprocess.Popen([program, "--logdir", str(logdir), "--port", str(port)]) as viewer:
+        try:
+            while viewer.poll() is None:
+                time.sleep(_SYNC_SECONDS)
+                files.sync()
+        finally:
+            viewer.terminate()
+    raise TraingridError(f"TensorBoard has ended with exit code {viewer.returncode}.", "Its message is above.")
+
+
+def _report(files: EventFiles) -> None:
+    """Report the Regions that could not be read.
+
+    Raises:
+        TraingridError: There are some.
+    """
+    if files.errors:
+        shown = "; ".join(f"{region}: {error}" for region, error in sorted(files.errors.items()))
+        raise TraingridError(f"Some TensorBoard data could not be copied. {shown}.", "Run the command again.")
