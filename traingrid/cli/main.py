@@ -29,6 +29,7 @@ _COMMANDS = {
     "logs": "logs.logs",
     "compare": "compare.compare",
     "open": "describe.open_",
+    "ui": "ui.ui",
     "cancel": "cancel.cancel",
     "retry": "retry.retry",
     "pause": "pause.pause",
