@@ -83,8 +83,8 @@ class LocalGrid:
 
     def train(self, job: Job, submission: str = SUBMISSION, **progress: float) -> JobKey:
         """Open a job that trains."""
-        started = int(time.time()) - 200
-        facts: dict[str, Any] = {"state": JobState.IN_PROGRESS, "phase": "Training", "training_started_at": started}
+        facts: dict[str, Any] = {"state": JobState.IN_PROGRESS, "phase": "Training", "epochs": 20}
+        facts["training_started_at"] = int(time.time()) - 200
         key = self.open(job, submission, **facts, training_job_arn=f"arn:{job.index}")
         if progress:
             self.ledger.record_progress(key, progress)

@@ -94,9 +94,9 @@ def test_the_end_of_an_epoch_is_shown_without_a_reload(
     tab: Page, page: RunningPage, local: LocalGrid, jobs: list[Job]
 ) -> None:
     tab.goto(page.address)
-    expect(row(tab, "digits night").locator(".epoch")).to_have_text("7")
+    expect(row(tab, "digits night").locator(".epoch")).to_have_text("7/20")
     local.train(jobs[0], epoch=8, loss=0.05)
-    expect(row(tab, "digits night").locator(".epoch")).to_have_text("8")
+    expect(row(tab, "digits night").locator(".epoch")).to_have_text("8/20")
     local.open(jobs[0], state=JobState.COMPLETED)
     expect(row(tab, "digits night").locator(".state")).to_have_text("Completed")
 

@@ -5,6 +5,7 @@ import * as format from "./format.js";
 import { get } from "./requests.js";
 
 const MOST_JOBS = 8, SECONDS = 5, HEIGHT = 220;
+const EPOCHS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000];
 const ORDER = [/loss/i, /top1|acc/i, /per_second|throughput/i];
 
 export class Curves {
@@ -18,6 +19,7 @@ export class Curves {
     this.changed = changed;
     byId("clear-curves").addEventListener("click", () => this.#set([]));
     new ResizeObserver(() => this.#resize()).observe(byId("curves"));
+    byId("more-curves").addEventListener("toggle", () => this.#resize());
   }
 
   has(row) {
@@ -73,7 +75,11 @@ export class Curves {
     for (const plot of this.#plots) plot.destroy();
     const names = [...new Set(answer.curves.map((curve) => curve.metric))].sort(byKind);
     const hosts = names.map((name) => el("div", { class: "curve", role: "group" }, el("h3", {}, name.replaceAll("_", " "))));
-    byId("curves").replaceChildren(...hosts);
+    const main = hosts.filter((_, index) => kind(names[index]) < ORDER.length), more = hosts.filter((host) => !main.includes(host));
+    byId("curves").replaceChildren(...main);
+    byId("more").replaceChildren(...more);
+    byId("more-curves").hidden = more.length === 0;
+    setText(byId("more-title"), `${more.length} more ${more.length === 1 ? "metric" : "metrics"}`);
     this.#plots = names.map((name, index) => this.#plot(hosts[index], name, answer.curves.filter((curve) => curve.metric === name)));
   }
 
@@ -94,8 +100,8 @@ export class Curves {
     host.setAttribute("aria-label", `${name}: ${curves.map((curve) =>
       `${this.store.rows.get(curve.job)?.name ?? curve.job} ${format.number(curve.values.at(-1))}`).join(", ")}`);
     const options = { width: Math.max(240, host.clientWidth - 24), height: HEIGHT, legend: { show: false }, cursor: { y: false },
-      scales: { x: { time: false } }, series: [{}, ...series],
-      axes: [{ ...axis, label: byEpoch ? "epoch" : "minutes", labelSize: 18, size: 34 }, { ...axis, size: 58, values: (_, ticks) => ticks.map(format.number) }] };
+      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) } }, series: [{}, ...series],
+      axes: [{ ...axis, incrs: byEpoch ? EPOCHS : undefined, label: byEpoch ? "epoch" : "minutes", labelSize: 18, size: 34 }, { ...axis, size: 58, values: (_, ticks) => ticks.map(format.number) }] };
     return new uPlot(options, data, host);
   }
 
@@ -111,10 +117,13 @@ function colour(index) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--series-${index % MOST_JOBS}`).trim();
 }
 
-function byKind(a, b) {
-  const rank = (name) => (ORDER.findIndex((pattern) => pattern.test(name)) + ORDER.length + 1) % (ORDER.length + 1);
-  return rank(a) - rank(b) || a.localeCompare(b);
+/** Return the place of a metric: loss, accuracy, throughput, and all others. */
+function kind(name) {
+  const found = ORDER.findIndex((pattern) => pattern.test(name));
+  return found < 0 ? ORDER.length : found;
 }
+
+const byKind = (a, b) => kind(a) - kind(b) || a.localeCompare(b);
 
 /** Return the values of all curves at each epoch; if a curve has no epochs, at each minute since its start. */
 function aligned(curves) {

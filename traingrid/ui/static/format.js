@@ -10,6 +10,9 @@ export function printable(text) {
     (sign) => "\\x" + sign.codePointAt(0).toString(16).padStart(2, "0"));
 }
 
+/** Return lines as they are, each with its control characters as visible escapes. */
+export const printableLines = (text) => String(text).split("\n").map(printable).join("\n");
+
 /** Return a number with four significant digits, and large ones with separators. */
 export function number(value) {
   if (value === undefined || value === null || Number.isNaN(value)) return "";
@@ -25,6 +28,12 @@ export function duration(seconds) {
   return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
 }
 
+/** Return an estimate of seconds: in minutes or hours from a minute on. */
+export function rough(seconds) {
+  if (seconds < 60) return "under 1 min";
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${number(Math.round(seconds / 360) / 10)} h`;
+}
+
 export const dollars = (value) => (value ? `$${value.toFixed(value < 100 ? 2 : 0)}` : "");
 
 /** Return the seconds of the current attempt: until now if it trains, and until its end otherwise. */
@@ -32,6 +41,22 @@ export function elapsed(row) {
   if (FINAL.has(row.state)) return row.seconds;
   return row.started ? Date.now() / 1000 - row.started : 0;
 }
+
+/** Return the seconds that the remaining epochs take at the pace so far; 0 if that is not known. */
+export function remaining(row) {
+  const epoch = row.metrics.epoch ?? 0;
+  const isKnown = row.state === "InProgress" && epoch > 0 && epoch <= row.epochs;
+  return isKnown ? (elapsed(row) / epoch) * (row.epochs - epoch) : 0;
+}
+
+/** Return the epoch, and the number of all epochs if it is known. */
+export function epochText(row, separator = "/") {
+  const epoch = row.metrics.epoch;
+  return epoch === undefined ? "" : `${number(epoch)}${row.epochs ? `${separator}${row.epochs}` : ""}`;
+}
+
+/** Return the dollars that a job will have cost at the end of its epochs. */
+export const projected = (row) => spent(row) + (row.hourly * remaining(row)) / 3600;
 
 /** Return the dollars of all attempts so far; 0 without prices. */
 export function spent(row) {

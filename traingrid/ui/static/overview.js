@@ -5,6 +5,8 @@ import * as format from "./format.js";
 const MOST_RUNNING = 5;
 const ORDER = ["InProgress", "Waiting", "Pending", "Completed", "Failed", "Stopped"];
 const TITLES = { InProgress: "running" };
+const figure = (text) => el("span", { class: "figure" }, text);
+const title = (text) => el("span", { class: "label" }, text);
 
 /** Draw everything above the table. */
 export function drawOverview(store, filters, open) {
@@ -24,14 +26,14 @@ function count(rows, key) {
 function drawSummary(rows, filters) {
   const states = count(rows, "state");
   const shown = [...ORDER, ...[...states.keys()].filter((state) => !ORDER.includes(state))];
-  const total = rows.reduce((sum, row) => sum + format.spent(row), 0);
+  const sum = (amount) => rows.reduce((total, row) => total + amount(row), 0);
+  const spent = sum(format.spent), projected = sum(format.projected);
   const tiles = shown.map((state) => el("li", {}, el("button",
     { type: "button", class: "tile", "data-state": format.stateClass(state), onclick: () => filters.set({ state }) },
-    el("span", { class: "figure" }, (states.get(state) ?? 0).toLocaleString("en-US")),
-    el("span", { class: "label" }, TITLES[state] ?? state.toLowerCase()))));
-  if (total) {
-    tiles.push(el("li", {}, el("div", { class: "tile" }, el("span", { class: "figure" }, format.dollars(total)),
-      el("span", { class: "label" }, "spent"))));
+    figure((states.get(state) ?? 0).toLocaleString("en-US")), title(TITLES[state] ?? state.toLowerCase()))));
+  const isMore = projected - spent >= 0.01;
+  for (const [label, amount] of [["spent", spent], ["projected", isMore ? projected : 0]]) {
+    if (amount) tiles.push(el("li", {}, el("div", { class: "tile" }, figure(format.dollars(amount)), title(label))));
   }
   replaceKeepingFocus(byId("summary"), tiles);
 }
@@ -62,15 +64,15 @@ function lane(region, rows, filters, open) {
 }
 
 function runningJob(row, open) {
-  const accuracy = format.metric(row, "accuracy"), epoch = row.metrics.epoch;
+  const accuracy = format.metric(row, "accuracy"), epoch = format.epochText(row, " of "), left = format.remaining(row);
   const facts = [
-    row.phase || row.state,
-    epoch !== undefined && `epoch ${format.number(epoch)}`,
+    epoch ? `epoch ${epoch}` : row.phase || row.state,
     accuracy !== undefined && `accuracy ${format.number(accuracy)}`,
-    format.elapsed(row) > 0 && format.duration(format.elapsed(row)),
+    left > 0 ? `${format.rough(left)} left` : format.elapsed(row) > 0 && format.duration(format.elapsed(row)),
   ].filter(Boolean).join(" · ");
   return el("li", {}, el("button", { type: "button", class: "job", onclick: () => open(row) },
-    el("span", { class: "job-name" }, format.printable(row.name)), el("span", { class: "quiet small" }, format.printable(facts))));
+    el("span", { class: "job-name" }, format.printable(row.name)), el("span", { class: "quiet small" }, format.printable(facts)),
+    row.epochs > 0 && el("progress", { max: row.epochs, value: row.metrics.epoch ?? 0, "aria-label": `epochs of ${format.printable(row.name)}` })));
 }
 
 function drawFailures(head, rows, filters) {

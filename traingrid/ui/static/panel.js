@@ -57,7 +57,7 @@ export class Panel {
     this.state = el("span", { class: "badge" });
     this.why = el("div", { class: "why", hidden: true });
     this.page = el("div", {}, el("p", { class: "quiet" }, "Reading the job …"));
-    this.log = el("pre", { class: "log", tabindex: 0, role: "log", "aria-label": "Last log lines" });
+    this.log = el("pre", { class: "log", tabindex: 0, hidden: true, role: "log", "aria-label": "Last log lines" });
     this.logNote = el("p", { class: "quiet small", role: "status" }, "Reading the log …");
     this.actions = el("div", { class: "actions" });
     this.element.replaceChildren(
@@ -91,12 +91,12 @@ export class Panel {
     this.facts.replaceChildren(...pairs([
       ["Submission", `${row.submission}, job ${row.index}`], ["Region", row.region], ["Attempt", String(row.attempt)],
       ["Ranks", row.ranks ? String(row.ranks) : ""], ["Time", format.elapsed(row) ? format.duration(format.elapsed(row)) : ""],
-      ["Dollars", format.dollars(format.spent(row))], ...metrics]));
+      ["Left", format.remaining(row) ? format.rough(format.remaining(row)) : ""], ["Dollars", format.dollars(format.spent(row))], ...metrics]));
     const failure = this.store.head.failures[row.failure];
     this.why.hidden = !row.reason && !failure;
     this.why.replaceChildren(...[
       row.failure && el("strong", {}, format.printable(row.failure)), failure && el("p", {}, failure.sentence),
-      row.reason && el("p", { class: "verbatim" }, format.printable(row.reason)),
+      row.reason && el("p", { class: "verbatim" }, format.printableLines(row.reason)),
       failure?.next_step && el("p", { class: "next" }, el("strong", {}, "Next: "), failure.next_step)].filter(Boolean));
   }
 
@@ -134,6 +134,7 @@ export class Panel {
 
   #fillLog(lines) {
     const atEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 4;
+    this.log.hidden = lines.length === 0;
     const hosts = new Set(lines.map((line) => line.host)).size > 1;
     setText(this.log, lines.map((line) =>
       `${new Date(line.time).toISOString().slice(11, 19)} ${hosts ? `${line.host} ` : ""}${format.printable(line.text)}`).join("\n"));
@@ -150,7 +151,7 @@ function sections({ line, settings, attempts, artifacts, commands }) {
   const rows = attempts.map((one) => el("li", {}, el("span", { class: "badge", "data-state": format.stateClass(one.state) }, one.state),
     ` ${one.attempt}. ${one.region} ${format.printable(one.failure)} `, el("span", { class: "quiet small" }, format.printable(one.training_job), " "),
     one.console && el("a", { href: one.console, target: "_blank", rel: "noreferrer", class: "small" }, "AWS console"),
-    one.reason && el("p", { class: "verbatim small" }, format.printable(one.reason))));
+    one.reason && el("p", { class: "verbatim small" }, format.printableLines(one.reason))));
   return [
     rows.length > 0 && [el("h3", {}, "Attempts"), el("ol", { class: "attempts" }, rows)],
     line.text && [el("h3", {}, `Line ${line.number} of the manifest`), code([line.header, line.text].filter(Boolean).join("\n"), "Manifest line")],
@@ -161,7 +162,7 @@ function sections({ line, settings, attempts, artifacts, commands }) {
 }
 
 function code(content, label) {
-  const shown = content.split("\n").map(format.printable).join("\n");
+  const shown = format.printableLines(content);
   const copy = el("button", { type: "button", class: "plain copy", "aria-label": `Copy: ${label}`,
     onclick: async () => { await navigator.clipboard.writeText(shown); setText(copy, "Copied"); } }, "Copy");
   return el("div", { class: "code" }, el("pre", { tabindex: 0, role: "region", "aria-label": label }, shown), copy);
