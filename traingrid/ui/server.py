@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from traingrid.api.control_plane import ControlPlane
 
@@ -80,7 +82,12 @@ class Page:
     def server(self, listening: socket.socket) -> uvicorn.Server:
         """Return the server, which does not run yet."""
         app = self.app(listening.getsockname()[1])
-        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+        quiet: dict[str, Any] = {
+            "log_config": None,
+            "log_level": "critical",
+            "access_log": False,
+            "server_header": False,
+        }
         return _Server(self.feed, uvicorn.Config(app, lifespan="off", ws="none", timeout_graceful_shutdown=2, **quiet))
 
     def app(self, port: int) -> Starlette:
@@ -102,12 +109,12 @@ class Page:
             TraingridError: _failed,
             ClientError: _failed,
             BotoCoreError: _failed,
-            Exception: _unexpected,
         }
         guard = Middleware(Guard, port=port, known=self.secrets)
+        boundary = Middleware(_Boundary)
         return Starlette(
             routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
-            middleware=[guard],
+            middleware=[guard, boundary],
             exception_handlers=handlers,
         )
 
@@ -155,6 +162,23 @@ class Page:
         return JSONResponse(done)
 
 
+class _Boundary:
+    """ASGI middleware that answers a request with a sentence if the application has an error."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            logger.debug("a request failed", exc_info=True)
+            text = f"Unexpected {type(error).__name__}: {error}"
+            answer = JSONResponse({"error": text, "next_step": ""}, status_code=500)
+            with suppress(RuntimeError):  # part of the answer has been sent
+                await answer(scope, receive, send)
+
+
 class _Server(uvicorn.Server):
     """A server that ends the event streams of browsers when it stops, which would otherwise delay it."""
 
@@ -194,11 +218,6 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _failed(_: Request, error: Exception) -> Response:
     return _problem(error, 502)
-
-
-async def _unexpected(_: Request, error: Exception) -> Response:
-    logger.debug("a request failed", exc_info=error)
-    return JSONResponse({"error": f"Unexpected {type(error).__name__}: {error}", "next_step": ""}, status_code=500)
 
 
 def _problem(error: Exception, status: int) -> Response:

@@ -138,6 +138,19 @@ def test_an_unknown_job_is_a_sentence(page: RunningPage) -> None:
     assert b"Its indexes are 0 to 0." in page.request(f"/api/jobs/{SUBMISSION}/9")[2]
 
 
+def test_an_unexpected_error_is_a_sentence_without_a_traceback(
+    page: RunningPage, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise LookupError("a defect")
+
+    monkeypatch.setattr("traingrid.ui.server.job_page", fails)
+    status, headers, content = page.request(f"/api/jobs/{SUBMISSION}/0")
+    assert (status, content) == (500, b'{"error":"Unexpected LookupError: a defect","next_step":""}')
+    assert "content-security-policy" in headers
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_the_port_is_one_of_this_machine_only() -> None:
     with listening_socket(0) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
