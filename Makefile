@@ -38,7 +38,7 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers
+test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers and test-ui
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
@@ -87,6 +87,9 @@ docs: .venv-docs/.installed docs_site/node_modules/.installed  ## Build the docu
 test-containers: setup  ## Build both images, and run tests on two hosts and end to end in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
 
+test-ui: setup-control setup/ui/node_modules/.installed  ## Test the page of `traingrid ui` in a browser (requires chromium)
+	.venv/bin/python -m pytest -c tests/ui/pytest.ini tests/ui
+
 first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS with a new account (requires the AWS CLI; about ten minutes)
 	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e/test_first_hour.py
 
@@ -121,6 +124,11 @@ conformance: setup-control  ## Check our assumptions about AWS in localcloud, or
 
 api-page: .venv/.installed  ## Write docs/api.md from docstrings
 	.venv/bin/python -m docs_site.api_page
+
+# Committed, because `pip install .` must not require npm.
+ui-library: setup/ui/node_modules/.installed  ## Copy uPlot, which draws the plots of `traingrid ui`, from npm into the package
+	cp setup/ui/node_modules/uplot/dist/uPlot.iife.min.js setup/ui/node_modules/uplot/dist/uPlot.min.css \
+		setup/ui/node_modules/uplot/LICENSE traingrid/ui/static/uplot/
 
 permissions: .venv/.installed tests/integration/policies/node_modules/.installed  ## Derive the permissions of calls, for localcloud and docs/security.md
 	.venv/bin/python -m tests.integration.policies.derivation
@@ -170,7 +178,7 @@ setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check
 setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules setup/ui/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -248,9 +256,14 @@ docs_site/node_modules/.installed: docs_site/package.json docs_site/package-lock
 	npm ci --silent --no-fund --no-audit --prefix docs_site
 	@touch $@
 
+# uPlot, and axe-core, which tests of the page run.
+setup/ui/node_modules/.installed: setup/ui/package.json setup/ui/package-lock.json
+	npm ci --silent --no-fund --no-audit --prefix setup/ui
+	@touch $@
+
 # scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-synth bench-training check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit types
+.PHONY: FORCE bench-control bench-plan bench-synth bench-training check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library

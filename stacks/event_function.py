@@ -40,11 +40,14 @@ class Runtime:
 
 
 def repository_code() -> lambda_.Code:
-    """Return lambda/ and traingrid/ of this repository as Lambda code, without the API, the CLI and caches."""
+    """Return lambda/ and traingrid/ of this repository as Lambda code, without the API, the page, the CLI and caches."""
     return lambda_.Code.from_asset(
         str(ROOT),
         # In .gitignore's syntax.
-        exclude=["/*", "!/lambda", "!/traingrid", "/traingrid/api", "/traingrid/cli", "__pycache__", "*.pyc"],
+        exclude=[
+            *("/*", "!/lambda", "!/traingrid", "/traingrid/api", "/traingrid/cli", "/traingrid/ui"),
+            *("__pycache__", "*.pyc"),
+        ],
         ignore_mode=IgnoreMode.GIT,
     )
 

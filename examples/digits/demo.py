@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, work))
         plane = ControlPlane.of(GRID_FILE)
         manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane, fields))
+        print_text(page_command(cloud.endpoint_url, work))
         print_text("drop the manifest into S3, and watch:\n" + manifest)
         jobs = submit_and_watch(plane, manifest)
     rows = [report_row(job) for job in jobs]
@@ -85,6 +87,21 @@ def main(arguments: Sequence[str] = ()) -> int:
     if not good:
         print_text(f"not every Region reached a held-out top-1 of {ENOUGH}")
     return 0 if good and rows else 1
+
+
+def page_command(endpoint_url: str, work: Path) -> str:
+    """Write the variables with which another terminal reaches this run, and return the command that opens its page.
+
+    Args:
+        endpoint_url: The address of this run's local AWS.
+        work: This run's folder, which is removed after its end.
+    """
+    file = work / "environment.sh"
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in user_environment(endpoint_url).items()]
+    file.touch(mode=0o600)
+    file.write_text("".join(["unset AWS_PROFILE AWS_SESSION_TOKEN\n", *lines]))
+    command = f"{shlex.quote(str(ROOT / '.venv/bin/traingrid'))} --grid {shlex.quote(str(GRID_FILE))} ui"
+    return f"to see it in a browser, run in another terminal:\n  (. {shlex.quote(str(file))} && {command})"
 
 
 def own_folder(work: Path) -> Path:

@@ -20,6 +20,8 @@ CATALOG = ("sqlalchemy", "alembic", "psycopg")
 """Modules of the extra `catalog`."""
 PLAN = (*CATALOG, "numpy", "highspy")
 """Modules of the extra `plan`."""
+UI = ("starlette", "uvicorn")
+"""Modules of the extra `ui`."""
 _FOLDER = Path(traingrid.__file__).resolve().parents[1]
 
 

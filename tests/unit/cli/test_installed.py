@@ -86,6 +86,17 @@ def test_plan_names_the_missing_extra(
     assert "pip install '.[plan]'" in error
 
 
+@pytest.mark.parametrize("module", installed.UI)
+def test_ui_names_the_missing_extra(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide(monkeypatch, module)
+    assert run(monkeypatch, "ui") == 2
+    error = capsys.readouterr().err
+    assert f"the Python package {module}, which the extra `ui` installs" in error
+    assert "pip install '.[ui]'" in error
+
+
 def test_rehearse_names_the_missing_extra(
     *, checkout: Path, manifest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,7 +68,7 @@ PARTS = {
             "deploy",
             "reconciler",
         ),
-        *("child", "catalog", "planner", "api", "cli"),
+        *("child", "catalog", "planner", "api", "ui", "cli"),
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),

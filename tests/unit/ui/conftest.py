@@ -1,0 +1,12 @@
+import pytest
+
+from tests.support.local_page import LocalGrid
+from traingrid.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def local(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
+    """A grid with its ledger in memory."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    return LocalGrid(ledger)

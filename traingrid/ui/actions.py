@@ -1,0 +1,63 @@
+"""Actions: cancels and retries jobs at the request of a user of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from traingrid.submission.cancel import Wanted
+from traingrid.text import counted
+
+if TYPE_CHECKING:
+    from traingrid.api.control_plane import ControlPlane
+
+
+class CancelRequest(BaseModel):
+    """The jobs to cancel: one job, or all jobs of the submission without an index."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    submission: str = Field(pattern=r"^[0-9a-f]{8}$")
+    index: int | None = Field(default=None, ge=0)
+    reason: str = Field(default="", max_length=200)
+
+
+class RetryRequest(BaseModel):
+    """The submission whose failed and stopped jobs are retried."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    submission: str = Field(pattern=r"^[0-9a-f]{8}$")
+
+
+def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
+    """Cancel jobs, and return the sentences for the user.
+
+    Raises:
+        UsageError: The submission or the job does not exist.
+    """
+    wanted = Wanted(submission=request.submission, index=request.index, by=plane.caller(), reason=request.reason)
+    report = plane.canceller.cancel(wanted)
+    children, trainings = (
+        counted(len(report.batch_jobs), "Batch job"),
+        counted(len(report.training_jobs), "training job"),
+    )
+    sentences = [f"The cancel is recorded. {children} and {trainings} were asked to stop."]
+    if report.errors:
+        sentences.append("The reconciler stops the rest within two sweeps (10 minutes).")
+        sentences += [f"{place}: {why}" for place, why in report.errors.items()]
+    return {"sentences": sentences}
+
+
+def retry(plane: ControlPlane, request: RetryRequest) -> dict[str, Any]:
+    """Retry the failed and stopped jobs of a submission, and return the sentences for the user.
+
+    Raises:
+        TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+    """
+    done = plane.retrier.retry(request.submission, plane.caller())
+    sentences = [f"{counted(len(done.indices), 'job')} retried."]
+    return {
+        "sentences": sentences + [f"Job {index} is not retried: {why}." for index, why in sorted(done.left.items())]
+    }

@@ -1,0 +1,95 @@
+"""Curves: the metric histories of the jobs that a user compares."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.errors import TraingridError, UsageError
+from traingrid.submission.metric_history import MetricHistory
+from traingrid.ui.rows import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.submission.metric_points import MetricPoint
+
+MOST_JOBS = 8
+_KEPT_HISTORIES = 32
+_POSITIONS = frozenset({"epoch", "step"})
+"""Metrics that are a place on the x-axis."""
+
+
+class Curves:
+    """Reads metric histories. Each read of a job returns all of its values, and requests only the new ones.
+
+    Args:
+        plane: The control plane.
+    """
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane, self._lock = plane, threading.Lock()
+        self._histories: OrderedDict[str, tuple[MetricHistory, threading.Lock]] = OrderedDict()
+
+    def read(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the curves of jobs, and a sentence for each job whose values cannot be read.
+
+        Args:
+            keys: The jobs, each as SUBMISSION/INDEX.
+
+        Raises:
+            UsageError: There are too many jobs, or one is not of this form.
+        """
+        if len(keys) > MOST_JOBS:
+            raise UsageError(f"{len(keys)} jobs were given.", f"Compare at most {MOST_JOBS} jobs.")
+        curves: list[dict[str, Any]] = []
+        errors = []
+        for key in dict.fromkeys(keys):
+            try:
+                curves += _curves_of(key, self._points(key))
+            except (TraingridError, ClientError, BotoCoreError) as error:
+                errors.append(f"{key}: {error}")
+        return {"curves": curves, "errors": errors}
+
+    def _points(self, key: str) -> list[MetricPoint]:
+        submission, _, index = key.partition("/")
+        if not submission or not index.isdecimal() or key_of(submission, int(index)) != key:
+            raise UsageError(f"{key!r} is not a job.", "Write SUBMISSION/INDEX.")
+        history, lock = self._history(key, submission)
+        with lock:  # a history keeps its position, so only one thread may read it
+            return history.read(int(index))
+
+    def _history(self, key: str, submission: str) -> tuple[MetricHistory, threading.Lock]:
+        """Return the history of a job, which keeps its position, and forget that of the job shown longest ago."""
+        plane = self._plane
+        with self._lock:
+            if key not in self._histories:
+                made = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
+                self._histories[key] = made, threading.Lock()
+            self._histories.move_to_end(key)
+            while len(self._histories) > _KEPT_HISTORIES:
+                self._histories.popitem(last=False)
+            return self._histories[key]
+
+
+def _curves_of(key: str, points: Sequence[MetricPoint]) -> list[dict[str, Any]]:
+    """Return a curve for each metric of a job's last attempt that has reported values."""
+    last = max((point.attempt for point in points), default=0)
+    found: dict[str, list[MetricPoint]] = defaultdict(list)
+    for point in points:
+        if point.attempt == last and point.metric not in _POSITIONS:
+            found[point.metric].append(point)
+    return [
+        {
+            "job": key,
+            "metric": metric,
+            "epochs": [point.epoch for point in of_metric],
+            "times": [round(point.time.timestamp(), 1) for point in of_metric],
+            "values": [point.value for point in of_metric],
+        }
+        for metric, of_metric in sorted(found.items())
+    ]

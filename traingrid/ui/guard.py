@@ -1,0 +1,116 @@
+"""Guard: refuses requests that do not come from this user's page, and adds security headers to all responses.
+
+A page of another site can send requests to 127.0.0.1, also under a host name of its site (DNS rebinding). The Host
+header prevents the second, the cookie (SameSite=Strict) and the Origin header the first. Browsers send cookies of
+127.0.0.1 to servers on all of its ports, so the cookie allows to read only; a change requires the token, which the page
+keeps (https://www.rfc-editor.org/rfc/rfc6265#section-8.5).
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+TOKEN_HEADER = "x-traingrid-token"  # noqa: S105  # the name of a header
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_READING = ("GET", "HEAD")
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The secrets of one run of the server.
+
+    Attributes:
+        token: In the printed address, and in the header of each change.
+        session: In the cookie.
+    """
+
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+
+
+class Guard:
+    """ASGI middleware that refuses all requests but those of the page.
+
+    Args:
+        app: The application.
+        port: The port on which the server listens.
+        known: The secrets.
+    """
+
+    def __init__(self, app: ASGIApp, port: int, known: Secrets) -> None:
+        self._app, self._known = app, known
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._origins = {f"http://{host}" for host in self._hosts}
+        self._cookie = f"traingrid-{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it to the application."""
+        if scope["type"] != "http":  # the page uses no WebSockets, and the server has no start or end
+            return
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        app = PlainTextResponse(f"{refusal}\n", status_code=403) if refusal else self._app
+        new_session = not refusal and not self._has_session(headers)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = MutableHeaders(scope=message)
+                added.update(_HEADERS)
+                if new_session:
+                    cookie = f"{self._cookie}={self._known.session}; Path=/; HttpOnly; SameSite=Strict"
+                    added.append("set-cookie", cookie)
+            await send(message)
+
+        await app(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> str:
+        """Return the reason to refuse a request; empty if it is accepted."""
+        hosts, origin = headers.getlist("host"), headers.get("origin")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return "This server answers only requests for 127.0.0.1 and localhost."
+        if (origin is not None and origin not in self._origins) or headers.get("sec-fetch-site") == "cross-site":
+            return "This server answers only requests of its page."
+        if scope["method"] in _READING:
+            is_allowed = self._has_session(headers) or self._opens(scope)
+        else:
+            if origin is None:
+                return "A change requires the header Origin."
+            is_allowed = self._has_session(headers) and _same(headers.get(TOKEN_HEADER, ""), self._known.token)
+        return "" if is_allowed else "Open the address that `traingrid ui` has printed, with its token."
+
+    def _opens(self, scope: Scope) -> bool:
+        """Return True for the printed address."""
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        return scope["path"] == "/" and _same(query.get("token", [""])[0], self._known.token)
+
+    def _has_session(self, headers: Headers) -> bool:
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return cookie is not None and _same(cookie.value, self._known.session)
+
+
+def _same(given: str, expected: str) -> bool:
+    return secrets.compare_digest(given.encode(), expected.encode())

@@ -1,0 +1,185 @@
+"""Job page: everything that is known about one job."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.api.description import console_address
+from traingrid.api.logs import LogReader
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import TraingridError, UsageError
+from traingrid.job.state import JobState
+from traingrid.ledger.errors import UnknownSubmissionError
+from traingrid.manifest.rows import Row, Rows
+from traingrid.submission.status import JobStatus
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.submission_item import SubmissionItem
+
+MOST_LOG_LINES = 1000
+_DELIMITER = "END_OF_MANIFEST"
+
+
+@dataclass(kw_only=True)
+class _JobLog(LogReader):
+    """The log of a job that is known already, which saves reading its submission."""
+
+    job: JobStatus
+
+    def jobs(self) -> list[JobStatus]:
+        """Return the job."""
+        return [self.job]
+
+
+def job_page(plane: ControlPlane, grid_file: Path, submission: str, index: int) -> dict[str, Any]:
+    """Return the content of the page of a job, as values that can be written as JSON.
+
+    Args:
+        plane: The control plane.
+        grid_file: The path of grid.yaml, for the commands.
+        submission: The submission's id.
+        index: The job's index.
+
+    Raises:
+        UsageError: The submission or the job does not exist.
+    """
+    head, item = _found(plane, submission, index)
+    job = _job(plane, head, index)
+    line = _manifest_line(plane, head, job.line if job else item.line if item else 0)
+    return {
+        "line": line,
+        "settings": _settings(job),
+        "attempts": _attempts(item),
+        "artifacts": _artifacts(job, item),
+        "commands": _commands(grid_file, submission, index, line),
+    }
+
+
+def log_tail(plane: ControlPlane, submission: str, index: int, count: int) -> tuple[list[dict[str, Any]], str, str]:
+    """Return the last log lines of a job's last attempt, its Region, and the error of the Region (empty if none).
+
+    Raises:
+        UsageError: The submission or the job does not exist.
+    """
+    _, item = _found(plane, submission, index)
+    if item is None or not item.training_job:
+        return [], "", ""
+    status = JobStatus(
+        index=index, region=item.region, name=item.name, state=JobState(item.state), training_job=item.training_job
+    )
+    reader = _JobLog(plane=plane, submission=submission, index=index, job=status)
+    lines: list[dict[str, Any]] = []
+    error = ""
+    try:
+        lines.extend(  # the lines of Regions that answer come before the error
+            {"time": line.milliseconds, "host": line.host, "text": line.text}
+            for line in reader.lines(min(count, MOST_LOG_LINES))
+        )
+    except TraingridError:
+        if not reader.errors:
+            raise
+        error = "; ".join(reader.errors.values())
+    return lines, item.region, error
+
+
+def _found(plane: ControlPlane, submission: str, index: int) -> tuple[SubmissionItem, JobItem | None]:
+    head = plane.ledger.submission(submission)
+    if head is None:
+        raise UnknownSubmissionError(submission)
+    if not 0 <= index < head.jobs:
+        text = f"Submission {submission} has no job with index {index}."
+        raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
+    return head, plane.ledger.job(submission, index)
+
+
+def _job(plane: ControlPlane, head: SubmissionItem, index: int) -> Job | None:
+    """Return the job as it was last submitted; None if its line is not stored."""
+    bucket = plane.deployment.manifest_bucket
+    retried = retried_jobs(plane.storage, bucket, head)
+    if index in retried:
+        return retried[index]
+    return next((job for job in submitted_jobs(plane.storage, bucket, head) if job.index == index), None)
+
+
+def _manifest_line(plane: ControlPlane, head: SubmissionItem, number: int) -> dict[str, Any]:
+    """Return a line of the manifest as the user wrote it, with the header of its CSV file if it has one."""
+    if not number:
+        return {"number": 0, "header": "", "text": ""}
+    try:
+        content = plane.storage.read(S3Uri.parse(head.manifest), head.version or None)
+    except (UsageError, ValueError):  # deleted, or a URI in a form of an older version
+        return {"number": number, "header": "", "text": ""}
+    lines = content.decode("utf-8-sig", "replace").splitlines()
+    text = lines[number - 1] if number <= len(lines) else ""
+    return {"number": number, "header": _header(content, lines), "text": text}
+
+
+def _header(content: bytes, lines: list[str]) -> str:
+    """Return the header of a CSV manifest; empty if it has none."""
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    row = next(iter(Rows(chunks=[content])), None)
+    return first if isinstance(row, Row) and lines[row.number - 1] != first else ""
+
+
+def _settings(job: Job | None) -> dict[str, Any]:
+    """Return the settings that a person looks at first; all fields of the line are in its text."""
+    if job is None:
+        return {}
+    shown = ("instance_type", "instance_count", "processes_per_host", "spot", "image", "algorithm", "entry_point")
+    fields = {name: value for name in shown if (value := getattr(job, name)) not in ("", False)}
+    inputs = {f"input {name}": channel.uri for name, channel in job.inputs.items()}
+    parameters = {f"hyperparameter {name}": value for name, value in job.hyperparameters.items()}
+    tags = {f"tag {name}": value for name, value in job.tags.items()}
+    return (
+        fields
+        | {"hosts": ", ".join(f"algo-{number + 1}" for number in range(job.instance_count))}
+        | (inputs | parameters | tags)
+    )
+
+
+def _attempts(item: JobItem | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "attempt": number,
+            "region": attempt.region,
+            "state": attempt.state,
+            "failure": attempt.failure,
+            "reason": attempt.reason,
+            "training_job": attempt.training_job,
+            "console": console_address(attempt.region, attempt.training_job) if attempt.training_job else "",
+            "billable_seconds": attempt.billable_seconds,
+        }
+        for number, attempt in sorted(item.attempts().items() if item else ())
+    ]
+
+
+def _artifacts(job: Job | None, item: JobItem | None) -> dict[str, str]:
+    found = {"model": item.artifact if item else "", "results": job.output if job else ""}
+    if job:
+        found["checkpoints"] = job.checkpoints
+    return {name: uri for name, uri in found.items() if uri}
+
+
+def _commands(grid_file: Path, submission: str, index: int, line: dict[str, Any]) -> dict[str, str]:
+    """Return commands for a shell; none that contains a control character of the manifest."""
+    command = f"traingrid --grid {shlex.quote(str(grid_file))}"
+    found = {
+        "log": f"{command} logs {submission} {index}",
+        "log of the child": f"{command} logs --child {submission} {index}",
+        "download the model": f"{command} download {submission} {index}",
+        "retry failed and stopped jobs": f"{command} retry {submission}",
+    }
+    text = "".join(f"{part}\n" for part in (line["header"], line["text"]) if part)
+    if line["text"] and text.replace("\n", "").replace("\t", "").isprintable() and _DELIMITER not in text:
+        file = f"{submission}-{index}.{'jsonl' if line['text'].lstrip().startswith('{') else 'csv'}"
+        again = f"cat >{file} <<'{_DELIMITER}'\n{text}{_DELIMITER}\n{command} submit {file}"
+        found["train this line again, as a new submission"] = again
+    return found

@@ -1,0 +1,139 @@
+"""Poller: reads the ledger periodically, in a thread, and publishes it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.errors import TraingridError
+from traingrid.job.failures import FAILURES
+from traingrid.ui.view import LedgerView
+
+if TYPE_CHECKING:
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.ui.feed import Feed
+
+logger = logging.getLogger(__name__)
+SHORTEST_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 30.0
+"""The shortest times between two reads of open submissions, and between two reads of everything."""
+_SHARE = 10
+"""Reads take at most one tenth of the time, however many jobs the ledger has."""
+
+
+class Poller:
+    """Reads the ledger and publishes it; a read that fails becomes a notice on the page.
+
+    Args:
+        plane: The control plane.
+        feed: Receives the state.
+        writes: True if the page may cancel and retry jobs.
+    """
+
+    def __init__(self, plane: ControlPlane, feed: Feed, *, writes: bool = False) -> None:
+        self._view, self._feed, self._writes = LedgerView(plane), feed, writes
+        self._woken, self._stopped = threading.Event(), False
+        self._errors: dict[str, str] = {}
+        self._ledger_error = ""
+        self._pause = ""
+        self._shortages: dict[str, list[str]] = {}
+        self._thread = threading.Thread(target=self._run, name="poller", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after its current read."""
+        self._stopped = True
+        self._woken.set()
+
+    def wake(self) -> None:
+        """Read at once, for example after a cancel."""
+        self._woken.set()
+
+    def note_region(self, region: str, error: str) -> None:
+        """Record whether a Region has answered, for its lane.
+
+        Args:
+            region: The Region.
+            error: The error of the last request; empty if it has answered.
+        """
+        known = self._errors.get(region, "")
+        if error != known:
+            self._errors[region] = error
+            self._feed.publish_head(regions=self._regions())
+
+    def read(self, *, everything: bool) -> None:
+        """Read the ledger once, and publish it, or the error of the read."""
+        ledger = self._view.plane.ledger
+        try:
+            if everything:
+                self._view.read_all()
+            else:
+                self._view.read_open()
+            pause = ledger.pause()
+            self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
+            self._shortages, self._ledger_error = self._view.shortages(), ""
+        except (BotoCoreError, ClientError, TraingridError) as error:
+            logger.warning("the ledger cannot be read now: %s", error)
+            self._ledger_error = str(error)
+        self._feed.publish(self._view.all_rows(), self._head())
+
+    def _run(self) -> None:
+        try:
+            self._poll()
+        except Exception as error:  # the thread has no other boundary
+            logger.debug("the poller has ended", exc_info=True)
+            why = f"unexpected {type(error).__name__}: {error}"
+            text = f"The page is no longer updated: {why}. Start `traingrid ui` again."
+            self._feed.publish_head(notices=[{"kind": "error", "text": text}])
+
+    def _poll(self) -> None:
+        next_full = 0.0
+        while not self._stopped:
+            began = time.monotonic()
+            everything = began >= next_full
+            self.read(everything=everything)
+            took = time.monotonic() - began
+            if everything and not self._ledger_error:
+                next_full = began + max(SHORTEST_FULL_SECONDS, _SHARE * took)
+            self._woken.wait(max(SHORTEST_SECONDS, _SHARE * took))
+            self._woken.clear()
+
+    def _head(self) -> dict[str, Any]:
+        grid = self._view.plane.deployment.grid
+        return {
+            "grid": grid.name,
+            "home": grid.home,
+            "writes": self._writes,
+            "regions": self._regions(),
+            "submissions": self._view.submissions(),
+            "notices": self._notices(),
+            "failures": {
+                name: {"sentence": failure.sentence, "next_step": failure.next_step}
+                for name, failure in FAILURES.items()
+            },
+        }
+
+    def _regions(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "error": self._errors.get(name, ""), "shortages": self._shortages.get(name, [])}
+            for name in self._view.plane.deployment.grid.regions
+        ]
+
+    def _notices(self) -> list[dict[str, str]]:
+        found = []
+        if self._ledger_error:
+            home = self._view.plane.deployment.grid.home
+            text = f"The ledger in {home} does not answer, so states may be out of date. {self._ledger_error}"
+            found.append({"kind": "error", "text": text})
+        if self._pause:
+            found.append({"kind": "warning", "text": self._pause})
+        if self._view.left_out:
+            text = f"{self._view.left_out} older submissions are not shown; `traingrid status` lists them."
+            found.append({"kind": "information", "text": text})
+        return found

@@ -1,0 +1,103 @@
+"""Rows: the jobs of the ledger as the page shows them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import cancel_of
+from traingrid.ledger.spending import ended_dollars, is_running
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.user_requests import Cancel
+
+Row = dict[str, Any]
+"""A job: a value that can be written as JSON."""
+_LONGEST_REASON = 2000
+
+
+def key_of(submission: str, index: int) -> str:
+    """Return the key of a job on the page."""
+    return f"{submission}/{index}"
+
+
+def recorded_row(item: JobItem, cancels: Mapping[str, Cancel]) -> Row:
+    """Return the row of a job that a child has opened.
+
+    Args:
+        item: The job.
+        cancels: The recorded cancels of its submission, by scope.
+    """
+    hourly = (item.hourly_dollars if item.on_demand else item.running_hourly_dollars) if is_running(item) else 0.0
+    return {
+        "submission": item.submission,
+        "index": item.index,
+        "name": item.name,
+        "region": item.region,
+        "state": item.state,
+        "phase": item.phase,
+        "attempt": item.attempt,
+        "ranks": item.ranks,
+        "failure": item.failure,
+        "reason": item.reason[:_LONGEST_REASON],
+        "started": item.training_started_at,
+        "epochs": item.epochs,
+        "seconds": item.training_seconds,
+        "metrics": finite({**item.progress, **item.metrics}),
+        "dollars": round(ended_dollars(item), 4),
+        "hourly": round(hourly, 4),
+        "cancelled": cancel_of(cancels, item.index, item.region) is not None,
+    }
+
+
+def unopened_row(submission: str, job: Job, cancels: Mapping[str, Cancel]) -> Row:
+    """Return the row of a job that no child has opened.
+
+    Args:
+        submission: The submission's id.
+        job: The job as it was submitted.
+        cancels: The recorded cancels of its submission, by scope.
+    """
+    return _pending(submission, job.index) | {
+        "name": job.name,
+        "region": job.region,
+        "ranks": job.ranks,
+        "cancelled": cancel_of(cancels, job.index, job.region) is not None,
+    }
+
+
+def unknown_row(submission: str, index: int) -> Row:
+    """Return the row of a job of which only the index is known."""
+    return _pending(submission, index) | {"name": f"job {index}"}
+
+
+def finite(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics that JSON can represent."""
+    return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+
+
+def _pending(submission: str, index: int) -> Row:
+    return {
+        "submission": submission,
+        "index": index,
+        "name": "",
+        "region": "",
+        "state": JobState.PENDING,
+        "phase": "",
+        "attempt": 1,
+        "ranks": 0,
+        "failure": "",
+        "reason": "",
+        "started": 0,
+        "epochs": 0,
+        "seconds": 0,
+        "metrics": {},
+        "dollars": 0.0,
+        "hourly": 0.0,
+        "cancelled": False,
+    }

@@ -1,0 +1,226 @@
+"""Server: the web application of the page, on a port of 127.0.0.1."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import uvicorn
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse, JSONResponse, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ui import actions
+from traingrid.ui.curves import Curves
+from traingrid.ui.feed import Feed
+from traingrid.ui.guard import Guard, Secrets
+from traingrid.ui.job_page import job_page, log_tail
+from traingrid.ui.poller import Poller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from traingrid.api.control_plane import ControlPlane
+
+logger = logging.getLogger(__name__)
+STATIC = Path(__file__).parent / "static"
+_LOG_LINES = 200
+_LARGEST_BODY = 10_000
+Body = TypeVar("Body", bound=BaseModel)
+
+
+@dataclass(kw_only=True)
+class Page:
+    """The page of a grid.
+
+    Attributes:
+        plane: The control plane.
+        grid_file: The path of grid.yaml, for commands that the page shows.
+        writes: True if the page may cancel and retry jobs.
+        secrets: The secrets of this run.
+        feed: The state of the page.
+    """
+
+    plane: ControlPlane
+    grid_file: Path
+    writes: bool = False
+    secrets: Secrets = field(default_factory=Secrets)
+    feed: Feed = field(default_factory=Feed)
+    poller: Poller = field(init=False)
+    curves: Curves = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.poller = Poller(self.plane, self.feed, writes=self.writes)
+        self.curves = Curves(self.plane)
+
+    def serve(self, listening: socket.socket) -> None:
+        """Answer requests until the process is interrupted.
+
+        Args:
+            listening: A socket that is bound to a port of 127.0.0.1.
+        """
+        self.poller.start()
+        try:
+            self.server(listening).run(sockets=[listening])
+        finally:
+            self.poller.stop()
+
+    def server(self, listening: socket.socket) -> uvicorn.Server:
+        """Return the server, which does not run yet."""
+        app = self.app(listening.getsockname()[1])
+        quiet: dict[str, Any] = {
+            "log_config": None,
+            "log_level": "critical",
+            "access_log": False,
+            "server_header": False,
+        }
+        return _Server(self.feed, uvicorn.Config(app, lifespan="off", ws="none", timeout_graceful_shutdown=2, **quiet))
+
+    def app(self, port: int) -> Starlette:
+        """Return the application for a port. Without `writes` it has no route that changes anything."""
+        routes = [
+            Route("/", self._index),
+            Route("/api/events", self._events),
+            Route("/api/curves", self._curves),
+            Route("/api/jobs/{submission}/{index:int}", self._job),
+            Route("/api/jobs/{submission}/{index:int}/log", self._log),
+        ]
+        if self.writes:
+            routes += [
+                Route("/api/cancel", self._cancel, methods=["POST"]),
+                Route("/api/retry", self._retry, methods=["POST"]),
+            ]
+        handlers: dict[Any, Any] = {
+            UsageError: _refused,
+            TraingridError: _failed,
+            ClientError: _failed,
+            BotoCoreError: _failed,
+        }
+        guard = Middleware(Guard, port=port, known=self.secrets)
+        boundary = Middleware(_Boundary)
+        return Starlette(
+            routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
+            middleware=[guard, boundary],
+            exception_handlers=handlers,
+        )
+
+    async def _index(self, _: Request) -> Response:
+        return FileResponse(STATIC / "index.html")
+
+    async def _events(self, request: Request) -> Response:
+        stream = self.feed.stream(request.headers.get("last-event-id", ""))
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    async def _job(self, request: Request) -> Response:
+        submission, index = request.path_params["submission"], request.path_params["index"]
+        return JSONResponse(await run_in_threadpool(job_page, self.plane, self.grid_file, submission, index))
+
+    async def _log(self, request: Request) -> Response:
+        submission, index = request.path_params["submission"], request.path_params["index"]
+        lines, region, error = await run_in_threadpool(log_tail, self.plane, submission, index, _LOG_LINES)
+        if region:
+            self.poller.note_region(region, error)
+        return JSONResponse({"lines": lines, "error": error})
+
+    async def _curves(self, request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(self.curves.read, request.query_params.getlist("job")))
+
+    async def _cancel(self, request: Request) -> Response:
+        return await self._act(request, actions.CancelRequest, actions.cancel)
+
+    async def _retry(self, request: Request) -> Response:
+        return await self._act(request, actions.RetryRequest, actions.retry)
+
+    async def _act(
+        self, request: Request, model: type[Body], act: Callable[[ControlPlane, Body], dict[str, Any]]
+    ) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _LARGEST_BODY:
+                raise UsageError("The request is too large.")
+        try:
+            asked = model.model_validate_json(body)
+        except ValidationError as error:
+            raise UsageError(f"The request is invalid: {error.errors()[0]['msg']}.") from error
+        done = await run_in_threadpool(act, self.plane, asked)
+        self.poller.wake()
+        return JSONResponse(done)
+
+
+class _Boundary:
+    """ASGI middleware that answers a request with a sentence if the application has an error."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            logger.debug("a request failed", exc_info=True)
+            text = f"Unexpected {type(error).__name__}: {error}"
+            answer = JSONResponse({"error": text, "next_step": ""}, status_code=500)
+            with suppress(RuntimeError):  # part of the answer has been sent
+                await answer(scope, receive, send)
+
+
+class _Server(uvicorn.Server):
+    """A server that ends the event streams of browsers when it stops, which would otherwise delay it."""
+
+    def __init__(self, feed: Feed, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._feed = feed
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop the server."""
+        self._feed.close()
+        await super().shutdown(sockets)
+
+
+def listening_socket(port: int) -> socket.socket:
+    """Return a socket on a port of 127.0.0.1, which other machines cannot reach.
+
+    Args:
+        port: The port; 0 for any free port.
+
+    Raises:
+        UsageError: The port is in use, or may not be used.
+    """
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(("127.0.0.1", port))
+    except OSError as error:
+        made.close()
+        raise UsageError(f"Port {port} cannot be used: {error.strerror}.", "Give another --port.") from error
+    made.listen()
+    return made
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    return _problem(error, 400)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return _problem(error, 502)
+
+
+def _problem(error: Exception, status: int) -> Response:
+    if isinstance(error, TraingridError):
+        return JSONResponse({"error": error.what, "next_step": error.next_step}, status_code=status)
+    return JSONResponse({"error": f"AWS request failed: {error}", "next_step": ""}, status_code=status)

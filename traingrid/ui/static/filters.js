@@ -1,0 +1,46 @@
+// Filters of the table.
+import { byId, el } from "./dom.js";
+
+export class Filters {
+  constructor(changed) {
+    this.form = byId("filters");
+    this.changed = changed;
+    this.form.addEventListener("input", changed);
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.addEventListener("reset", () => setTimeout(changed));
+  }
+
+  /** Set some filters and clear the others. */
+  set(values) {
+    for (const name of ["text", "submission", "region", "state"]) this.form.elements[name].value = values[name] ?? "";
+    this.changed();
+  }
+
+  /** Offer the values that rows have. */
+  offer(store) {
+    const rows = [...store.rows.values()];
+    const regions = new Set([...store.head.regions.map((region) => region.name), ...rows.map((row) => row.region)]);
+    const name = ({ id, manifest }) => [id, `${id} ${manifest}`];
+    this.#options("submission", store.head.submissions.map(name));
+    this.#options("region", [...regions].filter(Boolean).sort().map((region) => [region, region]));
+    this.#options("state", [...new Set(rows.map((row) => row.state))].sort().map((state) => [state, state]));
+  }
+
+  /** Return the rows that all filters accept. */
+  apply(rows) {
+    const { text, submission, region, state } = Object.fromEntries(new FormData(this.form));
+    const needle = text.trim().toLowerCase();
+    return [...rows].filter((row) =>
+      (!submission || row.submission === submission) && (!region || row.region === region) && (!state || row.state === state) &&
+      (!needle || `${row.name}\n${row.failure}\n${row.reason}\n${row.key}`.toLowerCase().includes(needle)));
+  }
+
+  #options(field, values) {
+    const select = this.form.elements[field], chosen = select.value;
+    if (chosen && !values.some(([value]) => value === chosen)) values.push([chosen, chosen]);
+    const known = [...select.options].slice(1).map((option) => option.value).join("\n");
+    if (known === values.map(([value]) => value).join("\n")) return;
+    select.replaceChildren(el("option", { value: "" }, "all"), ...values.map(([value, title]) => el("option", { value }, title)));
+    select.value = chosen;
+  }
+}
