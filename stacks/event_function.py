@@ -40,7 +40,7 @@ class Runtime:
 
 
 def repository_code() -> lambda_.Code:
-    """Return lambda/ and traingrid/ of this repository as Lambda code, without the API, the page, the CLI and caches."""
+    """Return lambda/ and traingrid/ as Lambda code, without the API, the page, the CLI and caches."""
     return lambda_.Code.from_asset(
         str(ROOT),
         # In .gitignore's syntax.
