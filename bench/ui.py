@@ -1,0 +1,156 @@
+"""`make bench-ui`: measures the page of `traingrid ui` with 10,000 jobs in Chromium.
+
+The page is served by another process, whose ledger is in memory and changes 200 jobs at once, as at the end of an
+epoch. The browser and the server share the machine, as they do for a user. An update is the time in which the page's
+functions process an event; the browser's layout and painting follow.
+"""
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from playwright.sync_api import Page as Tab
+from playwright.sync_api import sync_playwright
+
+from bench.machine import description, peak_memory_mib
+from bench.report import Result, report
+from traingrid.api.control_plane import ControlPlane
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.ledger.items import JobItem, job_item
+from traingrid.ledger.ledger import LedgerItem
+from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.ui.server import Page, listening_socket
+
+JOBS, CHANGED, UPDATES = 10_000, 200, 10
+REGIONS = [f"{area}-{number}" for area in ("us-east", "eu-west", "ap-south", "sa-east") for number in range(1, 6)]
+_SUBMISSION = "0123abcd"
+_HEAD = {
+    "submission": _SUBMISSION,
+    "state": "Submitted",
+    "manifest": "s3://m/bench.csv",
+    "claimed_at": "2026-11-01T00:00:00Z",
+}
+
+
+class _Ledger:
+    """A ledger in memory: a tenth of the jobs trains, and each read finds the next epoch of `CHANGED` jobs."""
+
+    def __init__(self) -> None:
+        self._head = SubmissionItem.read({**_HEAD, "jobs": JOBS})
+        self._items = [JobItem.read(self._stored(index)) for index in range(JOBS)]
+        self._reads = 0
+
+    def everything(self) -> Iterator[LedgerItem]:
+        yield self._head
+        yield from self._items
+
+    def items(self, _: str) -> Iterator[LedgerItem]:
+        self._reads += 1
+        for index in range(CHANGED):
+            self._items[index] = JobItem.read(self._stored(index, epoch=self._reads))
+        yield from self.everything()
+
+    def cancels(self, _: str) -> dict[str, Any]:
+        return {}
+
+    def shortages(self) -> list[Any]:
+        return []
+
+    def pause(self) -> None:
+        return None
+
+    def _stored(self, index: int, epoch: int = 0) -> dict[str, Any]:
+        metrics = {
+            "epoch": float(epoch),
+            "train_loss": 2 / (epoch + 1),
+            "validation_top1": 0.9,
+            "images_per_second": 1e4,
+        }
+        return {
+            "submission": _SUBMISSION, "item": job_item(index), "attempt": 1, "name": f"campaign {index}",
+            "state": "InProgress" if index < JOBS // 10 else "Completed", "region": REGIONS[index % len(REGIONS)],
+            "opened_at": "2026-11-01T00:00:00Z", "ranks": 8, "epochs": 90, "progress": metrics,
+            "training_job": f"bench-{index}", "training_started_at": int(time.time()) - 100,
+        }  # fmt: skip
+
+
+def serve() -> None:
+    """Serve the page until the standard input ends; then print the peak memory. It runs in another process."""
+    nothing: Any = None
+    grid = {
+        "name": "bench", "home": "us-east-1", "regions": {"us-east-1": {}},
+        "images": {"resnet": {"repository": "training", "tag": "1"}},
+        "job": {"image": "resnet", "instance_type": "ml.m5.large"},
+    }  # fmt: skip
+    deployment = Deployment(grid=Grid.model_validate(grid), account="123456789012", table="ledger", manifest_bucket="m")
+    ledger: Any = _Ledger()
+    page = Page(
+        plane=ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=nothing), grid_file=Path()
+    )
+    with listening_socket(0) as listening, patch("traingrid.ui.poller.SHORTEST_FULL_SECONDS", 3600.0):
+        print(f"http://127.0.0.1:{listening.getsockname()[1]}/?token={page.secrets.token}", flush=True)
+        try:
+            page.serve(listening)
+        except KeyboardInterrupt:
+            print(f"{peak_memory_mib('self'):.0f}", flush=True)
+
+
+def visit(tab: Tab, address: str) -> dict[str, Any]:
+    """Return the milliseconds of the first paint and drawing, and of the updates."""
+    tab.goto(address)
+    tab.locator(".rows .row").first.wait_for()
+    count = "performance.getEntriesByName('traingrid-update', 'measure').map(one => one.duration)"
+    while len(drawn := tab.evaluate(count)) <= UPDATES:
+        time.sleep(1)
+    paint = tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    rows = tab.locator(".rows .row").count()
+    return {
+        "paint": round(paint),
+        "first": round(drawn[0], 1),
+        "updates": [round(one, 1) for one in drawn[1:]],
+        "rows": rows,
+    }
+
+
+def main() -> None:
+    """Measure, and print a report."""
+    chromium, machine = shutil.which("chromium") or shutil.which("google-chrome"), description()
+    server = subprocess.Popen([sys.executable, "-m", "bench.ui", "--serve"], stdout=subprocess.PIPE, text=True)
+    try:
+        if server.stdout is None:
+            raise RuntimeError("the server has no standard output")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            found = visit(browser.new_page(viewport={"width": 1440, "height": 1000}), server.stdout.readline().strip())
+            browser.close()
+        server.send_signal(2)
+        found["server_mib"] = float(server.stdout.readline())
+    finally:
+        server.kill()
+        server.wait()
+    results = [
+        Result(id="", what="first paint", measured=found["paint"], comparison="<=", aim=200.0, unit="ms"),
+        Result(
+            id="",
+            what="update, median",
+            measured=statistics.median(found["updates"]),
+            comparison="<=",
+            aim=50.0,
+            unit="ms",
+        ),
+    ]
+    print(
+        f"{found['rows']} rows in the document, first drawing {found['first']} ms, server {found['server_mib']:.0f} MiB"
+    )
+    report("ui", results, machine=machine, against="a ledger in memory", details=found)
+
+
+if __name__ == "__main__":
+    serve() if "--serve" in sys.argv else main()
