@@ -112,6 +112,9 @@ def test_filters_show_matching_jobs_only(tab: Page, page: RunningPage) -> None:
     tab.get_by_role("searchbox").fill("quota")
     expect(rows(tab)).to_have_count(1)
     expect(tab.locator("#count")).to_have_text("1 of 8")
+    tab.get_by_role("button", name="0 stopped").click()
+    expect(tab.locator("#count")).to_have_text("0 of 8")
+    expect(tab.locator(".empty")).to_be_visible()
 
 
 def test_a_failed_job_shows_its_reason_action_and_last_log_lines(tab: Page, page: RunningPage) -> None:

@@ -79,7 +79,8 @@ class Poller:
             self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
             self._shortages, self._ledger_error = self._view.shortages(), ""
         except (BotoCoreError, ClientError, TraingridError) as error:
-            logger.warning("the ledger cannot be read now: %s", error)
+            if str(error) != self._ledger_error:
+                logger.warning("the ledger cannot be read now: %s", error)
             self._ledger_error = str(error)
         self._feed.publish(self._view.all_rows(), self._head())
 

@@ -63,7 +63,7 @@ def test_a_submission_that_has_ended_is_not_read_again(local: LocalGrid, monkeyp
 
 
 def test_a_ledger_that_does_not_answer_is_a_notice_beside_the_last_state(
-    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     local.submit(["night"])
     poller, feed = published(local)
@@ -74,6 +74,8 @@ def test_a_ledger_that_does_not_answer_is_a_notice_beside_the_last_state(
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "pause", down)
         poller.read(everything=False)
+        poller.read(everything=False)
+    assert len(caplog.messages) == 1
     found = state(feed)
     assert len(found["rows"]) == 1
     assert found["head"]["notices"][0]["kind"] == "error"

@@ -12,7 +12,14 @@ export class Filters {
 
   /** Set some filters and clear the others. */
   set(values) {
-    for (const name of ["text", "submission", "region", "state"]) this.form.elements[name].value = values[name] ?? "";
+    for (const name of ["text", "submission", "region", "state"]) {
+      const field = this.form.elements[name], value = values[name] ?? "";
+      field.value = value;
+      if (field.value !== value) { // no job has it now
+        field.append(el("option", { value }, value));
+        field.value = value;
+      }
+    }
     this.changed();
   }
 
