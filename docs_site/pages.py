@@ -43,7 +43,10 @@ def on_files(files: Files, *, config: "MkDocsConfig") -> Files:
     pages = {path.relative_to(ROOT).as_posix(): path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))}
     found = [File.generated(config, name, abs_src_path=str(path)) for name, path in pages.items()]
     found.append(File.generated(config, DIAGRAMS.name, abs_src_path=str(DIAGRAMS)))
-    for target in sorted({target for name in pages for target in _targets(name)} - set(pages)):
+    targets = {target for name in pages for target in _targets(name)} - set(pages)
+    pictures = {target for target in targets if target.endswith(".png")}
+    found += [File.generated(config, name, abs_src_path=str(ROOT / name)) for name in sorted(pictures)]
+    for target in sorted(targets - pictures):
         content = _listing(ROOT / target) if (ROOT / target).is_dir() else _source(ROOT / target)
         found.append(File.generated(config, _page(target), content=content, inclusion=InclusionLevel.NOT_IN_NAV))
     return Files([*(file for file in files if not file.is_documentation_page()), *found])
