@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import heapq
 import logging
+import math
 import re
 import time
+from bisect import bisect_right
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -28,11 +31,12 @@ if TYPE_CHECKING:
     from traingrid.submission.status import JobStatus
 
 logger = logging.getLogger(__name__)
-_STREAMS_AT_ONCE = 8
+_STREAMS_AT_ONCE = 4
 _EVENTS_IN_MEMORY, _SMALLEST_PAGE = 200_000, 100
 _READS_PER_SECOND = 5.0
 """Reads of streams per second while logs are followed: half of the quota of the slowest Regions, which children share
 (traingrid/child/pace.py)."""
+_TIME = itemgetter(0)
 _SHORTEST_POLL, _DISCOVER_SECONDS = 1.0, 10.0
 
 
@@ -66,9 +70,10 @@ class Stream(NamedTuple):
     region: str
     name: str
 
-    def line(self, event: LogEvent) -> LogLine:
-        """Return an event of the stream as a line."""
-        return LogLine(event.time, self.job, self.region, host_of(self.name), event.message)
+    def lines(self, events: Iterable[LogEvent]) -> list[LogLine]:
+        """Return events of the stream as lines."""
+        (job, region, _), host = self, host_of(self.name)
+        return [LogLine(at, job, region, host, text) for at, text in events]
 
 
 @dataclass(kw_only=True)
@@ -136,16 +141,14 @@ class LogReader:
     def _all(self, streams: Sequence[Stream], pool: Executor) -> Iterator[LogLine]:
         """Yield all lines after the position. The next page of each stream is read while the last one is merged."""
         limit = _EVENTS_IN_MEMORY // (2 * len(streams) or 1)
-        readers = [self._pages(stream, max(_SMALLEST_PAGE, min(limit, MOST_EVENTS))) for stream in streams]
-        first = [pool.submit(next, reader, None) for reader in readers]
-        merged = [_read_ahead(reader, page, pool) for reader, page in zip(readers, first, strict=True)]
-        return heapq.merge(*merged)
+        limit = max(_SMALLEST_PAGE, min(limit, MOST_EVENTS))
+        return _merged([_ReadAhead(self._pages(stream, limit), pool) for stream in streams])
 
     def _pages(self, stream: Stream, limit: int) -> Iterator[list[LogLine]]:
         logs = self._backends[stream.region].logs
         with self._noting(stream.region):
             for events in pages(logs, LOG_GROUP, stream.name, self._position, limit=limit, **self._window()):
-                yield [stream.line(event) for event in events]
+                yield stream.lines(events)
 
     def _last(self, streams: Sequence[Stream], count: int, pool: Executor) -> list[LogLine]:
         """Return the last lines of all streams together."""
@@ -154,7 +157,7 @@ class LogReader:
             logs = self._backends[stream.region].logs
             with self._noting(stream.region):
                 events = last_events(logs, LOG_GROUP, stream.name, count, self._position, **self._window())
-                return [stream.line(event) for event in events]
+                return stream.lines(events)
             return []
 
         found = heapq.merge(*pool.map(read, streams))
@@ -200,9 +203,48 @@ def matching(lines: Iterator[LogLine], pattern: re.Pattern[str] | None, tail: in
     return found if tail is None else iter(deque(found, tail))
 
 
-def _read_ahead(
-    reader: Iterator[list[LogLine]], page: Future[list[LogLine] | None], pool: Executor
-) -> Iterator[LogLine]:
-    while (lines := page.result()) is not None:
-        page = pool.submit(next, reader, None)
-        yield from lines
+class _ReadAhead:
+    """The pages of a stream, of which the next one is read while the last one is merged.
+
+    Attributes:
+        lines: Lines that were read and not merged yet.
+        ended: True if there are no more.
+    """
+
+    def __init__(self, reader: Iterator[list[LogLine]], pool: Executor) -> None:
+        self._reader, self._pool = reader, pool
+        self._page: Future[list[LogLine] | None] = pool.submit(next, reader, None)
+        self.lines: list[LogLine] = []
+        self.ended = False
+
+    def fill(self) -> None:
+        """Read until there is a line, or the stream has ended."""
+        while not self.lines and not self.ended:
+            page = self._page.result()
+            if page is None:
+                self.ended = True
+            else:
+                self.lines = page
+                self._page = self._pool.submit(next, self._reader, None)
+
+    def take(self, until: float) -> list[LogLine]:
+        """Remove and return the lines up to a time in milliseconds, inclusive."""
+        end = bisect_right(self.lines, until, key=_TIME)
+        taken, self.lines = self.lines[:end], self.lines[end:]
+        return taken
+
+
+def _merged(streams: Sequence[_ReadAhead]) -> Iterator[LogLine]:
+    """Yield the lines of all streams in the order of time.
+
+    Up to the earliest end of a page, all lines are known; they are sorted together, which is several times as fast as a
+    heap with one line of each stream.
+    """
+    while True:
+        for stream in streams:
+            stream.fill()
+        known = min((stream.lines[-1].milliseconds for stream in streams if not stream.ended), default=math.inf)
+        lines = [line for stream in streams for line in stream.take(known)]
+        if not lines:
+            return
+        yield from sorted(lines, key=_TIME)

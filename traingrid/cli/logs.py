@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import re
 import sys
@@ -116,12 +118,23 @@ def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool,
     coloured = out.isatty() and not os.environ.get("NO_COLOR")  # https://no-color.org
     shown = partial(_shown, is_one_job=is_one_job, timestamps=timestamps, coloured=coloured)
     # A write per line, or even per buffer, would let the threads that read pages take turns with this one.
-    while chunk := list(islice(lines, 1 if at_once else _PRINTED_TOGETHER)):
-        out.write("".join(map(shown, chunk)))
-        number += len(chunk)
-        if at_once:
-            out.flush()
+    with contextlib.nullcontext() if at_once else _without_collections():
+        while chunk := list(islice(lines, 1 if at_once else _PRINTED_TOGETHER)):
+            out.write("".join(map(shown, chunk)))
+            number += len(chunk)
+            if at_once:
+                out.flush()
     return number
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Switch garbage collection off: no event is part of a cycle, and looking for cycles takes a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _shown(line: LogLine, *, is_one_job: bool, timestamps: bool, coloured: bool) -> str:
