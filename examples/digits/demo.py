@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
-from rich.table import Table
-
 from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.server.lifecycle import runs
@@ -160,17 +158,8 @@ def report_row(job: JobStatus) -> ReportRow:
 
 
 def show(rows: Sequence[ReportRow], seconds: float) -> None:
-    """Print the final table and next steps."""
-    table = Table(title="held-out digits, by Region", title_justify="left", box=None, pad_edge=False)
-    for heading in ("Region", "state"):
-        table.add_column(heading)
-    for heading in ("ranks", "top-1", "seconds"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        top1 = f"{row['top1']:.4f}" if row["top1"] is not None else ""
-        table.add_row(row["region"], row["state"], str(row["ranks"]), top1, str(row["seconds"]))
+    """Print the models, which the table above has scored on held-out digits, and next steps."""
     out.print()
-    out.print(table)
     for row in rows:
         if row["artifact"]:
             print_text(row["artifact"])

@@ -117,7 +117,7 @@ def test_the_table_shows_the_curve_and_what_differs(plane: ControlPlane) -> None
         "time",
         "top5",
     ]
-    assert best.split() == ["line-1", FIRST, "1", "0.2", "█▁", "0.2", "us-east-1", "Completed", "1m", "0.9"]
+    assert best.split() == ["line-1", FIRST, "1", "0.2", "█▁", "0.2", "us-east-1", "Completed", "1m00s", "0.9"]
     assert last == "ordered by loss, lowest first; --metric NAME and --highest change this"
 
 

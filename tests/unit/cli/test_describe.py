@@ -78,7 +78,7 @@ def test_a_failed_job_shows_its_line_attempts_and_next_steps(failed: None) -> No
         "failure:       algorithm. ",
         "metrics:       loss  0.5",
         "attempts:      1  us-east-1  Failed (capacity): none\n",
-        "               2  us-west-2  Failed (algorithm), 1m billed: AlgorithmError: ValueError\n",
+        "               2  us-west-2  Failed (algorithm), 1m30s billed: AlgorithmError: ValueError\n",
         f"console:       {CONSOLE}",
         "next:          traingrid logs 0123abcd 0\n               traingrid retry 0123abcd",
     ):

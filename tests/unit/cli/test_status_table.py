@@ -60,7 +60,7 @@ def test_a_wide_terminal_shows_phases_and_earlier_attempts() -> None:
 def test_metrics_of_a_script_are_columns() -> None:
     _, headings, row = printed(job(0, JobState.COMPLETED, seconds=90, metrics={"f1": 0.91234, "perplexity": 31.4159}))
     assert headings.split() == ["Region", "job", "state", "f1", "perplexity", "time"]
-    assert row.split()[-3:] == ["0.9123", "31.42", "1m"]
+    assert row.split()[-3:] == ["0.9123", "31.42", "1m30s"]
 
 
 def test_only_the_main_metrics_of_the_grids_trainer_are_columns() -> None:
@@ -99,7 +99,7 @@ def test_the_remaining_time_assumes_the_pace_so_far(
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.9, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h00m"), (86399, "23h59m"), (90000, "1d01h")],
+    [(0.9, "0s"), (59, "59s"), (60, "1m00s"), (3599, "59m59s"), (3600, "1h00m"), (86399, "23h59m"), (90000, "1d01h")],
 )
 def test_durations_have_at_most_two_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
