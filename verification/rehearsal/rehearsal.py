@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.settings import Settings
-from traingrid.api.submit import read_manifest, submit_manifest
+from traingrid.api.submit import Progress, read_manifest, submit_manifest
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
@@ -142,7 +142,7 @@ class _Run:
         with self.grid.short_lived_intake(_INTAKE_SECONDS + len(self.script.jobs) // _LINES_PER_SECOND):
             cloud.faults.set(plan_of(self.script.jobs, seed))
             self.show_step("submitting the manifest")
-            report = submit_manifest(self.script.manifest, self.grid.plane.deployment)
+            report = submit_manifest(self.script.manifest, self.grid.plane.deployment, Progress(announce=print))
         late: list[Violation] = []
         try:
             self._watch([array["batch_job"] for array in report["arrays"]])
