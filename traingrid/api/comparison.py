@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
-from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +72,10 @@ def compare(
     statuses = {submission: plane.status(submission).jobs for submission in ids}
     name = _metric(metric, [job for jobs in statuses.values() for job in jobs])
     lowest = bool(_LOWER_IS_BETTER.search(name)) if lowest is None else lowest
-    fields = {submission: _hyperparameters(plane, submission) for submission in ids}
+    fields = {
+        submission: {index: job.hyperparameters for index, job in plane.last_submitted_jobs(submission).items()}
+        for submission in ids
+    }
     differing = _differing([hyperparameters for jobs in fields.values() for hyperparameters in jobs.values()])
     compared = [
         ComparedJob(
@@ -102,19 +103,6 @@ def _metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
         known = f"The jobs have {', '.join(names)}." if names else "The jobs have no metrics yet."
         raise UsageError(f"No job has the metric {metric}.", known)
     return metric
-
-
-def _hyperparameters(plane: ControlPlane, submission: str) -> dict[int, Mapping[str, str]]:
-    """Return the hyperparameters of each job, as it was submitted last."""
-    head = plane.ledger.submission(submission)
-    if head is None:
-        raise UnknownSubmissionError(submission)
-    if head.is_by_hand:
-        return {}
-    bucket = plane.deployment.manifest_bucket
-    jobs = {job.index: job for job in submitted_jobs(plane.storage, bucket, head)}
-    jobs |= retried_jobs(plane.storage, bucket, head)
-    return {index: job.hyperparameters for index, job in jobs.items()}
 
 
 def _differing(lines: Sequence[Mapping[str, str]]) -> set[str]:

@@ -17,13 +17,16 @@ from traingrid.submission.cancel import Canceller
 from traingrid.submission.files import SUBMISSION_ID_LENGTH
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
-
-_SHOWN_IDS = 5
+from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.ledger.submission_item import SubmissionItem
+
+_SHOWN_IDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,25 @@ class ControlPlane:
             text = f"{len(found)} submissions start with {given}: {', '.join(found[:_SHOWN_IDS])}{more}."
             raise UsageError(text, "Give more characters of the id.")
         return found[0]
+
+    def head(self, submission: str) -> SubmissionItem:
+        """Return the ledger's item of a submission.
+
+        Raises:
+            UsageError: The submission does not exist.
+        """
+        found = self.ledger.submission(submission)
+        if found is None:
+            raise UnknownSubmissionError(submission)
+        return found
+
+    def last_submitted_jobs(self, submission: str) -> dict[int, Job]:
+        """Return the jobs of a submission by index, each as it was last submitted; none for one by hand.
+
+        Raises:
+            UsageError: The submission does not exist.
+        """
+        return last_submitted_jobs(self.storage, self.deployment.manifest_bucket, self.head(submission))
 
     def status(self, submission: str) -> SubmissionStatus:
         """Return the current status of a submission."""

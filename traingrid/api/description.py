@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.job.failures import FAILURES
-from traingrid.ledger.errors import UnknownSubmissionError
-from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,12 +59,8 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         UsageError: The submission or the job does not exist.
     """
     status = plane.job(submission, index)
-    head, item = plane.ledger.submission(submission), plane.ledger.job(submission, index)
-    if head is None:
-        raise UnknownSubmissionError(submission)
-    storage, bucket = plane.storage, plane.deployment.manifest_bucket
-    job = retried_jobs(storage, bucket, head).get(index) if not head.is_by_hand else None
-    job = job or next((job for job in submitted_jobs(storage, bucket, head) if job.index == index), None)
+    head, item = plane.head(submission), plane.ledger.job(submission, index)
+    job = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head).get(index)
     failure = item.failure if item else ""
     return JobDescription(
         status=status,

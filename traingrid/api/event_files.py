@@ -18,8 +18,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.job import in_region
-from traingrid.ledger.errors import UnknownSubmissionError
-from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,14 +91,10 @@ class EventFiles:
 
     def _submitted(self, submission: str) -> dict[int, Job]:
         """Return the jobs as they were submitted last, read again only after a retry."""
-        head = self.plane.ledger.submission(submission)
-        if head is None:
-            raise UnknownSubmissionError(submission)
+        head = self.plane.head(submission)
         known = self._jobs.get(submission)
         if known is None or known[0] != len(head.arrays):
-            storage, bucket = self.plane.storage, self.plane.deployment.manifest_bucket
-            jobs = {job.index: job for job in submitted_jobs(storage, bucket, head)}
-            jobs |= {} if head.is_by_hand else retried_jobs(storage, bucket, head)
+            jobs = last_submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, head)
             self._jobs[submission] = known = (len(head.arrays), jobs)
         return known[1]
 

@@ -13,7 +13,6 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
-from traingrid.ledger.errors import UnknownSubmissionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,10 +104,7 @@ class Grid:
         Raises:
             UsageError: No submission has this id, or several start with it.
         """
-        known = self.plane.submission_id(submission)
-        if self.plane.ledger.submission(known) is None:
-            raise UnknownSubmissionError(submission)
-        return Submission(self, known)
+        return Submission(self, self.plane.head(self.plane.submission_id(submission)).submission)
 
     def compare(self, *submissions: str, metric: str | None = None, lowest: bool | None = None) -> Comparison:
         """Compare all jobs of some submissions, the best first, with the hyperparameters in which they differ.

@@ -132,7 +132,9 @@ class LogReader:
         found = []
         for job in jobs:
             if job.training_job:
-                backend = self._backends.setdefault(job.region, watching(self.plane.deployment, job.region))
+                if job.region not in self._backends:
+                    self._backends[job.region] = watching(self.plane.deployment, job.region)
+                backend = self._backends[job.region]
                 with self._noting(job.region):
                     for name in backend.log_names(job.training_job):
                         found += [Stream(job.index, job.region, stream) for stream in backend.log_streams(name)]

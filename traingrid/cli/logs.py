@@ -18,7 +18,6 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader, matching
 from traingrid.aws.clients import client
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.log import readable
 from traingrid.text import printable
 
@@ -167,9 +166,7 @@ def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str
         TraingridError: The job does not exist, or its child has not run in the last seven days.
     """
     plane.job(submission, index)  # raises an error for an index out of range
-    head = plane.ledger.submission(submission)
-    if head is None:
-        raise UnknownSubmissionError(submission)
+    head = plane.head(submission)
     job = plane.children.described(plane.children.ids(head).get(index, ""))
     tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
     streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})

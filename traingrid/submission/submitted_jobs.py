@@ -53,6 +53,21 @@ def retried_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> dict[in
     return jobs
 
 
+def last_submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> dict[int, Job]:
+    """Return the jobs of a submission by index, each as it was last submitted: by the intake or a retry.
+
+    Return none if a user submitted the manifest to Batch without the intake.
+
+    Args:
+        storage: S3.
+        bucket: The manifest bucket.
+        head: The submission's item.
+    """
+    if head.is_by_hand:
+        return {}
+    return {job.index: job for job in submitted_jobs(storage, bucket, head)} | retried_jobs(storage, bucket, head)
+
+
 def _jobs_in(storage: Storage, file: S3Uri) -> Iterator[Job]:
     """Yield the jobs in a file; none if it does not exist."""
     yield from map(Job.model_validate_json, (storage.read_if_exists(file) or b"").splitlines())

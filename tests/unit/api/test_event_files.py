@@ -132,7 +132,7 @@ def test_an_unknown_submission_and_jobs_without_data_are_errors(
 ) -> None:
     with pytest.raises(UsageError, match="There is no submission 77777777"):
         EventFiles(plane=plane, submissions=["77777777"], folder=tmp_path).sync()
-    monkeypatch.setattr("traingrid.api.event_files.submitted_jobs", lambda *_: iter(()))
+    monkeypatch.setattr("traingrid.api.event_files.last_submitted_jobs", lambda *_: {})
     with pytest.raises(TraingridError, match="No job of these submissions writes TensorBoard data"):
         EventFiles(plane=plane, submissions=["0123abcd"], folder=tmp_path).sync()
     assert contents(tmp_path) == {}
