@@ -60,7 +60,7 @@ def curve(values: Sequence[float], width: int = _CURVE) -> str:
 
     Args:
         values: The values, oldest first.
-        width: The number of bars. Each of more values than that stands for those up to the next bar.
+        width: The number of bars. If there are more values, they are sampled at equal distances, with the last one.
     """
     if not values:
         return ""

@@ -11,10 +11,9 @@ from traingrid.api.logs import LogReader
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import JobState
-from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.manifest.rows import Row, Rows
 from traingrid.submission.status import JobStatus
-from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,9 +90,7 @@ def log_tail(plane: ControlPlane, submission: str, index: int, count: int) -> tu
 
 
 def _found(plane: ControlPlane, submission: str, index: int) -> tuple[SubmissionItem, JobItem | None]:
-    head = plane.ledger.submission(submission)
-    if head is None:
-        raise UnknownSubmissionError(submission)
+    head = plane.head(submission)
     if not 0 <= index < head.jobs:
         text = f"Submission {submission} has no job with index {index}."
         raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
@@ -102,11 +99,7 @@ def _found(plane: ControlPlane, submission: str, index: int) -> tuple[Submission
 
 def _job(plane: ControlPlane, head: SubmissionItem, index: int) -> Job | None:
     """Return the job as it was last submitted; None if its line is not stored."""
-    bucket = plane.deployment.manifest_bucket
-    retried = retried_jobs(plane.storage, bucket, head)
-    if index in retried:
-        return retried[index]
-    return next((job for job in submitted_jobs(plane.storage, bucket, head) if job.index == index), None)
+    return last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head).get(index)
 
 
 def _manifest_line(plane: ControlPlane, head: SubmissionItem, number: int) -> dict[str, Any]:

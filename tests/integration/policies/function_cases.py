@@ -194,7 +194,7 @@ def _follower() -> Iterator[Case]:
     stream, cluster = f"{LEDGER}/stream/2026-11-23T10:00:00.000", f"arn:aws:dsql:{HOME}:{ACCOUNT}:cluster"
     for action in ("DescribeStream", "GetRecords", "GetShardIterator"):
         yield follower.may("read the ledger's stream", f"dynamodb:{action}", stream)
-        other = stream.replace("ledger", "somebody")
+        other = stream.replace("ledger", "another")
         yield follower.may_not("read another stream", f"dynamodb:{action}", other, breaks=RESOURCE)
     yield follower.may("find the stream", "dynamodb:ListStreams", "*")
     for action in ("GetItem", "Query"):

@@ -52,12 +52,12 @@ def test_jobs_are_uploaded_as_a_manifest(
     grid: tg.Grid, deployment: Deployment, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accepted(monkeypatch)
-    said: list[str] = []
-    submission = grid.submit([JOB, JOB | {"name": "b"}], name="sweep.jsonl", announce=said.append)
+    announced: list[str] = []
+    submission = grid.submit([JOB, JOB | {"name": "b"}], name="sweep.jsonl", announce=announced.append)
     assert submission.id == "0123abcd"
     content = storage.read(S3Uri(deployment.manifest_bucket, "manifests/sweep.jsonl"))
     assert content.decode().splitlines()[0] == "# jobs: 2"
-    assert said[-1].startswith(f"uploaded s3://{deployment.manifest_bucket}/manifests/sweep.jsonl (version ")
+    assert announced[-1].startswith(f"uploaded s3://{deployment.manifest_bucket}/manifests/sweep.jsonl (version ")
 
 
 def test_a_manifest_file_is_uploaded_unchanged(
