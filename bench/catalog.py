@@ -85,7 +85,7 @@ def measured(folder: Path, url: str) -> dict[str, list[float]]:
 
 
 def _rounds(run: Callable[..., float], folder: Path) -> list[float]:
-    seconds = [run("manifest", "--sql", "all.sql", "--output", "m.jsonl") for _ in range(ROUNDS)]
+    seconds = [run("manifest", "--sql", "all.sql", "--to", "m.jsonl") for _ in range(ROUNDS)]
     lines = (folder / "m.jsonl").read_text().count("\n")
     if lines != DATASETS + 1:
         raise RuntimeError(f"the manifest has {lines} lines")

@@ -83,8 +83,8 @@ def run_commands(work: Path) -> dict[str, dict[str, str]]:
     traingrid(work, "prices refresh")
     traingrid(work, "catalog import transfer_prices transfer_prices.csv")
     traingrid(work, "capacity refresh")
-    traingrid(work, "manifest --sql untrained.sql --output campaigns.jsonl")
-    traingrid(work, "plan campaigns.jsonl --output plan.jsonl")
+    traingrid(work, "manifest --sql untrained.sql --to campaigns.jsonl")
+    traingrid(work, "plan campaigns.jsonl --to plan.jsonl")
     submitted = traingrid(work, "plan --apply plan.jsonl")
     submission = re.findall(r"^submission (\w+):", submitted, re.MULTILINE)[0]
     traingrid(work, f"status {submission} --watch")

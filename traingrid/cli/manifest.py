@@ -50,7 +50,7 @@ def _print_queries(context: click.Context, _option: click.Parameter, wanted: boo
 @parameters_option
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV with a header in place of JSON Lines.")
 @click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [default: the terminal]."
+    "--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="File to write [default: the terminal]."
 )
 @no_sync_option
 @url_option
@@ -61,7 +61,7 @@ def manifest(  # noqa: PLR0913  # an option each
     file: Path | None,
     name: str | None,
     parameters: tuple[str, ...],
-    output: Path | None,
+    target: Path | None,
     url: str | None,
     as_csv: bool,
     no_sync: bool,
@@ -76,11 +76,11 @@ def manifest(  # noqa: PLR0913  # an option each
     sql = sql_of(file, name)
     database = synced_catalog(grid_file, url, no_sync=no_sync)
     text, lines = queried(database, sql, parameters, as_csv=as_csv)
-    if output is None:
+    if target is None:
         click.echo(text, nl=False)
         return
-    output.write_text(text)
-    click.echo(f"{output}: {counted(lines, 'line')}")
+    target.write_text(text)
+    click.echo(f"{target}: {counted(lines, 'line')}")
 
 
 def synced_catalog(grid_file: Path, url: str | None, *, no_sync: bool) -> Catalog:

@@ -57,7 +57,7 @@ class _Source:
 @click.option("--finish-by", help="Deadline of lines without finish_by [default: in seven days].")
 @click.option("--accelerators", type=click.IntRange(1), help="Accelerators that may be in use at once.")
 @click.option("--no-moves", is_flag=True, help="Do not copy data to other Regions.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Also write the plan to this file.")
+@click.option("--to", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the plan to this file.")
 @click.option("--apply", "applied", type=_FILE, help="Submit exactly the jobs of this plan.")
 @no_sync_option
 @url_option
@@ -73,7 +73,7 @@ def plan(  # noqa: PLR0913  # an option each
     finish_by: str | None,
     accelerators: int | None,
     no_moves: bool,
-    output: Path | None,
+    file: Path | None,
     applied: Path | None,
     no_sync: bool,
     url: str | None,
@@ -85,7 +85,7 @@ def plan(  # noqa: PLR0913  # an option each
     """
     require_extra("plan", PLAN)
     source = _Source(manifest=manifest, sql=sql, query=query, parameters=parameters)
-    _check_options(source, applied, output)
+    _check_options(source, applied, file)
     now = datetime.now(UTC).replace(second=0, microsecond=0)
     end = _time(finish_by) if finish_by else now + timedelta(days=7)
     database = synced_catalog(grid_file, url, no_sync=no_sync)
@@ -98,7 +98,7 @@ def plan(  # noqa: PLR0913  # an option each
     from traingrid.planner.plan import plan_of
     from traingrid.planner.plan_file import written
 
-    lines, values = _lines(source, database, deployment, to_file=output is not None)
+    lines, values = _lines(source, database, deployment, to_file=file is not None)
     options = Options(
         now=now,
         finish_by=end,
@@ -113,9 +113,9 @@ def plan(  # noqa: PLR0913  # an option each
     if not deployment.grid.moves and options.moves and len(lines) <= _COMPARED_LINES:
         moving = replace(deployment, grid=deployment.grid.model_copy(update={"moves": True}))
         _print_savings(found, plan_of(candidates(lines, values, facts, moving, options), facts, options))
-    if output:
-        output.write_bytes(written(found, facts))
-        click.echo(f"{output}: {counted(len(found.assignments), 'job')}. Submit it: traingrid plan --apply {output}")
+    if file:
+        file.write_bytes(written(found, facts))
+        click.echo(f"{file}: {counted(len(found.assignments), 'job')}. Submit it: traingrid plan --apply {file}")
 
 
 def _print_savings(found: Plan, moving: Plan) -> None:
@@ -126,13 +126,13 @@ def _print_savings(found: Plan, moving: Plan) -> None:
         click.echo(f"With `moves: true` in grid.yaml, {moves} of data would save ${saved:,.2f}.")
 
 
-def _check_options(source: _Source, applied: Path | None, output: Path | None) -> None:
+def _check_options(source: _Source, applied: Path | None, file: Path | None) -> None:
     given = [value for value in (source.manifest, source.sql, source.query, applied) if value is not None]
     if len(given) != 1:
         text = "Give one of MANIFEST, --sql FILE, --query NAME and --apply FILE."
-        raise UsageError(text, "For example: traingrid plan manifest.csv --output plan.jsonl.")
-    if applied and output:
-        raise UsageError("--output and --apply cannot be combined.", "Write the plan first, and apply the file then.")
+        raise UsageError(text, "For example: traingrid plan manifest.csv --to plan.jsonl.")
+    if applied and file:
+        raise UsageError("--to and --apply cannot be combined.", "Write the plan first, and apply the file then.")
 
 
 def _time(text: str) -> datetime:

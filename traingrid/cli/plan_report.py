@@ -38,7 +38,7 @@ def report(plan: Plan, facts: Facts) -> None:
     click.echo("")
     console().print(_by_line(plan.assignments[:_SHOWN_LINES]))
     if len(plan.assignments) > _SHOWN_LINES:
-        click.echo(f"... and {len(plan.assignments) - _SHOWN_LINES} more; --output writes all of them")
+        click.echo(f"... and {len(plan.assignments) - _SHOWN_LINES} more; --to FILE writes all of them")
     click.echo("")
     for text in (*_shortages(plan), *_old_prices(plan, facts), *_guesses(plan), *_skipped(plan), _total(plan)):
         click.echo(printable(text))

@@ -161,17 +161,17 @@ def read(content: bytes, name: str) -> PlanFile:
         expected = json.loads(last)["sha256"]
     except (ValueError, KeyError, TypeError):
         text = f"{name} is not a complete plan: its last line is not a SHA-256."
-        raise UsageError(text, "Write a plan: traingrid plan MANIFEST --output FILE.") from None
+        raise UsageError(text, "Write a plan: traingrid plan MANIFEST --to FILE.") from None
     if expected != hashlib.sha256(body).hexdigest():
         text = f"{name} was edited after it was planned: its SHA-256 differs."
-        raise UsageError(text, "Change the manifest, and plan again: traingrid plan MANIFEST --output FILE.")
+        raise UsageError(text, "Change the manifest, and plan again: traingrid plan MANIFEST --to FILE.")
     first, *rest = body.splitlines()
     try:
         header = Header.model_validate_json(first)
         lines = [PlannedLine.model_validate_json(line) for line in rest[: header.jobs]]
     except ValidationError:
         text = f"{name} is not a plan of this version of traingrid."
-        raise UsageError(text, "Plan again: traingrid plan MANIFEST --output FILE.") from None
+        raise UsageError(text, "Plan again: traingrid plan MANIFEST --to FILE.") from None
     return PlanFile(header=header, lines=tuple(lines), sha256=expected)
 
 

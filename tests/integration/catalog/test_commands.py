@@ -137,7 +137,7 @@ def test_a_query_of_a_file_or_of_standard_input(filled: str, folder: Path) -> No
 
 
 def test_the_output_can_be_a_file(filled: str, folder: Path) -> None:
-    result = run("manifest", "--query", "newest", "--csv", "--output", "m.csv")
+    result = run("manifest", "--query", "newest", "--csv", "--to", "m.csv")
     assert result.output == "m.csv: 3 lines\n"
     assert (folder / "m.csv").read_text().splitlines()[:2] == ["# jobs: 3", "region,s3_uri,name"]
 
@@ -157,7 +157,7 @@ def test_the_output_can_be_a_file(filled: str, folder: Path) -> None:
 )
 def test_bad_input_writes_nothing(filled: str, folder: Path, words: tuple[str, ...], reason: str) -> None:
     before = sorted(path.name for path in folder.iterdir())
-    result = run("manifest", *words, "--output", "m.jsonl")
+    result = run("manifest", *words, "--to", "m.jsonl")
     assert isinstance(result.exception, UsageError), result.output
     assert reason in str(result.exception)
     assert sorted(path.name for path in folder.iterdir()) == before

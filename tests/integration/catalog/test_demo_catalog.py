@@ -67,7 +67,7 @@ def run(*words: str) -> str:
 
 @pytest.mark.usefixtures("filled")
 def test_the_demo_moves_one_campaign_because_it_pays_and_keeps_three() -> None:
-    run("plan", "--sql", str(demo.QUERIES / "untrained.sql"), "--no-sync", "--output", "plan.jsonl")
+    run("plan", "--sql", str(demo.QUERIES / "untrained.sql"), "--no-sync", "--to", "plan.jsonl")
     lines = [json.loads(line) for line in Path("plan.jsonl").read_text().splitlines()[1:-1]]
     moved = {line["job"]["name"]: line["job"]["region"] for line in lines if line["move"]}
     assert len(lines) == len(demo.CAMPAIGNS)

@@ -82,7 +82,7 @@ def run(*words: str) -> Result:
 def planned(folder: Path, *lines: dict[str, Any], options: tuple[str, ...] = ()) -> str:
     """Return the output of a plan, whose file is plan.jsonl."""
     (folder / "m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    result = run("plan", "m.jsonl", "--output", "plan.jsonl", *options)
+    result = run("plan", "m.jsonl", "--to", "plan.jsonl", *options)
     assert result.exit_code == 0, result.exception
     return result.output
 
