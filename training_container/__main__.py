@@ -8,6 +8,7 @@ Exit status: 0 trained; 143 stopped by SIGTERM, with a checkpoint; otherwise fai
 It does not import TensorFlow, so an invalid hyperparameter fails in a tenth of a second.
 """
 
+import io
 import os
 import shutil
 import signal
@@ -28,6 +29,7 @@ from training_container.launcher.command import gloo_command, mpirun_command, sh
 from training_container.launcher.failure import FailureWatch
 from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
+from training_container.launcher.rank_lines import BYTES, RankLines
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
@@ -118,20 +120,18 @@ def forward_output(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
         start_new_session=True,
     ) as ranks:
         spared = feed.process if feed else None
         ending = threading.Thread(target=end_leftovers, args=(ranks, spared), name="leftovers", daemon=True)
         ending.start()
         assert ranks.stdout is not None  # noqa: S101  # for the type checker: stdout is a pipe
-        for line in ranks.stdout:
-            if watch.passes(line):
-                sys.stdout.write(line)
+        output = io.TextIOWrapper(ranks.stdout, encoding=BYTES, newline="")
+        for line in RankLines(space=open_mpi.tags_with_space(command)).read(output):
+            if watch.passes(line.text):
+                sys.stdout.write(line.shown)
                 if feed:
-                    feed.line(line)
+                    feed.line(line.shown)
     ending.join()  # mpirun closes its output when it ends, but ranks that it left behind may still be running
     return ranks.returncode
 

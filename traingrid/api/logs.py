@@ -40,6 +40,11 @@ _TIME = itemgetter(0)
 _SHORTEST_POLL, _DISCOVER_SECONDS = 1.0, 10.0
 
 
+_RANK = re.compile(r"\[\d+,(?:mpirank:)?(\d+)(?:,[^\]]*)?\]<std(?:out|err)>:")
+"""The mark of a rank's output: Open MPI's `--tag-output`, as the grid's image writes it, and the form of AWS's images
+(https://github.com/aws/sagemaker-training-toolkit, `[1,mpirank:0,algo-1]<stdout>:`)."""
+
+
 class LogLine(NamedTuple):
     """A line of a training job's log.
 
@@ -56,6 +61,15 @@ class LogLine(NamedTuple):
     region: str
     host: str
     text: str
+
+    @property
+    def rank(self) -> int:
+        """The rank that printed it.
+
+        0 also for a line without a mark: those of `train`, of the launcher, and of programs that mark none.
+        """
+        found = _RANK.match(self.text)
+        return int(found[1]) if found else 0
 
     @property
     def time(self) -> datetime:
@@ -191,17 +205,22 @@ class LogReader:
             self.errors[region] = str(error)
 
 
-def matching(lines: Iterator[LogLine], pattern: re.Pattern[str] | None, tail: int | None = None) -> Iterator[LogLine]:
-    """Return the lines in which a pattern is found; with `tail`, only the last of those.
+def matching(
+    lines: Iterator[LogLine], pattern: re.Pattern[str] | None, tail: int | None = None, rank: int | None = None
+) -> Iterator[LogLine]:
+    """Return the lines of a rank in which a pattern is found; with `tail`, only the last of those.
 
     Args:
         lines: The lines.
         pattern: The pattern; None returns all lines.
         tail: The number of lines.
+        rank: The rank; None returns the lines of all ranks.
     """
-    if pattern is None:
+    if pattern is None and rank is None:
         return lines
-    found = (line for line in lines if pattern.search(line.text))
+    found = (
+        line for line in lines if (rank is None or line.rank == rank) and (pattern is None or pattern.search(line.text))
+    )
     return found if tail is None else iter(deque(found, tail))
 
 

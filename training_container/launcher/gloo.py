@@ -25,6 +25,7 @@ from horovod.runner.gloo_run import launch_gloo
 
 from training_container.launcher.failure import died_line
 from training_container.launcher.hosts import SSH
+from training_container.launcher.rank_lines import tag
 
 
 def main(arguments: list[str]) -> int:
@@ -59,7 +60,7 @@ def _start_rank(current_host: str) -> Callable[..., tuple[int, float]]:
     def start(command: str, slot: Any, events: list[threading.Event]) -> tuple[int, float]:
         if slot.hostname != current_host:
             command = f"{SSH} {slot.hostname} {shlex.quote(command)}"
-        status = safe_shell_exec.execute(command, events=[*events, one_failed])
+        status = safe_shell_exec.execute(command, index=slot.rank, events=[*events, one_failed])
         if status != 0 and not one_failed.is_set():
             one_failed.set()
             print(died_line(slot.rank, slot.hostname, status), flush=True)
@@ -68,15 +69,16 @@ def _start_rank(current_host: str) -> Callable[..., tuple[int, float]]:
     return start
 
 
-def _pass_on(source: Connection, target: TextIO, *_prefix: object) -> None:
-    """Forward a rank's output line by line. This replaces Horovod's own function (safe_shell_exec.py, 0.28.1).
+def _pass_on(source: Connection, target: TextIO, stream: str, rank: int, *_: object) -> None:
+    """Forward a rank's output line by line, with the mark of the rank.
 
-    Horovod's function decodes strictly: at the first byte that is not UTF-8 its thread dies, the pipe fills, and the
-    rank blocks forever. Horovod provides no other way to receive the output of a custom command.
+    This replaces Horovod's own function (safe_shell_exec.py, 0.28.1), which decodes strictly: at the first byte that is
+    not UTF-8 its thread dies, the pipe fills, and the rank blocks forever. Horovod provides no other way to receive the
+    output of a custom command.
     """
     with source, open(source.fileno(), encoding="utf-8", errors="replace", newline="", closefd=False) as lines:
         for line in lines:
-            target.write(line)
+            target.write(tag(rank, stream) + line)
             target.flush()
 
 

@@ -4,6 +4,7 @@ Sources: `ompi_info --all` of Open MPI 4.1; PRRTE 3.0, which is part of Open MPI
 prte_if_include.
 """
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -36,7 +37,7 @@ def options(version: int, interface: str | None, *, several_hosts: bool) -> list
         return _five(interface, several_hosts=several_hosts)
     # Disable sharing the topology in memory, which only helps bound ranks: the daemons that write it have crashed with
     # a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
-    found = ["-mca", "rtc_hwloc_vmhole", "none"]
+    found = ["-mca", "rtc_hwloc_vmhole", "none", "--tag-output"]
     if several_hosts:
         # Attached sessions: the daemons on other hosts remain children of ssh, so that they end with it.
         found += ["--leave-session-attached", "-mca", "plm_rsh_agent", SSH, "-mca", "plm_rsh_no_tree_spawn", "1"]
@@ -45,8 +46,13 @@ def options(version: int, interface: str | None, *, several_hosts: bool) -> list
     return found
 
 
+def tags_with_space(command: list[str]) -> bool:
+    """Return True if a launcher's command prints a space after the mark of a rank's output, as Open MPI 5 does."""
+    return ("--output", "tag") in itertools.pairwise(command)
+
+
 def _five(interface: str | None, *, several_hosts: bool) -> list[str]:
-    found = []
+    found = ["--output", "tag"]
     if several_hosts:
         found += ["--leave-session-attached"]
         found += ["--prtemca", "plm_ssh_agent", SSH, "--prtemca", "plm_ssh_no_tree_spawn", "1"]

@@ -72,6 +72,26 @@ def test_every_rank_runs_the_script_with_the_hyperparameters(
     assert not (base / "output" / "failure").exists()
 
 
+@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+def test_the_log_marks_the_lines_of_ranks_other_than_0(
+    ran: Callable[..., tuple[int, str, Path]], controller: str
+) -> None:
+    text = """
+import os, sys, time
+rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"]
+for step in range(50):
+    sys.stdout.write(f"loss of {rank} at {step}: ")
+    sys.stdout.flush()
+    time.sleep(0.001)
+    print(f"{step / 2}", flush=True)
+"""
+    status, output, _ = ran({"mine.py": text}, HOROVOD_CONTROLLER=controller)
+    assert status == 0, output
+    found = set(output.splitlines())
+    assert found >= {f"loss of 0 at {step}: {step / 2}" for step in range(50)}
+    assert found >= {f"[1,1]<stdout>:loss of 1 at {step}: {step / 2}" for step in range(50)}
+
+
 def test_a_script_that_raises_fails_the_job_with_its_own_traceback(
     ran: Callable[..., tuple[int, str, Path]],
 ) -> None:

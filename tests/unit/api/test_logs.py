@@ -12,7 +12,7 @@ from botocore.exceptions import EndpointConnectionError
 from tests.support.sample_deployment import sample_deployment
 from traingrid.api import logs as reading
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.logs import LogReader, matching
+from traingrid.api.logs import LogLine, LogReader, matching
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus, SubmissionStatus
@@ -120,6 +120,24 @@ def test_matching_lines_are_counted_after_the_search(backends: dict[str, FakeBac
     lines = reader(ENDED).lines()
     assert [line.text for line in matching(lines, re.compile("^c"), 2)] == ["c13", "c19"]
     assert len(list(matching(reader(ENDED).lines(), re.compile("7")))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "rank"),
+    [
+        ("epoch=1 loss=0.5", 0),
+        ("[1,3]<stdout>:loss=0.5", 3),
+        # https://github.com/aws/sagemaker-training-toolkit, test/unit/test_process.py
+        ("[1,mpirank:10,algo-2]<stderr>:This is stderr", 10),
+    ],
+)
+def test_the_rank_of_a_line_is_that_of_its_mark(text: str, rank: int) -> None:
+    assert LogLine(0, 0, "us-east-1", "algo-1", text).rank == rank
+
+
+def test_lines_of_a_rank_are_counted_after_the_selection() -> None:
+    lines = [LogLine(at, 0, "us-east-1", "algo-1", f"[1,{at % 2}]<stdout>:{at}") for at in range(9)]
+    assert [line.milliseconds for line in matching(iter(lines), None, 2, rank=1)] == [5, 7]
 
 
 @pytest.mark.parametrize("tail", [None, 3])
