@@ -125,6 +125,9 @@ conformance: setup-control  ## Check our assumptions about AWS in localcloud, or
 api-page: .venv/.installed  ## Write docs/api.md from docstrings
 	.venv/bin/python -m docs_site.api_page
 
+cli-page: .venv/.installed  ## Write docs/cli.md from the definitions of the commands
+	.venv/bin/python -m docs_site.cli_page
+
 # Committed, because `pip install .` must not require npm.
 ui-library: setup/ui/node_modules/.installed  ## Copy uPlot, which draws the plots of `traingrid ui`, from npm into the package
 	cp setup/ui/node_modules/uplot/dist/uPlot.iife.min.js setup/ui/node_modules/uplot/dist/uPlot.min.css \

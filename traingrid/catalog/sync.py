@@ -24,6 +24,7 @@ from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
+from traingrid.text import counted
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -48,6 +49,12 @@ class Synced:
     submissions: int
     runs: int
     replicas: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The result as a sentence without a full stop."""
+        new = f", {counted(self.replicas, 'new replica')}" if self.replicas else ""
+        return f"{counted(self.runs, 'run')} of {counted(self.submissions, 'changed submission')}{new}"
 
 
 @dataclass(frozen=True, kw_only=True)

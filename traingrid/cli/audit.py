@@ -6,22 +6,34 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.api.deployed import find_deployment
+from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit as violations_of
 from traingrid.audit.audit import counts, notes
 from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.console import console
 from traingrid.cli.copies import copies_sentence, copies_table, found_copies
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from traingrid.audit.violation import Violation
+    from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
+
+AUDIT_ROWS = Schema(
+    "violated invariant",
+    {
+        "invariant": "string: I1 to I7 of [reliability.md](reliability.md); empty for a note.",
+        "kind": "string: duplicate, orphan, lost, other, or note, which is no violation.",
+        "submission": "string: The affected submission; empty if it is not known.",
+        "what": "string: A sentence that describes it and its place.",
+    },
+)
 
 
 @click.command()
@@ -29,32 +41,43 @@ if TYPE_CHECKING:
 @click.option(
     "--details", is_flag=True, help="Also compare artifacts, billed seconds and roles, with one call for each job."
 )
+@output_option(AUDIT_ROWS)
 @click.pass_obj
-def audit(grid_file: Path, submission: str, *, details: bool) -> None:
+def audit(grid_file: Path, submission: str, *, details: bool, output: Output) -> None:
     """Find lost, duplicate and orphaned jobs.
 
     Accounts for every line and every training job of the grid, or of SUBMISSION. Without SUBMISSION, also lists copies
     between Regions that no job needs, with their cost. Changes nothing.
     """
-    deployment = find_deployment(grid_file)
+    plane = ControlPlane.of(grid_file)
+    deployment, submission = plane.deployment, submission and plane.submission_id(submission)
     world = read_world(deployment, submission=submission, details=details)
     if submission and submission not in world.submissions:
         raise UnknownSubmissionError(submission)
     found = violations_of(world)
-    for violation in found:
-        click.echo(printable(str(violation)))
-    for note in notes(world):
-        click.echo(printable(f"note: {note}"))
-    if not submission:
-        _list_copies(deployment)
+    if output == "table":
+        for line in (*map(str, found), *(f"note: {note}" for note in notes(world))):
+            click.echo(printable(line))
+        if not submission:
+            _list_copies(deployment)
+    else:
+        write_rows(audit_rows(found, notes(world)), AUDIT_ROWS, output)
     jobs = sum(head.jobs for head in world.submissions.values())
     submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
     training_jobs = counted(len(world.training_jobs), "training job")
-    click.echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}")
-    click.echo(account(found))
+    echo = sentences(output)
+    echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}")
+    echo(account(found))
     if found:
         text = f"{counted(len(found), 'invariant violation')}."
         raise TraingridError(text, "docs/operations.md explains each line and what to do.")
+
+
+def audit_rows(found: Sequence[Violation], noted: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+    """Yield violations and notes for an export."""
+    yield from map(AUDIT_ROWS.of, found)
+    for note in noted:
+        yield {"invariant": "", "kind": "note", "submission": "", "what": note}
 
 
 def _list_copies(deployment: Deployment) -> None:

@@ -9,18 +9,31 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from traingrid.cli.export import Output
     from traingrid.submission.cancel import CancelReport
 
 _RECORDED = (
     "The cancel is recorded: the reconciler stops the rest within two sweeps (10 minutes). "
     "To stop it sooner, run the same command again."
+)
+
+_ROWS = Schema(
+    "job that was asked to end",
+    {
+        "submission": "string: The submission's id.",
+        "kind": "string: batch_job, training_job, or error.",
+        "name": "string: The id of the Batch job, the name of the training job, or what could not be reached.",
+        "error": "string: The reason why it could not be stopped yet; empty if it was asked.",
+    },
 )
 
 
@@ -29,8 +42,11 @@ _RECORDED = (
 @click.option("--index", type=click.IntRange(min=0), help="Cancel only the job with this index.")
 @click.option("--region", default="", help="Cancel only jobs that train, or would train next, in this Region.")
 @click.option("--reason", default="", help="Reason, recorded in the ledger.")
+@output_option(_ROWS)
 @click.pass_obj
-def cancel(grid_file: Path, submission: str, index: int | None, region: str, reason: str) -> None:
+def cancel(  # noqa: PLR0913  # the options of the command
+    grid_file: Path, submission: str, index: int | None, region: str, reason: str, *, output: Output
+) -> None:
     """Stop the jobs of SUBMISSION for good.
 
     Waiting jobs are not started, and training jobs are stopped. A cancel cannot be undone. Repeating it is harmless and
@@ -41,22 +57,33 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     wanted = Wanted(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
-    report = _ended(plane.canceller, wanted)
+    echo = sentences(output)
+    report = _ended(plane.canceller, wanted, echo)
+    if output != "table":
+        write_rows(_rows(submission, report), _ROWS, output)
     batch_jobs, training_jobs = (
         counted(len(report.batch_jobs), "Batch job"),
         counted(len(report.training_jobs), "training job"),
     )
-    click.echo(f"asked {batch_jobs} to end and {training_jobs} to stop; a running child stops its own training job")
+    echo(f"asked {batch_jobs} to end and {training_jobs} to stop; a running child stops its own training job")
     for name in report.training_jobs:
-        click.echo(name)
-    click.echo(f"Track it with: traingrid status {submission} --watch")
+        echo(name)
+    echo(f"Track it with: traingrid status {submission} --watch")
     if report.errors:
         for what, why in report.errors.items():
             click.echo(f"{what}: {printable(why)}", err=True)
         raise TraingridError("Some jobs could not be stopped.", _RECORDED)
 
 
-def _ended(canceller: Canceller, wanted: Wanted) -> CancelReport:
+def _rows(submission: str, report: CancelReport) -> Iterator[dict[str, str]]:
+    found = [("batch_job", name, "") for name in report.batch_jobs]
+    found += [("training_job", name, "") for name in report.training_jobs]
+    found += [("error", *error) for error in report.errors.items()]
+    for kind, name, error in found:
+        yield {"submission": submission, "kind": kind, "name": name, "error": error}
+
+
+def _ended(canceller: Canceller, wanted: Wanted, echo: Callable[[str], None]) -> CancelReport:
     """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
         head = canceller.record(wanted)
@@ -65,7 +92,7 @@ def _ended(canceller: Canceller, wanted: Wanted) -> CancelReport:
             raise
         step = "The cancel may have been recorded. Run the command again; repeating it is harmless."
         raise TraingridError(f"AWS request failed: {error}.", step) from error
-    click.echo(f"recorded: {_words(wanted.index, wanted.region)} of submission {wanted.submission} is cancelled")
+    echo(f"recorded: {_words(wanted.index, wanted.region)} of submission {wanted.submission} is cancelled")
     try:
         return canceller.end(head, wanted)
     except KeyboardInterrupt:

@@ -13,15 +13,31 @@ from rich.table import Table
 from traingrid.cli.catalog import existing_catalog, url_option
 from traingrid.cli.console import console
 from traingrid.cli.doctor import needs_of
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from traingrid.catalog.refresh_capacity import CapacityRead
+    from traingrid.cli.export import Output
     from traingrid.deploy.checkup.quotas import Need
+
+_ROWS = Schema(
+    "quota or training plan",
+    {
+        "region": "string: The Region.",
+        "instance_type": "string: The instance type.",
+        "purchase_option": "string: on_demand, spot or plan.",
+        "training_plan": "string: The ARN of the training plan; empty for a quota.",
+        "instances": "integer: The instances that it grants.",
+        "needed": "integer: The instances that the jobs need at once; null if none does, and for a plan.",
+        "starts_at": "string: The start of the plan in ISO 8601; null for a quota.",
+        "ends_at": "string: The end of the plan in ISO 8601; null for a quota.",
+    },
+)
 
 
 @click.group()
@@ -31,9 +47,10 @@ def capacity() -> None:
 
 @capacity.command()
 @click.argument("manifest", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@output_option(_ROWS)
 @url_option
 @click.pass_obj
-def refresh(grid_file: Path, manifest: Path | None, url: str | None) -> None:
+def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: Output) -> None:
     """Read quotas and training plans from AWS.
 
     Reads the quotas on the grid's instance types, on demand and spot, and all training plans in its Regions. Prints
@@ -48,12 +65,14 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None) -> None:
     today = datetime.now(UTC).date()
     read = read_capacity(grid, grid.account or account, partial(reading_role, grid, account), today)
     write_capacity(database, read)
-    console().print(_table(read, needs))
-    click.echo(
-        f"{counted(len(read.quotas), 'quota')} and {counted(len(read.plans), 'training plan')} of {today} written"
-    )
+    echo = sentences(output)
+    if output == "table":
+        console().print(_table(read, needs))
+    else:
+        write_rows(_rows(read, needs), _ROWS, output)
+    echo(f"{counted(len(read.quotas), 'quota')} and {counted(len(read.plans), 'training plan')} of {today} written")
     for problem in read.problems:
-        click.echo(printable(f"not read: {problem}"))
+        echo(printable(f"not read: {problem}"))
 
 
 def _table(read: CapacityRead, needs: Iterable[Need]) -> Table:
@@ -61,14 +80,23 @@ def _table(read: CapacityRead, needs: Iterable[Need]) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("Region", "instance type", "option", "granted", "needed at once", "from", "to"):
         table.add_column(heading, overflow="fold")
-    needed = {(need.region, need.instance_type, need.spot): str(need.together) for need in needs}
+    for row in _rows(read, needs):
+        if not row["training_plan"]:
+            needed = "-" if row["needed"] is None else str(row["needed"])
+            table.add_row(*_cells(row, row["purchase_option"]), needed, "", "")
+    for plan in read.plans:
+        name = plan["training_plan"].rpartition("/")[2]
+        table.add_row(*_cells(plan, f"plan {name}"), "-", _day(plan["starts_at"]), _day(plan["ends_at"]))
+    return table
+
+
+def _rows(read: CapacityRead, needs: Iterable[Need]) -> Iterator[dict[str, Any]]:
+    needed = {(need.region, need.instance_type, need.spot): need.together for need in needs}
     for row in read.quotas:
         key = row["region"], row["instance_type"], row["purchase_option"] == "spot"
-        table.add_row(*_cells(row, row["purchase_option"]), needed.get(key, "-"), "", "")
-    for row in read.plans:
-        name = row["training_plan"].rpartition("/")[2]
-        table.add_row(*_cells(row, f"plan {name}"), "-", _day(row["starts_at"]), _day(row["ends_at"]))
-    return table
+        yield {**dict.fromkeys(_ROWS.keys), **row, "training_plan": "", "needed": needed.get(key)}
+    for plan in read.plans:
+        yield {**dict.fromkeys(_ROWS.keys), **plan}
 
 
 def _cells(row: Mapping[str, Any], option: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from traingrid import names
 from traingrid.api.deployed import find_cluster, find_deployment
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, write_table
+from traingrid.cli.export import Schema, output_option, sentences, write_rows, write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG
@@ -26,12 +26,29 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
     from traingrid.catalog.database import Catalog
-    from traingrid.catalog.sync import GridRecords
+    from traingrid.catalog.sync import GridRecords, Synced
     from traingrid.cli.export import Output
 
 logger = logging.getLogger(__name__)
 _TABLES = ("campaigns", "datasets", "replicas", "prices", "transfer_prices", "capacity")
 _FILE = "catalog.db"
+_TABLES_MADE = Schema(
+    "catalog, always one",
+    {
+        "catalog": "string: The database, without its password.",
+        "changed": "boolean: Whether tables were created or upgraded.",
+    },
+)
+_IMPORTED = Schema("file, always one", {"table": "string: The table.", "rows": "integer: The number of its rows."})
+_SYNCED = Schema(
+    "catalog, always one",
+    {
+        "submissions": "integer: The number of submissions that were read.",
+        "runs": "integer: The number of rows that were written.",
+        "replicas": "integer: The number of registered replicas that were added.",
+    },
+)
+_RESULT = Schema("row of the result, with the columns of the query", {})
 
 url_option = click.option(
     "--catalog",
@@ -59,23 +76,28 @@ def catalog() -> None:
 
 
 @catalog.command()
+@output_option(_TABLES_MADE)
 @url_option
 @click.pass_obj
-def init(grid_file: Path, url: str | None) -> None:
+def init(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Create or upgrade the catalog's tables."""
     database = _opened(grid_file, url)
-    text = "has its tables now" if database.create() else "already has the tables of this version"
+    changed = database.create()
+    text = "has its tables now" if changed else "already has the tables of this version"
     if not url:
         _let_function_follow(database, grid_file)
-    click.echo(f"The catalog {database.name} {text}.")
+    if output != "table":
+        write_rows([{"catalog": database.name, "changed": changed}], _TABLES_MADE, output)
+    sentences(output)(f"The catalog {database.name} {text}.")
 
 
 @catalog.command(name="import")
 @click.argument("table", type=click.Choice(_TABLES))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@output_option(_IMPORTED)
 @url_option
 @click.pass_obj
-def import_(grid_file: Path, table: str, file: Path, url: str | None) -> None:
+def import_(grid_file: Path, table: str, file: Path, url: str | None, *, output: Output) -> None:
     """Import the rows of FILE into TABLE.
 
     A row that exists is updated. FILE is CSV with a header, or JSON Lines (.jsonl); its columns are those of the table.
@@ -84,33 +106,43 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None) -> None:
     database = existing_catalog(grid_file, url)
     from traingrid.catalog.import_rows import import_file, imported_sentence
 
-    click.echo(imported_sentence(import_file(database, table, file), table))
+    number = import_file(database, table, file)
+    if output != "table":
+        write_rows([{"table": table, "rows": number}], _IMPORTED, output)
+    sentences(output)(imported_sentence(number, table))
 
 
 @catalog.command()
+@output_option(_SYNCED)
 @url_option
 @click.pass_obj
-def sync(grid_file: Path, url: str | None) -> None:
+def sync(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Copy runs and datasets from the ledger."""
-    click.echo(synced(existing_catalog(grid_file, url), grid_file))
+    result = synced(existing_catalog(grid_file, url), grid_file)
+    if output != "table":
+        write_rows([vars(result)], _SYNCED, output)
+    sentences(output)(result.sentence)
 
 
 @catalog.command()
+@output_option(_SYNCED)
 @url_option
 @click.pass_obj
-def rebuild(grid_file: Path, url: str | None) -> None:
+def rebuild(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Delete runs and datasets, and copy all again."""
     database = existing_catalog(grid_file, url)
     from traingrid.catalog.sync import rebuild as read_again
 
     result = read_again(database, _records(grid_file))
-    click.echo(f"{counted(result.runs, 'run')} of {counted(result.submissions, 'submission')}")
+    if output != "table":
+        write_rows([vars(result)], _SYNCED, output)
+    sentences(output)(f"{counted(result.runs, 'run')} of {counted(result.submissions, 'submission')}")
 
 
 @catalog.command()
 @click.argument("query")
 @parameters_option
-@output_option
+@output_option(_RESULT)
 @url_option
 @click.pass_obj
 def sql(grid_file: Path, query: str, parameters: tuple[str, ...], url: str | None, *, output: Output) -> None:
@@ -149,17 +181,15 @@ def existing_catalog(grid_file: Path, url: str | None) -> Catalog:
     return database
 
 
-def synced(database: Catalog, grid_file: Path) -> str:
-    """Bring the runs of a catalog up to date, and return a sentence about it.
+def synced(database: Catalog, grid_file: Path) -> Synced:
+    """Bring the runs of a catalog up to date.
 
     Raises:
         TraingridError: The grid is not deployed, or AWS or the database does not answer.
     """
     from traingrid.catalog.sync import sync
 
-    result = sync(database, _records(grid_file))
-    new = f", {counted(result.replicas, 'new replica')}" if result.replicas else ""
-    return f"{counted(result.runs, 'run')} of {counted(result.submissions, 'changed submission')}{new}"
+    return sync(database, _records(grid_file))
 
 
 def parameters_of(words: tuple[str, ...]) -> dict[str, str]:

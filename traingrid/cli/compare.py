@@ -11,7 +11,7 @@ import click
 from traingrid.api.comparison import compare as compared
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.cli.fitted_table import Column, fitted_table
 from traingrid.cli.status_table import STYLES, metric_heading, metric_text
 from traingrid.text import duration
@@ -26,14 +26,29 @@ if TYPE_CHECKING:
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 16
 _LONGEST_NAME, _LONGEST_VALUE = 24, 16
-_EXPORTED = ("index", "name", "region", "state", "seconds", "dollars", "artifact")
+_ROWS = Schema(
+    "job, best first",
+    {
+        "rank": "integer: The place, from 1.",
+        "submission": "string: The submission's id.",
+        "index": "integer: The array index.",
+        "name": "string: The job's name in the manifest.",
+        "region": "string: The training Region.",
+        "state": "string: The state.",
+        "seconds": "integer: Seconds of training, once it has ended.",
+        "dollars": "number: The cost of the training so far; 0 for a submission without a budget.",
+        "artifact": "string: The S3 URI of the model.",
+        "hyperparameters": "object of strings: The hyperparameters in which the jobs differ.",
+        "metrics": "object of numbers: The last value of each metric.",
+    },
+)
 
 
 @click.command()
 @click.argument("submissions", metavar="SUBMISSION...", nargs=-1, required=True)
 @click.option("--metric", help="Order by this metric [default: an accuracy or a loss].")
 @click.option("--lowest/--highest", default=None, help="Whether low values are best [default: by the metric's name].")
-@output_option
+@output_option(_ROWS)
 @click.pass_obj
 def compare(
     grid_file: Path, submissions: tuple[str, ...], metric: str | None, *, lowest: bool | None, output: Output
@@ -46,7 +61,7 @@ def compare(
     plane = ControlPlane.of(grid_file)
     found = compared(plane, [plane.submission_id(each) for each in submissions], metric, lowest=lowest)
     if output != "table":
-        write_rows(_rows(found), output)
+        write_rows(_rows(found), _ROWS, output)
         return
     out = console()
     out.print(fitted_table("", list(_columns(found)), found.jobs, out.width, least=2))
@@ -118,7 +133,6 @@ def _rows(found: Comparison) -> Iterator[dict[str, Any]]:
         yield {
             "rank": rank,
             "submission": job.submission,
-            **{name: getattr(job.status, name) for name in _EXPORTED},
+            **vars(job.status),
             "hyperparameters": dict(job.hyperparameters),
-            "metrics": job.status.metrics,
         }

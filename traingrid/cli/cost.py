@@ -11,7 +11,7 @@ from rich.text import Text
 
 from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, write_table
+from traingrid.cli.export import Schema, output_option, write_table
 from traingrid.errors import UsageError
 from traingrid.text import counted, printable
 
@@ -21,14 +21,24 @@ if TYPE_CHECKING:
     from traingrid.catalog.costs import Cost
     from traingrid.cli.export import Output
 
-_COLUMNS = ("jobs", "runs", "hours", "actual", "transfer", "orchestration", "estimated", "total")
+_FIGURES = {
+    "jobs": "integer: The number of its jobs.",
+    "runs": "integer: The number of their runs.",
+    "hours": "number: The billable hours of training.",
+    "actual": "number: Dollars of billed training.",
+    "transfer": "number: Dollars of copies between Regions.",
+    "orchestration": "number: Dollars of Batch children.",
+    "estimated": "number: Planned dollars of training.",
+    "total": "number: The sum of actual, transfer and orchestration.",
+}
+_ROWS = Schema("group", {"submission": "string: The group; the key is the value of --by.", **_FIGURES})
 
 
 @click.command()
 @click.option("--by", default="submission", show_default=True, help="Group by this: submission, job, campaign, ...")
 @click.option("--submission", default="", help="Include only this submission.")
 @click.option("--campaign", default="", help="Include only this campaign.")
-@output_option
+@output_option(_ROWS)
 @no_sync_option
 @url_option
 @click.pass_obj
@@ -43,12 +53,12 @@ def cost(  # noqa: PLR0913  # the options of the command
     from traingrid.catalog.costs import costs
 
     if not no_sync:
-        click.echo(f"synced {synced(database, grid_file)}", err=True)
+        click.echo(f"synced {synced(database, grid_file).sentence}", err=True)
     found = costs(database, by, submission=submission, campaign=campaign)
     if not found:
         raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")
     if output != "table":
-        write_table((by, *_COLUMNS), ((name, *_figures(each)) for name, each in found.items()), output)
+        write_table((by, *_FIGURES), ((name, *_figures(each)) for name, each in found.items()), output)
     else:
         console().print(_table(by, found))
     if unpriced := sum(each.unpriced for each in found.values()):
@@ -67,7 +77,7 @@ def _figures(cost: Cost) -> tuple[float, ...]:
 def _table(by: str, found: Mapping[str, Cost]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(by, overflow="fold")
-    for name in _COLUMNS:
+    for name in _FIGURES:
         table.add_column(name, justify="right")
     for name, each in found.items():
         count, tries, hours, *money = _figures(each)

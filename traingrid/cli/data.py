@@ -15,12 +15,17 @@ from traingrid.api.data import download_model, files_below, upload_folder
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.datasets import marker_of, register, registered_sentences
+from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.datasets.marker import parse_marker
 from traingrid.errors import UsageError
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    pass
+    from traingrid.cli.export import Output
+
+_UPLOADED = Schema(
+    "folder, always one", {"region": "string: The Region.", "s3_uri": "string: The S3 URI, for a manifest."}
+)
 
 
 @click.command()
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--campaign", help="Its campaign, with --version.")
 @click.option("--format", "format_", help="Its format, with --version.")
 @click.option("--attribute", "attributes", metavar="NAME=VALUE", multiple=True, help="Another fact, with --version.")
+@output_option(_UPLOADED)
 @click.pass_obj
 def upload(  # noqa: PLR0913  # the options of the command
     grid_file: Path,
@@ -42,6 +48,7 @@ def upload(  # noqa: PLR0913  # the options of the command
     campaign: str | None,
     format_: str | None,
     attributes: tuple[str, ...],
+    output: Output,
 ) -> None:
     """Upload FOLDER to REGION's data bucket.
 
@@ -60,7 +67,10 @@ def upload(  # noqa: PLR0913  # the options of the command
         target = upload_folder(deployment, folder, region, f"{name}/{version}")
         for sentence in registered_sentences(register(deployment, region, target, marker)):
             click.echo(printable(sentence), err=True)
-    csv.writer(sys.stdout, lineterminator="\n").writerow([region, str(target)])
+    if output == "table":
+        csv.writer(sys.stdout, lineterminator="\n").writerow([region, str(target)])
+    else:
+        write_rows([{"region": region, "s3_uri": str(target)}], _UPLOADED, output)
 
 
 def _unmarked(folder: Path) -> list[Path]:

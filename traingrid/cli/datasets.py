@@ -18,7 +18,7 @@ from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, write_table
+from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
 from traingrid.strict_json import json_object
@@ -34,11 +34,23 @@ if TYPE_CHECKING:
 REPORTED_WITHIN = 1200.0
 """Seconds to wait for the report on a marker: the function's timeout of 15 minutes, and five minutes for its event."""
 _POLL_SECONDS = 1.0
-_COLUMNS = ("dataset", "version", "campaign", "bytes", "objects", "region", "uri", "registered_at")
+_ROWS = Schema(
+    "replica",
+    {
+        "dataset": "string: The dataset's name.",
+        "version": "string: Its version.",
+        "campaign": "string: Its campaign.",
+        "bytes": "integer: The size of its objects.",
+        "objects": "integer: The number of its objects.",
+        "region": "string: The replica's Region.",
+        "uri": "string: The replica's S3 URI.",
+        "registered_at": "string: The time of the registration, in ISO 8601.",
+    },
+)
 
 
 @click.command()
-@output_option
+@output_option(_ROWS)
 @click.pass_obj
 def datasets(grid_file: Path, *, output: Output) -> None:
     """List the registered datasets.
@@ -50,7 +62,7 @@ def datasets(grid_file: Path, *, output: Output) -> None:
     found = list(Datasets(deployment.table, deployment.grid.home).all())
     if output != "table":
         rows = (_row(item, region) for item in found for region in sorted(item.replicas))
-        write_table(_COLUMNS, rows, output)
+        write_rows(rows, _ROWS, output)
         return
     table = Table(box=None, pad_edge=False)
     for name in ("dataset", "version", "campaign", "size", "objects", "Regions", "started"):
@@ -60,10 +72,10 @@ def datasets(grid_file: Path, *, output: Output) -> None:
     console().print(table)
 
 
-def _row(item: DatasetItem, region: str) -> tuple[object, ...]:
+def _row(item: DatasetItem, region: str) -> dict[str, Any]:
     replica = item.replicas[region]
-    about = (item.dataset, item.version, item.campaign, item.bytes, item.objects)
-    return (*about, region, replica.uri, replica.registered_at)
+    about = {name: getattr(item, name) for name in ("dataset", "version", "campaign", "bytes", "objects")}
+    return {**about, "region": region, "uri": replica.uri, "registered_at": replica.registered_at}
 
 
 def _cells(item: DatasetItem) -> tuple[str, ...]:

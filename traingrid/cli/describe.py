@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import webbrowser
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.description import describe as description_of
+from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.errors import TraingridError
 from traingrid.text import duration, printable
 
@@ -19,15 +20,39 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.api.description import JobDescription
+    from traingrid.cli.export import Output
     from traingrid.ledger.items import RecordedAttempt
+
+_JOB = Schema(
+    "job, always one",
+    {
+        "submission": "string: The submission's id.",
+        "status": "object: The fields of [JobStatus](api.md#jobstatus).",
+        "manifest": "string: The S3 URI of the manifest.",
+        "line": "integer: The number of its line in the manifest; 0 if it is not known.",
+        "fields": "object: The line with all defaults applied, as it was submitted last.",
+        "attempts": "array of objects: The attempts, oldest first.",
+        "failure": "string: The failure class of the last attempt; empty if it has not failed.",
+        "advice": "string: The next step after that failure; empty if none is needed.",
+        "console": "string: The address of the training job in the AWS console; empty before it is requested.",
+    },
+)
+_ADDRESS = Schema(
+    "job, always one",
+    {
+        "submission": "string: The submission's id.",
+        "index": "integer: The array index.",
+        "console": "string: The address of the training job in the AWS console.",
+    },
+)
 
 
 @click.command()
 @click.argument("submission")
 @click.argument("index", type=click.IntRange(min=0), default=0)
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format.")
+@output_option(_JOB)
 @click.pass_obj
-def describe(grid_file: Path, submission: str, index: int, output: Literal["text", "json"]) -> None:
+def describe(grid_file: Path, submission: str, index: int, *, output: Output) -> None:
     """Show everything about one job.
 
     Prints its line with all defaults, its attempts, its metrics and its model, and commands for the next steps. The job
@@ -36,8 +61,8 @@ def describe(grid_file: Path, submission: str, index: int, output: Literal["text
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     found = description_of(plane, submission, index)
-    if output == "json":
-        click.echo(json.dumps(found.as_dict(), indent=2, default=str))
+    if output != "table":
+        write_rows([{"submission": submission, **vars(found)}], _JOB, output)
         return
     for name, value in _lines(submission, found):
         lines = printable_lines(value)
@@ -49,11 +74,13 @@ def describe(grid_file: Path, submission: str, index: int, output: Literal["text
 @click.command("open")
 @click.argument("submission")
 @click.argument("index", type=click.IntRange(min=0), default=0)
+@output_option(_ADDRESS)
 @click.pass_obj
-def open_(grid_file: Path, submission: str, index: int) -> None:
+def open_(grid_file: Path, submission: str, index: int, *, output: Output) -> None:
     """Open a training job in the AWS console.
 
-    Prints the address, and opens it in a browser if there is one. The job is line INDEX of SUBMISSION, counted from 0.
+    Prints the address, and opens it in a browser if there is one; with --output json or csv, only prints it. The job
+    is line INDEX of SUBMISSION, counted from 0.
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
@@ -61,6 +88,10 @@ def open_(grid_file: Path, submission: str, index: int) -> None:
     if not found.console:
         text = f"Job {index} of submission {submission} has no training job: it is {found.status.state}."
         raise TraingridError(text, f"See: traingrid describe {submission} {index}")
+    if output != "table":
+        row = {"submission": submission, "index": index, "console": found.console}
+        write_rows([row], _ADDRESS, output)
+        return
     click.echo(found.console)
     webbrowser.open(found.console)
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from traingrid import names
 from traingrid.api.submit import read_manifest
 from traingrid.cli.console import console
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Verdict, of_grid_file
 from traingrid.deploy.checkup.quotas import of_grid, of_jobs
@@ -26,17 +27,29 @@ from traingrid.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traingrid.cli.export import Output
     from traingrid.deploy.checkup.finding import Finding
     from traingrid.deploy.checkup.quotas import Need
     from traingrid.grid.model import Grid
 
+_ROWS = Schema(
+    "check",
+    {
+        "region": "string: The Region of the checked resource; empty for the account.",
+        "what": "string: The checked resource.",
+        "verdict": "string: good, wrong, or not checked.",
+        "why": "string: The reason.",
+        "fix": "string: The command or action that fixes the problem; empty without a problem.",
+    },
+)
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
 
 
 @click.command()
 @click.argument("manifest", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@output_option(_ROWS)
 @click.pass_obj
-def doctor(grid_file: Path, manifest: Path | None) -> None:
+def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     """Check the account, the stacks and quotas.
 
     Checks credentials, Regions, quotas, stacks, buckets, roles and images, and changes nothing. Works before the first
@@ -46,16 +59,25 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)
     needs = needs_of(grid, account, manifest)
-    click.echo(printable(f"account {account}, as {arn}"))
+    echo = sentences(output)
+    echo(printable(f"account {account}, as {arn}"))
     found = list(check_up(grid, account, needs))
-    console().print(_table(found))
+    if output == "table":
+        console().print(_table(found))
+    else:
+        write_rows((_row(one, grid_file) for one in found), _ROWS, output)
     wrong, unknown = (sum(one.verdict is verdict for one in found) for verdict in (Verdict.WRONG, Verdict.UNKNOWN))
     for one in found:
         if one.mend:
-            click.echo(printable(f"{one.region} {one.what}: {of_grid_file(one.mend, grid_file)}"))
-    click.echo(f"{len(found)} checks: {wrong} wrong, {unknown} could not be checked")
+            echo(printable(f"{one.region} {one.what}: {of_grid_file(one.mend, grid_file)}"))
+    echo(f"{len(found)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
+
+
+def _row(one: Finding, grid_file: Path) -> dict[str, str]:
+    found = {"region": one.region, "what": one.what, "verdict": one.verdict.value, "why": one.why}
+    return {**found, "fix": of_grid_file(one.mend, grid_file)}
 
 
 def needs_of(grid: Grid, account: str, manifest: Path | None) -> list[Need]:

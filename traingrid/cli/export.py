@@ -6,8 +6,10 @@ import csv
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
@@ -15,55 +17,111 @@ import click
 from traingrid.text import escaped_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Output: TypeAlias = Literal["table", "json", "csv"]
 
-output_option = click.option(
-    "--output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="Format; CSV is safe for spreadsheets.",
-)
-"""The option of commands that print a table. docs/commands.md describes the formats."""
+
+@dataclass(frozen=True)
+class Schema:
+    """The rows that a command writes for programs. docs/cli.md shows it.
+
+    Attributes:
+        row: The thing that each row describes.
+        keys: The type and the meaning of each key in order, as "TYPE: MEANING". A missing value is null.
+    """
+
+    row: str
+    keys: Mapping[str, str]
+
+    def of(self, item: object) -> dict[str, Any]:
+        """Return the row of an object that has an attribute for each key."""
+        return {name: getattr(item, name) for name in self.keys}
 
 
-def write_rows(rows: Iterable[Mapping[str, Any]], output: Output) -> None:
-    """Write rows with the same keys to standard output.
+class OutputOption(click.Option):
+    """The option `--output`.
+
+    Attributes:
+        schemas: The rows that the command writes; several if they depend on its arguments.
+    """
+
+    schemas: tuple[Schema, ...] = ()
+
+
+def output_option(*schemas: Schema) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that adds --output to a command.
+
+    Args:
+        schemas: The rows that the command writes.
+    """
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        choice = click.Choice(["table", "json", "csv"])
+        option = click.option(
+            "--output", cls=OutputOption, type=choice, default="table", show_default=True, help="Format."
+        )
+        found = option(command)
+        found.__click_params__[-1].schemas = schemas  # type: ignore[attr-defined]  # click's list of the options so far
+        return found
+
+    return add
+
+
+def sentences(output: Output) -> Callable[[str], None]:
+    """Return the function that prints sentences: on standard error if rows are printed on standard output."""
+    return partial(click.echo, err=output != "table")
+
+
+def write_rows(rows: Iterable[Mapping[str, Any]], schema: Schema, output: Output, *, at_once: bool = False) -> None:
+    """Write rows to standard output.
 
     JSON is an array with an object for each row. In CSV, a list is one cell, and each entry of a mapping is a column,
     for example `metrics.loss`; a cell is never a formula, and None is an empty cell.
 
     Args:
-        rows: The rows. Values are strings, numbers, Booleans, dates, None, lists of strings, or mappings of these.
+        rows: The rows. Values are strings, numbers, Booleans, dates, None, or lists, mappings and dataclasses of these.
+        schema: The keys of the rows.
         output: "json" or "csv".
+        at_once: Whether a reader of JSON gets each row as soon as it is known.
     """
+    selected = ({name: row[name] for name in schema.keys} for row in rows)
     if output == "json":
-        _write_json(rows)
-        return
-    flat = [dict(_cells(row)) for row in rows]
-    columns = dict.fromkeys(name for row in flat for name in row)
-    _write_csv(list(columns), ([row.get(name) for name in columns] for row in flat))
+        _write_json(selected, at_once=at_once)
+    elif any(text.startswith("object") for text in schema.keys.values()):
+        flat = [dict(_cells(row)) for row in selected]
+        columns = dict.fromkeys(name for row in flat for name in row) or dict.fromkeys(schema.keys)
+        _write_csv(list(columns), ([row.get(name) for name in columns] for row in flat))
+    else:
+        _write_csv(list(schema.keys), (list(dict(_cells(row)).values()) for row in selected))
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Output) -> None:
-    """Write rows with the given columns to standard output; with CSV, also if there are no rows."""
+    """Write rows with columns that are only known now, for example those of a query, to standard output."""
     if output == "json":
         _write_json(dict(zip(columns, row, strict=True)) for row in rows)
     else:
         _write_csv(columns, rows)
 
 
-def _write_json(rows: Iterable[Mapping[str, Any]]) -> None:
+def _write_json(rows: Iterable[Mapping[str, Any]], *, at_once: bool = False) -> None:
     """Write an array with one row per line, so that a large one can be read line by line."""
-    lines = (json.dumps(row, default=_json_value, allow_nan=False) for row in rows)
-    sys.stdout.write("[" + ",\n ".join(lines) + "]\n")
+    out, before = sys.stdout, "["
+    try:
+        for row in rows:
+            out.write(before + json.dumps(row, default=_json_value, allow_nan=False))
+            if at_once:
+                out.flush()
+            before = ",\n "
+    finally:  # the array is complete if the rows end with an error
+        out.write("[]\n" if before == "[" else "]\n")
 
 
 def _json_value(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, date):  # or a datetime
@@ -71,14 +129,25 @@ def _json_value(value: object) -> object:
     return str(value)
 
 
-def _cells(row: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
+def _cells(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     for name, value in row.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{name}.{entry}", value[entry]) for entry in sorted(value))
+        if is_dataclass(value) and not isinstance(value, type):
+            yield from _entries(name, asdict(value))
+        elif isinstance(value, Mapping):
+            yield from _entries(name, value)
         elif isinstance(value, (list, tuple)):
-            yield name, ", ".join(map(str, value))
+            yield name, ", ".join(map(_text, value))
         else:
             yield name, str(value).lower() if isinstance(value, bool) else value
+
+
+def _entries(name: str, value: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for entry in sorted(value):
+        yield from _cells({f"{name}.{entry}": value[entry]})
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=_json_value)
 
 
 def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

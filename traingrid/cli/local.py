@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.cli.installed import LOCAL, checkout, require_checkout, require_extra
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 
+if TYPE_CHECKING:
+    from traingrid.cli.export import Output
+
 _FOLDER = Path(".localcloud")
 _KILLED = "The local AWS was killed, and its stacks, buckets, ledger and jobs are lost, because they were in memory."
+
+_SERVER = Schema(
+    "local AWS, always one",
+    {
+        "state": "string: answers, silent, killed or stopped.",
+        "endpoint": "string: Its address; null if it is stopped.",
+        "pid": "integer: The id of its process; null if it is stopped.",
+    },
+)
 
 
 @click.group()
@@ -73,7 +87,8 @@ def down() -> None:
 
 
 @local.command()
-def status() -> None:
+@output_option(_SERVER)
+def status(*, output: Output) -> None:
     """Print where a local AWS runs.
 
     The exit code is 1 if none runs.
@@ -81,13 +96,17 @@ def status() -> None:
     require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
-    found = lifecycle.condition(_FOLDER)
+    found, echo = lifecycle.condition(_FOLDER), sentences(output)
+    if output != "table":
+        one = found.server
+        row = {"state": found.state, "endpoint": one and one.endpoint, "pid": one and one.pid}
+        write_rows([row], _SERVER, output)
     if found.state == "answers" and found.server:
-        click.echo(f"localcloud answers at {found.server.endpoint} (pid {found.server.pid})")
+        echo(f"localcloud answers at {found.server.endpoint} (pid {found.server.pid})")
         return
     silent = found.server and lifecycle.silence(found.server)
     killed = f'not running. {_KILLED} Start an empty one: eval "$(traingrid local up)"'
-    click.echo({"silent": silent, "killed": killed}.get(found.state, "not running"))
+    echo(str({"silent": silent, "killed": killed}.get(found.state, "not running")))
     raise SystemExit(1)
 
 

@@ -17,6 +17,7 @@ import click
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader, matching
 from traingrid.aws.clients import client
+from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.log import readable
 from traingrid.text import printable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.api.logs import LogLine
+    from traingrid.cli.export import Output
     from traingrid.submission.status import JobStatus
 
 _DEFAULT_GROUP = "/aws/batch/job"
@@ -35,6 +37,17 @@ _DEFAULT_GROUP = "/aws/batch/job"
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
 """The colours of jobs, by index; red is left for errors."""
 _PRINTED_TOGETHER = 5_000
+_ROWS = Schema(
+    "line of a log",
+    {
+        "time": "string: The time at which the host wrote it, in ISO 8601.",
+        "index": "integer: The array index of the job.",
+        "region": "string: The Region of the training job.",
+        "host": "string: SageMaker's name of the host, for example algo-1.",
+        "rank": "integer: The rank that printed it; 0 also for lines without a mark.",
+        "text": "string: The line, with the mark of its rank.",
+    },
+)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -69,8 +82,10 @@ class _Pattern(click.ParamType[re.Pattern[str]]):
 @click.option("--tail", type=click.IntRange(min=0, max=100_000), help="Print only the last lines.")
 @click.option("--since", type=_Ago(), help="Print only lines of the last 30s, 10m, 2h or 1d.")
 @click.option("--grep", type=_Pattern(), help="Print only lines that match a regular expression.")
+@click.option("--rank", type=click.IntRange(min=0), help="Print only lines of one rank.")
 @click.option("--timestamps", is_flag=True, help="Print the time of each line, in UTC.")
 @click.option("--child", is_flag=True, help="Print the log of the Batch child instead, to see why a job did not train.")
+@output_option(_ROWS)
 @click.pass_obj
 def logs(  # noqa: PLR0913  # the options of the command
     grid_file: Path,
@@ -81,27 +96,39 @@ def logs(  # noqa: PLR0913  # the options of the command
     tail: int | None,
     since: float | None,
     grep: re.Pattern[str] | None,
+    rank: int | None,
     timestamps: bool,
     child: bool,
+    output: Output,
 ) -> None:
     """Print training logs, merged by time.
 
-    Prints the logs of all jobs of SUBMISSION, or of line INDEX, counted from 0: all hosts, in all Regions.
+    Prints the logs of all jobs of SUBMISSION, or of line INDEX, counted from 0: all hosts, in all Regions. Rank 0 also
+    includes the lines of the launcher, and of programs that do not mark the rank.
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     if child:
-        if follow or tail is not None or since or grep or timestamps:
+        if follow or tail is not None or since or grep or timestamps or rank is not None or output != "table":
             text = "--child prints the whole log, with times, and takes no other option."
             raise UsageError(text, "Give SUBMISSION, INDEX and --child only.")
         _print_child_log(plane, submission, index or 0)
         return
     start = int((time.time() - since) * 1000) if since else 0
     reader = LogReader(plane=plane, submission=submission, index=index, since=start)
-    lines = matching(reader.lines(None if grep else tail, follow=follow), grep, tail)
+    is_filtered = grep is not None or rank is not None
+    lines = matching(reader.lines(None if is_filtered else tail, follow=follow), grep, tail, rank)
+    if output != "table":
+        write_rows(map(_row, lines), _ROWS, output, at_once=follow)
+        return
     printed = print_lines(lines, is_one_job=index is not None, timestamps=timestamps, at_once=follow)
-    if not printed and not grep and not since and tail != 0:
+    if not printed and not is_filtered and not since and tail != 0:
         raise _nothing(submission, reader.jobs())
+
+
+def _row(line: LogLine) -> dict[str, str | int]:
+    about: dict[str, str | int] = {"index": line.job, "region": line.region, "host": line.host, "rank": line.rank}
+    return {"time": _time(line), **about, "text": line.text}
 
 
 def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool, at_once: bool = False) -> int:
@@ -140,8 +167,12 @@ def _shown(line: LogLine, *, is_one_job: bool, timestamps: bool, coloured: bool)
     source = f"[{line.host}]" if is_one_job else f"[{line.job} {line.host}]"
     if coloured:
         source = click.style(source, fg=_COLOURS[line.job % len(_COLOURS)])
-    time_of = f"{line.time:%Y-%m-%dT%H:%M:%S}.{line.milliseconds % 1000:03d}Z " if timestamps else ""
+    time_of = f"{_time(line)} " if timestamps else ""
     return f"{time_of}{source} {printable(line.text)}\n"
+
+
+def _time(line: LogLine) -> str:
+    return f"{line.time:%Y-%m-%dT%H:%M:%S}.{line.milliseconds % 1000:03d}Z"
 
 
 def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:

@@ -13,10 +13,11 @@ import click
 from traingrid.api.deployed import find_deployment
 from traingrid.api.submit import parsed, read_manifest, submit_content
 from traingrid.cli.catalog import no_sync_option, parameters_option, url_option
+from traingrid.cli.export import output_option, sentences
 from traingrid.cli.installed import PLAN, require_extra
 from traingrid.cli.manifest import SQL_FILE, queried, sql_of, synced_catalog
-from traingrid.cli.plan_report import report
-from traingrid.cli.submit import PRINTED, print_submission
+from traingrid.cli.plan_report import PLAN_ROWS, report
+from traingrid.cli.submit import PRINTED, SUBMISSION_ROWS, print_submission
 from traingrid.errors import UsageError
 from traingrid.manifest.plan_fields import moment
 from traingrid.manifest.rows import Row, Rows
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from traingrid.catalog.database import Catalog
+    from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
     from traingrid.planner.plan import Plan
@@ -59,6 +61,7 @@ class _Source:
 @click.option("--no-moves", is_flag=True, help="Do not copy data to other Regions.")
 @click.option("--to", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the plan to this file.")
 @click.option("--apply", "applied", type=_FILE, help="Submit exactly the jobs of this plan.")
+@output_option(PLAN_ROWS, SUBMISSION_ROWS)
 @no_sync_option
 @url_option
 @click.pass_obj
@@ -77,6 +80,7 @@ def plan(  # noqa: PLR0913  # an option each
     applied: Path | None,
     no_sync: bool,
     url: str | None,
+    output: Output,
 ) -> None:
     """Choose the cheapest Regions for jobs.
 
@@ -91,7 +95,7 @@ def plan(  # noqa: PLR0913  # an option each
     database = synced_catalog(grid_file, url, no_sync=no_sync)
     deployment = find_deployment(grid_file)
     if applied:
-        _apply(applied, database, deployment)
+        _apply(applied, database, deployment, output)
         return
     from traingrid.planner.candidates import Options, candidates
     from traingrid.planner.facts import read_facts
@@ -109,21 +113,21 @@ def plan(  # noqa: PLR0913  # an option each
     )
     facts = read_facts(database)
     found = plan_of(candidates(lines, values, facts, deployment, options), facts, options)
-    report(found, facts)
+    report(found, facts, output)
     if not deployment.grid.moves and options.moves and len(lines) <= _COMPARED_LINES:
         moving = replace(deployment, grid=deployment.grid.model_copy(update={"moves": True}))
-        _print_savings(found, plan_of(candidates(lines, values, facts, moving, options), facts, options))
+        _print_savings(found, plan_of(candidates(lines, values, facts, moving, options), facts, options), output)
     if file:
         file.write_bytes(written(found, facts))
-        click.echo(f"{file}: {counted(len(found.assignments), 'job')}. Submit it: traingrid plan --apply {file}")
+        sentences(output)(f"{file}: {counted(len(found.assignments), 'job')}. Submit it: traingrid plan --apply {file}")
 
 
-def _print_savings(found: Plan, moving: Plan) -> None:
+def _print_savings(found: Plan, moving: Plan, output: Output) -> None:
     """Print the dollars that moves would save, if the grid allowed them."""
     saved = found.dollars - moving.dollars
     if moving.moves and len(moving.shortages) == len(found.shortages) and saved > 0:
         moves = counted(len(moving.moves), "move")
-        click.echo(f"With `moves: true` in grid.yaml, {moves} of data would save ${saved:,.2f}.")
+        sentences(output)(f"With `moves: true` in grid.yaml, {moves} of data would save ${saved:,.2f}.")
 
 
 def _check_options(source: _Source, applied: Path | None, file: Path | None) -> None:
@@ -159,7 +163,7 @@ def _lines(
     return lines, {row.number: row.values for row in rows if isinstance(row, Row)}
 
 
-def _apply(file: Path, database: Catalog, deployment: Deployment) -> None:
+def _apply(file: Path, database: Catalog, deployment: Deployment, output: Output) -> None:
     """Submit the jobs of a plan file.
 
     Raises:
@@ -179,7 +183,8 @@ def _apply(file: Path, database: Catalog, deployment: Deployment) -> None:
     if not planned.lines:
         raise UsageError(f"{file} has no jobs.", "Raise the limits that it names, and plan again.")
     if planned.header.unplaced:
-        click.echo(f"{counted(planned.header.unplaced, 'line')} could not be placed and will not be submitted.")
+        sentences(output)(f"{counted(planned.header.unplaced, 'line')} could not be placed and will not be submitted.")
     name = Path(f"plan-{planned.sha256[:8]}.jsonl")
     parsed(name, planned.manifest, deployment)  # nothing is uploaded for a manifest that will be rejected
-    print_submission(submit_content(name, planned.manifest, deployment, PRINTED))
+    progress = replace(PRINTED, announce=sentences(output))
+    print_submission(submit_content(name, planned.manifest, deployment, progress), output)

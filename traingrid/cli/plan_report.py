@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 from rich.text import Text
 
 from traingrid.cli.console import console
+from traingrid.cli.export import Schema, sentences, write_rows
 from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from traingrid.cli.export import Output
     from traingrid.planner.choices import Pool
     from traingrid.planner.facts import Facts, Price
     from traingrid.planner.plan import Assignment, Plan
@@ -26,22 +28,74 @@ _SHOWN_LINES = 200
 _REGION_COLUMNS = ("Region", "jobs", "instances", "instance-hours", "compute", "data", "total")
 _LINE_COLUMNS = ("line", "job", "Region", "instances", "hours", "dollars", "verdict")
 
+PLAN_ROWS = Schema(
+    "line",
+    {
+        "line": "integer: The number of the line.",
+        "name": "string: The job's name.",
+        "region": "string: The chosen Region; null if the line could not be placed.",
+        "instance_type": "string: The chosen instance type.",
+        "instance_count": "integer: The number of instances.",
+        "purchase_option": "string: on_demand, spot, or the ARN of a training plan.",
+        "uri": "string: The S3 URI of the data in the Region.",
+        "hours": "number: The expected hours of training.",
+        "source": "string: The source of the hours.",
+        "compute": "number: Dollars of all instances.",
+        "data": "number: Dollars of transfer and storage.",
+        "dollars": "number: The sum of both.",
+        "verdict": "string: The reason for the choice, or for the missing place.",
+    },
+)
 
-def report(plan: Plan, facts: Facts) -> None:
+
+def plan_rows(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield the choice for each line for an export; first the lines that have a place."""
+    for one in plan.assignments:
+        job = one.candidate.job
+        yield {
+            "line": job.line,
+            "name": job.name,
+            "region": one.pool.region,
+            "instance_type": one.pool.instance_type,
+            "instance_count": job.instance_count,
+            "purchase_option": one.pool.option,
+            "uri": one.place.uri,
+            "hours": one.duration.hours,
+            "source": one.duration.source,
+            "compute": one.compute,
+            "data": one.place.dollars,
+            "dollars": one.dollars,
+            "verdict": one.verdict,
+        }
+    for short in plan.shortages:
+        line = short.candidate.line.number
+        yield {**dict.fromkeys(PLAN_ROWS.keys), "line": line, "verdict": f"{short.reason} {short.next_step}".strip()}
+
+
+def report(plan: Plan, facts: Facts, output: Output = "table") -> None:
     """Print a plan.
 
     Args:
         plan: The plan.
         facts: The facts that it used.
+        output: The format of the choices; sentences are then on standard error.
     """
+    echo = sentences(output)
+    if output == "table":
+        _print_tables(plan)
+    else:
+        write_rows(plan_rows(plan), PLAN_ROWS, output)
+    for text in (*_shortages(plan), *_old_prices(plan, facts), *_guesses(plan), *_skipped(plan), _total(plan)):
+        echo(printable(text))
+
+
+def _print_tables(plan: Plan) -> None:
     console().print(_by_region(plan.assignments))
     click.echo("")
     console().print(_by_line(plan.assignments[:_SHOWN_LINES]))
     if len(plan.assignments) > _SHOWN_LINES:
         click.echo(f"... and {len(plan.assignments) - _SHOWN_LINES} more; --to FILE writes all of them")
     click.echo("")
-    for text in (*_shortages(plan), *_old_prices(plan, facts), *_guesses(plan), *_skipped(plan), _total(plan)):
-        click.echo(printable(text))
 
 
 def _by_region(assignments: Sequence[Assignment]) -> Table:

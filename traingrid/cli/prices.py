@@ -11,6 +11,7 @@ from rich.table import Table
 
 from traingrid.cli.catalog import existing_catalog, url_option
 from traingrid.cli.console import console
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
@@ -19,6 +20,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.catalog.refresh_prices import PricesRead
+    from traingrid.cli.export import Output
+
+_PRICES = Schema(
+    "price of an instance type",
+    {
+        "region": "string: The Region.",
+        "instance_type": "string: The instance type.",
+        "purchase_option": "string: on_demand or spot.",
+        "dollars_per_hour": "number: The price; for spot, an estimate.",
+        "as_of": "string: The day of the price, in ISO 8601.",
+        "source": "string: The source.",
+    },
+)
+_SNAPSHOT = Schema(
+    "snapshot, always one",
+    {
+        "written": "integer: The number of prices that were written.",
+        "kept": "integer: The number of prices that the catalog has of the same day or later.",
+        "oldest": "string: The day of the oldest price, in ISO 8601.",
+        "newest": "string: The day of the newest price, in ISO 8601.",
+    },
+)
 
 
 @click.group()
@@ -27,9 +50,10 @@ def prices() -> None:
 
 
 @prices.command()
+@output_option(_PRICES)
 @url_option
 @click.pass_obj
-def refresh(grid_file: Path, url: str | None) -> None:
+def refresh(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Read prices from AWS into the catalog.
 
     Reads the prices on demand of the grid's instance types in its Regions, estimates of their spot prices, and the
@@ -43,18 +67,23 @@ def refresh(grid_file: Path, url: str | None) -> None:
     today = datetime.now(UTC).date()
     read = read_prices(grid, partial(reading_role, grid, account), today)
     write_prices(database, read)
-    console().print(_table(read))
-    click.echo(
+    echo = sentences(output)
+    if output == "table":
+        console().print(_table(read))
+    else:
+        write_rows(read.prices, _PRICES, output)
+    echo(
         f"{counted(len(read.prices), 'price')} and {counted(len(read.transfers), 'transfer price')} of {today} written"
     )
     for missing in read.missing:
-        click.echo(printable(f"no price: {missing}"))
+        echo(printable(f"no price: {missing}"))
 
 
 @prices.command(name="import-snapshot")
+@output_option(_SNAPSHOT)
 @url_option
 @click.pass_obj
-def import_snapshot(grid_file: Path, url: str | None) -> None:
+def import_snapshot(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Import dated prices of public documents.
 
     Needs no access to AWS. The prices are few and dated. A price of the same day or a later one in the catalog is kept.
@@ -64,10 +93,13 @@ def import_snapshot(grid_file: Path, url: str | None) -> None:
     from traingrid.catalog.price_snapshot import import_snapshot as write_snapshot
 
     result = write_snapshot(database)
-    click.echo(f"{counted(result.written, 'price')} of {result.oldest} to {result.newest} written")
+    echo = sentences(output)
+    if output != "table":
+        write_rows([vars(result)], _SNAPSHOT, output)
+    echo(f"{counted(result.written, 'price')} of {result.oldest} to {result.newest} written")
     if result.kept:
-        click.echo(f"{counted(result.kept, 'price')} not written: the catalog has them of the same day or later")
-    click.echo("For the present prices of your grid, run: traingrid prices refresh")
+        echo(f"{counted(result.kept, 'price')} not written: the catalog has them of the same day or later")
+    echo("For the present prices of your grid, run: traingrid prices refresh")
 
 
 def _table(read: PricesRead) -> Table:

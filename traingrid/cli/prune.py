@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.api.deployed import find_deployment
+from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.copies import copies_sentence, copies_table, folders_in_use, found_copies
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.moves import Moves
@@ -21,10 +22,11 @@ from traingrid.moves.prune import Prune
 from traingrid.text import byte_size, counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from traingrid.audit.copies import UnneededCopy
+    from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.moves import MoveItem
     from traingrid.moves.prune import PruneReport
@@ -32,6 +34,20 @@ if TYPE_CHECKING:
 _VERSIONED = (
     "Its bucket is versioned: the deleted objects remain as noncurrent versions, which cost storage until a lifecycle "
     "rule of the bucket, or you, delete them."
+)
+
+_ROWS = Schema(
+    "copy",
+    {
+        "target": "string: The S3 URI of the copy.",
+        "source": "string: The S3 URI of its source.",
+        "region": "string: Its Region.",
+        "bytes": "integer: The size of the objects that it wrote.",
+        "why": "string: Why it is not needed.",
+        "result": "string: pruned, kept, needed, changed, or listed if nothing was deleted.",
+        "deleted": "integer: The number of deleted objects.",
+        "kept": "integer: The number of objects that were kept.",
+    },
 )
 
 
@@ -44,14 +60,16 @@ def data() -> None:
 @click.argument("folder", required=False, default="")
 @click.option("--submission", default="", help="Remove only copies that jobs of this submission made.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@output_option(_ROWS)
 @click.pass_obj
-def prune(grid_file: Path, folder: str, submission: str, *, yes: bool) -> None:
+def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: Output) -> None:
     """Delete copies that no open job needs.
 
     Lists the copies with their cost, or only the copy in FOLDER, an S3 URI, and asks for confirmation. Objects that are
     not part of a copy, or that the source no longer has, are kept. Running an interrupted command again continues.
     """
-    deployment = find_deployment(grid_file)
+    plane, echo = ControlPlane.of(grid_file), sentences(output)
+    deployment, submission = plane.deployment, submission and plane.submission_id(submission)
     found = [
         copy
         for copy in found_copies(deployment)
@@ -62,33 +80,54 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool) -> None:
         if folder or submission:
             text = f"There is no unneeded copy {f'in {folder}' if folder else f'of submission {submission}'}."
             raise UsageError(printable(text), "`traingrid audit` lists the unneeded copies.")
-        click.echo("no unneeded copies")
-        return
-    console().print(copies_table(found))
-    click.echo(copies_sentence(found))
-    if not yes and not _confirmed():
-        click.echo("Nothing was deleted.")
-        return
-    _remove(deployment, found)
+        echo("no unneeded copies")
+    elif output == "table":
+        console().print(copies_table(found))
+    if found:
+        echo(copies_sentence(found))
+    removed = found if yes or (found and _confirmed(output)) else []
+    if len(removed) < len(found):
+        echo("Nothing was deleted.")
+    reports = [(copy, _removed(deployment, copy, echo)) for copy in removed]
+    if output != "table":
+        write_rows(_rows(found, reports), _ROWS, output)
+    left = sum(report.result != "pruned" for _, report in reports)
+    if left:
+        what = f"{left} of {len(found)} copies could not be removed."
+        raise TraingridError(what, "The lines above state the reasons.")
 
 
-def _confirmed() -> bool:
+def _confirmed(output: Output) -> bool:
     try:
-        return click.confirm("Delete the objects of these copies for good?")
+        return click.confirm("Delete the objects of these copies for good?", err=output != "table")
     except click.Abort:
         raise UsageError("The deletion was not confirmed, so nothing was deleted.", "Answer y, or add --yes.") from None
 
 
-def _remove(deployment: Deployment, found: Sequence[UnneededCopy]) -> None:
-    left = 0
+def _removed(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], None]) -> PruneReport:
+    """Remove a copy, print the result and return it."""
+    report = _prune(deployment, copy.item).run()
+    for sentence in _sentences(copy.item, report):
+        echo(printable(sentence))
+    return report
+
+
+def _rows(
+    found: Sequence[UnneededCopy], reports: Sequence[tuple[UnneededCopy, PruneReport]]
+) -> Iterator[dict[str, str | int]]:
+    done = {copy.item.target: report for copy, report in reports}
     for copy in found:
-        report = _prune(deployment, copy.item).run()
-        left += report.result != "pruned"
-        for sentence in _sentences(copy.item, report):
-            click.echo(printable(sentence))
-    if left:
-        what = f"{left} of {len(found)} copies could not be removed."
-        raise TraingridError(what, "The lines above state the reasons.")
+        report = done.get(copy.item.target)
+        yield {
+            "target": copy.item.target,
+            "source": copy.item.source,
+            "region": copy.item.region,
+            "bytes": copy.bytes,
+            "why": copy.why,
+            "result": report.result if report else "listed",
+            "deleted": report.objects if report else 0,
+            "kept": report.kept if report else 0,
+        }
 
 
 def _prune(deployment: Deployment, item: MoveItem) -> Prune:

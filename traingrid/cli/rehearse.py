@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from traingrid.child.cost import dollars
-from traingrid.cli.audit import account
+from traingrid.cli.audit import AUDIT_ROWS, account, audit_rows
 from traingrid.cli.console import console
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.installed import LOCAL, require_cdk, require_extra
 from traingrid.errors import TraingridError, interrupted
 from traingrid.text import counted, printable
@@ -20,6 +22,7 @@ from traingrid.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traingrid.cli.export import Output
     from verification.rehearsal.rehearsal import Rehearsal, Script
 
 _NOT_SHOWN = """\
@@ -37,8 +40,9 @@ your account; instance types, speed and disk sizes, which the local AWS does not
     show_default=True,
     help="Random seed for the injected faults.",
 )
+@output_option(AUDIT_ROWS)
 @click.pass_obj
-def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
+def rehearse(grid_file: Path, manifest: Path, *, seed: int, output: Output) -> None:
     """Run MANIFEST locally, with injected faults.
 
     Deploys grid.yaml into a local AWS that exists as long as the command, with stubs for trainings: calls, events and
@@ -50,13 +54,17 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
     from verification.rehearsal.rehearsal import rehearse as run
 
     script = read_script(manifest, grid_file)
-    _print_script(script)
+    if output == "table":
+        _print_script(script)
     started = time.monotonic()
-    out = console()
+    out = Console(stderr=True, highlight=False) if output != "table" else console()
     with _interruptible(), out.status("starting") as status:
         rehearsal = run(script, seed, status.update)
-    _print_rehearsal(rehearsal, time.monotonic() - started)
-    click.echo(f"{account(rehearsal.violations)}, violations {len(rehearsal.violations)}, seed {seed}")
+    if output == "table":
+        _print_rehearsal(rehearsal, time.monotonic() - started)
+    else:
+        write_rows(audit_rows(rehearsal.violations), AUDIT_ROWS, output)
+    sentences(output)(f"{account(rehearsal.violations)}, violations {len(rehearsal.violations)}, seed {seed}")
     if rehearsal.violations:
         violated = counted(len(rehearsal.violations), "invariant violation")
         text = f"{violated}. Do not submit this manifest."

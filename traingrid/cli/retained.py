@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -11,6 +11,7 @@ from rich.text import Text
 from traingrid import names
 from traingrid.aws.clients import brisk
 from traingrid.cli.console import console
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.left_stacks import is_there, left_stacks
 from traingrid.deploy.retained import retained as kept
@@ -18,16 +19,32 @@ from traingrid.grid.file import load_grid
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from traingrid.cli.export import Output
+    from traingrid.deploy.checkup.finding import Finding
     from traingrid.deploy.retained import Retained
     from traingrid.grid.model import Grid
 
+_ROWS = Schema(
+    "resource",
+    {
+        "region": "string: Its Region.",
+        "kind": "string: bucket, table, cluster, key, or stack.",
+        "name": "string: Its name; the ARN of a key.",
+        "holds": "string: Its purpose; empty for a stack.",
+        "gigabytes": "number: Its size; null if it is not known.",
+        "dollars": "number: Its monthly cost at the list prices of us-east-1; null if it is not known.",
+        "remove": "string: The command that deletes it for good.",
+    },
+)
+
 
 @click.command()
+@output_option(_ROWS)
 @click.pass_obj
-def retained(grid_file: Path) -> None:
+def retained(grid_file: Path, *, output: Output) -> None:
     """List resources that `cdk destroy` keeps.
 
     Lists buckets, the ledger and keys, with their size, cost and the commands that remove them. Works before the grid
@@ -36,18 +53,28 @@ def retained(grid_file: Path) -> None:
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
     found, left = kept(grid, account), [one for one in left_stacks(grid, account) if one.mend]
-    if found:
+    echo = sentences(output)
+    if output != "table":
+        write_rows(_rows(found, left), _ROWS, output)
+    elif found:
         console().print(_table(found))
     commands = [(one.region, one.name, one.remove) for one in found] + [
         (one.region, one.what, one.mend) for one in left
     ]
     for region, what, command in commands:
-        click.echo(printable(f"{region} {what}: {command}"))
+        echo(printable(f"{region} {what}: {command}"))
     stacks = _stacks(grid) + [one.what.removeprefix("stack ") for one in left]
     for region, owner in grid.elsewhere().items():
         if owner != account:
-            click.echo(f"{region} is in account {owner}: list its resources with credentials of that account")
-    click.echo(printable(_sum(grid, found, stacks)))
+            echo(f"{region} is in account {owner}: list its resources with credentials of that account")
+    echo(printable(_sum(grid, found, stacks)))
+
+
+def _rows(found: Iterable[Retained], left: Iterable[Finding]) -> Iterator[dict[str, Any]]:
+    yield from map(_ROWS.of, found)
+    for stack in left:
+        name, unknown = stack.what.removeprefix("stack "), dict.fromkeys(_ROWS.keys)
+        yield unknown | {"region": stack.region, "kind": "stack", "name": name, "holds": "", "remove": stack.mend}
 
 
 def _stacks(grid: Grid) -> list[str]:

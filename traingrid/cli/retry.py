@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, interrupted
-from traingrid.submission.retry import Retrier
+from traingrid.submission.retry import Retried, Retrier
 from traingrid.text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.cli.export import Output
     from traingrid.submission.retry_plan import ToRetry
+
+_ROWS = Schema(
+    "job that failed or was stopped",
+    {
+        "submission": "string: The submission's id.",
+        "index": "integer: The array index.",
+        "retried": "boolean: Whether it has a new attempt.",
+        "reason": "string: The reason why it is not retried; empty if it is.",
+        "later": "boolean: Whether the same command can retry it in ten minutes.",
+    },
+)
 
 
 @click.command()
 @click.argument("submission")
 @click.argument("manifest", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@output_option(_ROWS)
 @click.pass_obj
-def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
+def retry(grid_file: Path, submission: str, manifest: Path | None, *, output: Output) -> None:
     """Retry failed and stopped jobs.
 
     Each job of SUBMISSION that failed or was stopped gets a new attempt. MANIFEST is the submission's manifest with
@@ -30,23 +47,25 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    retrier, by = plane.retrier, plane.caller()
-    todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
+    retrier, by, echo = plane.retrier, plane.caller(), sentences(output)
+    todo = _mended(retrier, submission, manifest, echo) if manifest else retrier.planned(submission)
     try:
-        done = retrier.run(todo, by, _print_array)
+        done = retrier.run(todo, by, partial(_print_array, echo))
     except KeyboardInterrupt:
         step = (
             "Submitted jobs continue. Retry the rest by the same command after two sweeps of the reconciler (10 min)."
         )
         raise interrupted(step) from None
+    if output != "table":
+        write_rows(_rows(submission, done), _ROWS, output)
     for index, why in sorted(done.left.items()):
-        click.echo(f"job {index} is not retried: {printable(why)}")
+        echo(f"job {index} is not retried: {printable(why)}")
     count = len(done.indices)
     if count:
-        click.echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")
-        click.echo(f"Track it with: traingrid status {submission} --watch")
+        echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")
+        echo(f"Track it with: traingrid status {submission} --watch")
     elif not done.late:
-        click.echo(f"Submission {submission} has nothing to retry.")
+        echo(f"Submission {submission} has nothing to retry.")
     if done.late:
         text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be retried yet."
         raise TraingridError(
@@ -54,16 +73,23 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
         )
 
 
-def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
+def _rows(submission: str, done: Retried) -> Iterator[dict[str, Any]]:
+    reasons = dict.fromkeys(done.indices, "") | done.left
+    for index, reason in sorted(reasons.items()):
+        found = {"retried": not reason, "reason": reason, "later": index in done.late}
+        yield {"submission": submission, "index": index, **found}
+
+
+def _mended(retrier: Retrier, submission: str, manifest: Path, echo: Callable[[str], None]) -> ToRetry:
     """Return the plan of a retry with a corrected manifest, after uploading its sources."""
     lines, sources = read_manifest(manifest, retrier.deployment)
     todo = retrier.planned(submission, lines)
-    sources.upload(click.echo)  # only after the plan has accepted the manifest
+    sources.upload(echo)  # only after the plan has accepted the manifest
     lines_of = {job.index: job.line for job in todo.jobs}
     for index, fields in sorted(todo.changed.items()):
-        click.echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")
+        echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")
     return todo
 
 
-def _print_array(batch_job: str, count: int) -> None:
-    click.echo(f"submitted {batch_job}: {count} job{'s' * (count != 1)}")
+def _print_array(echo: Callable[[str], None], batch_job: str, count: int) -> None:
+    echo(f"submitted {batch_job}: {count} job{'s' * (count != 1)}")

@@ -15,25 +15,36 @@ from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, write_rows
-from traingrid.cli.status_table import paused_sentence, reasons, status_rows, status_table
+from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.submission.status import SubmissionStatus
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from traingrid.cli.export import Output
 
 _REFRESH_SECONDS = 1.0
+SUBMISSION_ROWS = Schema(
+    "submission, newest first, without one",
+    {
+        "submission": "string: The submission's id.",
+        "state": "string: Its state.",
+        "jobs": "integer: The number of its jobs.",
+        "claimed_at": "string: The time at which the intake claimed the manifest, in ISO 8601.",
+        "manifest": "string: The S3 URI of the manifest.",
+        "version": "string: The S3 version of the manifest.",
+        "batch_job": "string: The id of the Batch job.",
+    },
+)
 
 
 @click.command()
 @click.argument("submission", required=False)
 @click.option("--watch", is_flag=True, help="Update the table until every job has ended.")
-@output_option
+@output_option(SUBMISSION_ROWS, JOB_ROWS)
 @click.pass_obj
 def status(grid_file: Path, submission: str | None, *, watch: bool, output: Output) -> None:
     """Show jobs, or list submissions.
@@ -46,7 +57,10 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, output: Outp
     if output != "table":
         if watch:
             raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
-        write_rows(status_rows(plane.status(submission)) if submission else submission_rows(plane), output)
+        if submission:
+            write_rows(status_rows(plane.status(submission)), JOB_ROWS, output)
+        else:
+            write_rows(map(SUBMISSION_ROWS.of, plane.ledger.submissions()), SUBMISSION_ROWS, output)
         return
     pause = plane.ledger.pause()
     if pause:
@@ -94,13 +108,6 @@ def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> Submi
             out.print(status_table(seen, out.width))
             return seen
         time.sleep(_REFRESH_SECONDS)
-
-
-def submission_rows(plane: ControlPlane) -> Iterator[dict[str, str | int]]:
-    """Yield all submissions, newest first, for an export."""
-    for item in plane.ledger.submissions():
-        names_of = ("submission", "state", "jobs", "claimed_at", "manifest", "version", "batch_job")
-        yield {name: getattr(item, name) for name in names_of}
 
 
 def _submissions(plane: ControlPlane) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from traingrid.cli.export import Schema
 from traingrid.cli.fitted_table import Column, fitted_table
 from traingrid.job.state import JobState
 from traingrid.text import duration, printable
@@ -120,9 +121,28 @@ def _time(seconds: float | None) -> str:
     return duration(seconds) if seconds else ""
 
 
-_EXPORTED = (
-    *("index", "region", "name", "state", "phase", "attempt", "ranks", "started_at", "seconds", "epochs", "dollars"),
-    *("training_job", "artifact", "reason", "cancelled", "tried"),
+JOB_ROWS = Schema(
+    "job, with a submission",
+    {
+        "submission": "string: The submission's id.",
+        "index": "integer: The array index.",
+        "region": "string: The training Region.",
+        "name": "string: The job's name in the manifest.",
+        "state": "string: SageMaker's status; Pending before a training job exists, Waiting while a quota prevents it.",
+        "phase": "string: SageMaker's secondary status, or Batch's status of the child.",
+        "attempt": "integer: The number of the attempt.",
+        "ranks": "integer: The world size.",
+        "started_at": "integer: The start of the training in seconds since 1970; 0 before it.",
+        "seconds": "integer: Seconds of training, once it has ended.",
+        "epochs": "integer: The epochs that the training runs; 0 if its hyperparameters do not have it.",
+        "dollars": "number: The cost of the training so far; 0 for a submission without a budget.",
+        "training_job": "string: The training job's name; empty before it is requested.",
+        "artifact": "string: The S3 URI of the model.",
+        "reason": "string: Why it failed, or why it cannot start yet.",
+        "cancelled": "boolean: Whether a user has cancelled it.",
+        "tried": "array of strings: The previous attempts: the Region and, in brackets, the outcome.",
+        "metrics": "object of numbers: The last value of each metric.",
+    },
 )
 
 
@@ -130,8 +150,11 @@ def status_rows(status: SubmissionStatus) -> Iterator[dict[str, Any]]:
     """Yield all fields of each job for an export; every row has the same keys, also in its metrics."""
     metrics = sorted({name for job in status.jobs for name in job.metrics})
     for job in status.jobs:
-        fields = {name: getattr(job, name) for name in _EXPORTED}
-        yield {"submission": status.submission, **fields, "metrics": {name: job.metrics.get(name) for name in metrics}}
+        yield {
+            **vars(job),
+            "submission": status.submission,
+            "metrics": {name: job.metrics.get(name) for name in metrics},
+        }
 
 
 def reasons(status: SubmissionStatus) -> list[str]:

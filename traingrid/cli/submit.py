@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,40 @@ from traingrid.api.deployed import find_deployment
 from traingrid.api.source_folders import packed
 from traingrid.api.submit import Progress, check_name, parsed, submit_manifest
 from traingrid.cli.console import announcing_a_wait, console
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.cli.plan_table import plan_table
 from traingrid.errors import TraingridError
-from traingrid.manifest.plan import planned
+from traingrid.manifest.plan import Planned, planned
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
+    from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
 
+SUBMISSION_ROWS = Schema(
+    "submission",
+    {
+        "submission": "string: The submission's id.",
+        "jobs": "integer: The number of its jobs.",
+        "batch_job": "string: The id of the Batch job.",
+    },
+)
+_PLANNED = Schema(
+    "line, with --plan",
+    {
+        "line": "integer: The number of the line.",
+        "region": "string: The training Region.",
+        "name": "string: The job's name.",
+        "instance_type": "string: The instance type.",
+        "instance_count": "integer: The number of instances.",
+        "spot": "boolean: Whether it uses spot instances.",
+        "ranks": "integer: The world size.",
+        "channels": "object of strings: The S3 URI of each channel.",
+        "image": "string: The image; empty for a built-in algorithm.",
+        "outcome": "string: What would happen now.",
+        "would_fail": "boolean: Whether it would fail now.",
+    },
+)
 PRINTED = Progress(announce=click.echo, waiting=announcing_a_wait)
 """Prints the progress of a submission."""
 
@@ -26,8 +53,9 @@ PRINTED = Progress(announce=click.echo, waiting=announcing_a_wait)
 @click.command()
 @click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--plan", is_flag=True, help="Only print the jobs that the lines would become; upload nothing.")
+@output_option(SUBMISSION_ROWS, _PLANNED)
 @click.pass_obj
-def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
+def submit(grid_file: Path, manifest: Path, *, plan: bool, output: Output) -> None:
     """Submit the jobs of MANIFEST.
 
     Uploads the file and waits until its jobs are submitted or the file is rejected.
@@ -35,19 +63,23 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     check_name(manifest)
     deployment = find_deployment(grid_file)
     if plan:
-        _print_plan(manifest, deployment)
+        _print_plan(manifest, deployment, output)
     else:
-        print_submission(submit_manifest(manifest, deployment, PRINTED))
+        progress = replace(PRINTED, announce=sentences(output))
+        print_submission(submit_manifest(manifest, deployment, progress), output)
 
 
-def print_submission(report: dict[str, Any]) -> None:
+def print_submission(report: dict[str, Any], output: Output = "table") -> None:
     """Print the submission of an intake's report, and the command that tracks it."""
+    echo = sentences(output)
+    if output != "table":
+        write_rows([report], SUBMISSION_ROWS, output)
     jobs = counted(report["jobs"], "job")
-    click.echo(f"submission {report['submission']}: {jobs}, Batch job {report['batch_job']}")
-    click.echo(f"Track it with: traingrid status {report['submission']} --watch")
+    echo(f"submission {report['submission']}: {jobs}, Batch job {report['batch_job']}")
+    echo(f"Track it with: traingrid status {report['submission']} --watch")
 
 
-def _print_plan(manifest: Path, deployment: Deployment) -> None:
+def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
     """Print the jobs that a manifest would create; reads only.
 
     Raises:
@@ -55,15 +87,26 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
     """
     content = packed(manifest, deployment)
     found = list(planned(parsed(manifest, content.content, deployment), deployment))
-    console().print(plan_table(found))
+    echo = sentences(output)
+    if output == "table":
+        console().print(plan_table(found))
+    else:
+        write_rows(map(_planned_row, found), _PLANNED, output)
     for source in content.sources:
-        click.echo(f"would upload {printable(str(source))}")
+        echo(f"would upload {printable(str(source))}")
     failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
-    click.echo(
+    echo(
         f"{counted(len(found), 'job')}, {counted(sum(line.job.ranks for line in found), 'rank')}; "
         f"{failing} would fail now" + (f", {unchecked} could not be checked" if unchecked else "")
     )
     if failing:
         text = f"{failing} of {counted(len(found), 'job')} would fail now."
         raise TraingridError(text, "Nothing was written. Upload the data and images, or fix the lines.")
-    click.echo("Nothing was written. Submit it without --plan.")
+    echo("Nothing was written. Submit it without --plan.")
+
+
+def _planned_row(line: Planned) -> dict[str, Any]:
+    job = line.job
+    names = ("line", "region", "name", "instance_type", "instance_count", "spot", "ranks", "image")
+    found = {"channels": {name: channel.uri for name, channel in job.inputs.items()}, "would_fail": line.would_fail}
+    return {**{name: getattr(job, name) for name in names}, **found, "outcome": line.outcome}

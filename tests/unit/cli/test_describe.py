@@ -95,7 +95,7 @@ def test_a_job_that_no_child_has_opened_shows_its_line(job: Job) -> None:
 
 
 def test_json_has_the_status_the_line_and_the_attempts(failed: None, job: Job) -> None:
-    found = json.loads(run("describe", "0123abcd", "--output", "json")[1])
+    (found,) = json.loads(run("describe", "0123abcd", "--output", "json")[1])
     assert (found["status"]["state"], found["failure"], found["console"]) == ("Failed", "algorithm", CONSOLE)
     assert [attempt["failure"] for attempt in found["attempts"]] == ["capacity", "algorithm"]
     assert (found["line"], found["fields"]["instance_type"]) == (job.line, job.instance_type)

@@ -3,13 +3,14 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from traingrid.cli.export import Output, write_rows, write_table
+from traingrid.cli.export import Output, Schema, write_rows, write_table
 
 ROW: dict[str, Any] = {
     "name": "=1+1",
@@ -20,10 +21,22 @@ ROW: dict[str, Any] = {
     "tried": ("us-east-1 (capacity)", "us-west-2 (capacity)"),
     "metrics": {"loss": 0.5, "top1": None},
 }
+SCHEMA = Schema(
+    "job",
+    {
+        "name": "string: A.",
+        "region": "string: B.",
+        "jobs": "integer: C.",
+        "cancelled": "boolean: D.",
+        "reason": "string: E.",
+        "tried": "array of strings: F.",
+        "metrics": "object of numbers: G.",
+    },
+)
 
 
 def written(capsys: pytest.CaptureFixture[str], output: Output, *rows: dict[str, Any]) -> str:
-    write_rows(rows, output)
+    write_rows(rows, SCHEMA, output)
     return capsys.readouterr().out
 
 
@@ -51,6 +64,26 @@ def test_no_rows_are_an_empty_array_or_a_header(capsys: pytest.CaptureFixture[st
     assert written(capsys, "json") == "[]\n"
     write_table(["region"], [], "csv")
     assert capsys.readouterr().out == "region\n"
+
+
+def test_only_the_documented_keys_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = json.loads(written(capsys, "json", {**ROW, "secret": "x"}))
+    assert list(row) == list(SCHEMA.keys)
+
+
+def test_json_is_complete_after_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        yield ROW
+        raise OSError("the network is down")
+
+    with pytest.raises(OSError, match="network"):
+        write_rows(rows(), SCHEMA, "json")
+    assert len(json.loads(capsys.readouterr().out)) == 1
+
+
+def test_objects_within_a_list_are_json_in_a_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = csv.DictReader(io.StringIO(written(capsys, "csv", {**ROW, "tried": [{"attempt": 1}]})))
+    assert row["tried"] == '{"attempt": 1}'
 
 
 def test_values_of_a_database_have_a_json_form(capsys: pytest.CaptureFixture[str]) -> None:

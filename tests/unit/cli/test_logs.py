@@ -1,6 +1,7 @@
 """`traingrid logs`: prints lines with their sources, safe for a terminal, and reports wrong options."""
 
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,19 @@ def test_options_select_lines(plane: list[dict[str, Any]]) -> None:
         {"index": None, "since": True, "tail": 1, "follow": True},
         {"index": None, "since": False, "tail": None, "follow": False},
     ], "the last matching line may be anywhere"
+
+
+def test_rows_for_programs_have_the_time_the_host_and_the_rank(plane: list[dict[str, Any]]) -> None:
+    first, second = json.loads(run("0123abcd", "--output", "json")[1])
+    assert first["time"] == "2023-11-14T22:13:20.123Z"
+    assert (first["index"], first["host"], first["rank"]) == (0, "algo-1", 0)
+    assert second["text"] == "\x1b[2Jepoch=1 loss=0.4"
+
+
+def test_lines_of_one_rank_are_printed(plane: list[dict[str, Any]]) -> None:
+    assert run("0123abcd", "--rank", "1") == (0, "")
+    assert len(run("0123abcd", "--rank", "0", "--tail", "9")[1].splitlines()) == 2
+    assert plane[-1]["tail"] is None, "the last lines of the rank may be anywhere"
 
 
 @pytest.mark.parametrize(

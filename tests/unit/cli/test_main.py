@@ -272,7 +272,6 @@ def test_a_mistyped_submission_or_index_is_a_usage_error(
     seen = ControlPlane.status
     monkeypatch.setattr(ControlPlane, "status", lambda self, of: known if of == "0123abcd" else seen(self, of))
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
-    monkeypatch.setattr(audit, "find_deployment", lambda _grid: deployment)
     monkeypatch.setattr(audit, "read_world", lambda *_, **__: SimpleNamespace(submissions={}))
     for words in _MISTYPED:
         assert run(monkeypatch, *words) == 2, words

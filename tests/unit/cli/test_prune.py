@@ -1,5 +1,6 @@
 """`traingrid data prune`, and the copies in `traingrid audit`, with moto's S3 and DynamoDB."""
 
+import json
 from typing import Any
 
 import boto3
@@ -23,8 +24,7 @@ SUBMISSION = "0123abcd"
 
 @pytest.fixture
 def moves(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Moves:
-    for command in ("prune", "audit"):
-        monkeypatch.setattr(f"traingrid.cli.{command}.find_deployment", lambda _file: deployment)
+    monkeypatch.setattr("traingrid.api.control_plane.find_deployment", lambda _file: deployment)
     s3: Any = boto3.client("s3", SOURCE_REGION)
     s3.create_bucket(Bucket=SOURCE.bucket)
     s3.create_bucket(Bucket=TARGET.bucket, CreateBucketConfiguration={"LocationConstraint": TARGET_REGION})
@@ -82,6 +82,8 @@ def test_a_submission_or_a_folder_limits_the_copies(moves: Moves) -> None:
     assert "There is no unneeded copy in s3://x/y." in str(prune("s3://x/y").exception)
     assert str(TARGET / "other") not in prune("--submission", SUBMISSION, answer="n").stdout
     assert "1 unneeded copy" in prune(f"{TARGET}/", answer="n").stdout
+    (row,) = json.loads(prune(f"{TARGET}/", "--output", "json", answer="n").stdout)
+    assert (row["target"], row["bytes"], row["result"]) == (str(TARGET), 100 * GIGABYTE, "listed")
     assert "2 unneeded copies" in prune(answer="n").stdout
 
 
@@ -96,7 +98,7 @@ def test_a_job_that_is_submitted_after_the_list_keeps_its_copy(
     moves: Moves, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(moves)
-    monkeypatch.setattr("traingrid.cli.prune._confirmed", lambda: submit(deployment))
+    monkeypatch.setattr("traingrid.cli.prune._confirmed", lambda _output: submit(deployment))
     result = prune()
     assert f"{TARGET}: kept, because job 0 of {SUBMISSION} needs it now" in result.stdout
     assert "1 of 1 copies could not be removed" in str(result.exception)
@@ -108,6 +110,12 @@ def test_other_objects_of_the_folder_are_named(moves: Moves) -> None:
     upload(boto3.client("s3", TARGET_REGION), {"notes.txt": b"mine"}, TARGET)
     assert f"{TARGET}: kept 1 object that it did not write, or that {SOURCE} lacks: notes.txt" in prune("--yes").stdout
     assert content() == {"notes.txt": b"mine"}
+
+
+def test_the_rows_for_programs_have_the_result_of_each_copy(moves: Moves) -> None:
+    add(moves)
+    (row,) = json.loads(prune("--yes", "--output", "json").stdout)
+    assert (row["result"], row["deleted"], row["kept"]) == ("pruned", 3, 0)
 
 
 def test_the_audit_lists_unneeded_copies_with_their_cost(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
