@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from traingrid import names
+from traingrid.api.model_download import DownloadedModel, ModelDownload
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
-from traingrid.safe_tarfile import tarfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from traingrid.grid.deployment import Deployment
     from traingrid.submission.status import JobStatus
+
+_MODELS_AT_ONCE = 4
 
 
 def upload_folder(deployment: Deployment, folder: Path, region: str, name: str | None = None) -> S3Uri:
@@ -70,40 +74,67 @@ def files_below(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[
             raise UsageError(f"{path} is a broken link.", "Fix or remove it.")
 
 
-def download_model(deployment: Deployment, submission: str, job: JobStatus, target: Path) -> S3Uri:
-    """Download and unpack the model of a job.
+def download_models(
+    deployment: Deployment,
+    submission: str,
+    jobs: Sequence[JobStatus],
+    target_of: Callable[[JobStatus], Path],
+    progress: Callable[[JobStatus, int, int], object] = lambda _job, _done, _size: None,
+) -> Iterator[DownloadedModel]:
+    """Download the models of several jobs, some at once, and yield each when it is complete.
+
+    An error of one model does not prevent the others. If the caller stops, for example at Ctrl-C, all downloads end;
+    the same call continues them.
 
     Args:
         deployment: The grid.
         submission: The submission's id.
-        job: The job.
-        target: The folder for the model's files.
-
-    Returns:
-        The URI of the model's archive.
+        jobs: The jobs.
+        target_of: Returns the folder for the files of a job's model.
+        progress: Receives a job, the number of bytes that have arrived, and the size of its archive.
 
     Raises:
-        TraingridError: The job has no model, or its archive cannot be unpacked.
+        TraingridError: Some models could not be downloaded; the others were.
     """
-    why = f"`traingrid status {submission}` shows the reason."
-    if not job.artifact:
-        raise TraingridError(f"Job {job.index} of {submission} has no model: the job is {job.state}.", why)
-    source = S3Uri.parse(job.artifact)
-    try:
-        _unpack(source, client("s3", job.region, deployment.acting_in(job.region)), target)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "404":
+    stop = threading.Event()
+
+    def download(job: JobStatus) -> DownloadedModel:
+        if not job.artifact:
+            raise _no_model(submission, job)
+        source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_in(job.region))
+        report = partial(progress, job)
+        try:
+            return ModelDownload(s3=s3, source=source, folder=target_of(job), progress=report, stop=stop).run(job.index)
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "404":
+                raise _no_model(submission, job) from error
             raise
-        # SageMaker also returns an artifact's URI for a stopped job, but uploads none if the training wrote no model.
-        raise TraingridError(f"There is no model in {source}: the job is {job.state}.", why) from error
-    except (tarfile.TarError, EOFError) as error:
-        raise TraingridError(f"{source} cannot be unpacked: {error}.", "Inspect it with `aws s3 cp`.") from error
-    return source
+
+    errors: list[TraingridError | ClientError] = []
+    with ThreadPoolExecutor(_MODELS_AT_ONCE, thread_name_prefix="download") as pool:
+        waiting = [pool.submit(download, job) for job in jobs]
+        try:
+            for done in as_completed(waiting):
+                try:
+                    yield done.result()
+                except (TraingridError, ClientError) as error:
+                    errors.append(error)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        what = " ".join(str(error) for error in errors)
+        raise TraingridError(f"{len(errors)} models could not be downloaded. {what}", "Run the same command again.")
 
 
-def _unpack(source: S3Uri, s3: Any, target: Path) -> None:
-    with tempfile.TemporaryFile() as archive:
-        s3.download_fileobj(source.bucket, source.key, archive)
-        archive.seek(0)
-        with tarfile.open(fileobj=archive, mode="r:gz") as members:
-            members.extractall(target, filter="data")  # rejects links and paths outside of the folder
+def _no_model(submission: str, job: JobStatus) -> TraingridError:
+    """Return the error for a job without a model.
+
+    SageMaker also returns an artifact's URI for a stopped job, but uploads none if the training wrote no model.
+    """
+    text = f"Job {job.index} of {submission} has no model: the job is {job.state}."
+    if job.artifact:
+        text = f"There is no model in {job.artifact}: the job is {job.state}."
+    return TraingridError(text, f"`traingrid status {submission}` shows the reason.")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traingrid.api.data import download_model
+from traingrid.api.data import download_models
 from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
 from traingrid.api.metric_table import metric_table
@@ -151,20 +151,17 @@ class Submission:
             index: The index of one job; by default all jobs that have a model.
 
         Returns:
-            The subfolders.
+            The subfolders. A call after an interrupted one continues it.
 
         Raises:
             UsageError: There is no job with this index.
-            TraingridError: The job has no model, or it cannot be unpacked.
+            TraingridError: A job has no model, or it cannot be read or unpacked. The other models are complete.
         """
         parent = Path(folder or ".")
         plane = self.grid.plane
         jobs = [job for job in self.jobs if job.artifact] if index is None else [plane.job(self.id, index)]
-        targets = []
-        for job in jobs:
-            targets.append(parent / f"{self.id}-{job.index}")
-            download_model(plane.deployment, self.id, job, targets[-1])
-        return targets
+        found = download_models(plane.deployment, self.id, jobs, lambda job: parent / f"{self.id}-{job.index}")
+        return sorted((model.folder for model in found), key=[parent / f"{self.id}-{job.index}" for job in jobs].index)
 
     def cancel(self, index: int | None = None, region: str = "", reason: str = "") -> CancelReport:
         """Cancel jobs, which cannot be undone: waiting jobs are not started, and training jobs are stopped.

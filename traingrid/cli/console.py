@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import TaskID
+
+    from traingrid.submission.status import JobStatus
 
 PATIENCE_SECONDS = 10.0
 """The seconds after which a command reports that it is waiting for AWS."""
@@ -30,6 +37,28 @@ def announcing_a_wait(service: str) -> Iterator[None]:
         yield
     finally:
         notice.cancel()
+
+
+@contextmanager
+def progress_bars() -> Iterator[Callable[[JobStatus, int, int], None]]:
+    """Show a bar for each download on standard error if it is a terminal.
+
+    Yields:
+        A function that receives a job, the number of bytes that have arrived, and the number of all bytes.
+    """
+    out = Console(stderr=True, highlight=False, emoji=False)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    bars: dict[int, TaskID] = {}
+    lock = threading.Lock()
+    with Progress(*columns, TimeRemainingColumn(), console=out, disable=not out.is_terminal, transient=True) as shown:
+
+        def update(job: JobStatus, done: int, size: int) -> None:
+            with lock:
+                if job.index not in bars:
+                    bars[job.index] = shown.add_task(printable(f"{job.region} {job.name}"), total=size)
+            shown.update(bars[job.index], completed=done)
+
+        yield update
 
 
 def console() -> Console:

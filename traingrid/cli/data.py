@@ -11,20 +11,34 @@ import click
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.data import download_model, files_below, upload_folder
+from traingrid.api.data import download_models, files_below, upload_folder
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.console import progress_bars
 from traingrid.cli.datasets import marker_of, register, registered_sentences
 from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.datasets.marker import parse_marker
-from traingrid.errors import UsageError
+from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.text import printable
 
 if TYPE_CHECKING:
     from traingrid.cli.export import Output
+    from traingrid.submission.status import JobStatus
 
 _UPLOADED = Schema(
     "folder, always one", {"region": "string: The Region.", "s3_uri": "string: The S3 URI, for a manifest."}
+)
+
+_DOWNLOADED = Schema(
+    "model",
+    {
+        "submission": "string: The submission's id.",
+        "index": "integer: The array index.",
+        "source": "string: The S3 URI of the archive.",
+        "folder": "string: The folder with its files.",
+        "bytes": "integer: The size of the archive.",
+        "result": "string: downloaded, or kept if the folder already had this model.",
+    },
 )
 
 
@@ -84,22 +98,44 @@ def _unmarked(folder: Path) -> list[Path]:
 
 @click.command()
 @click.argument("submission")
-@click.argument("index", type=click.IntRange(min=0), default=0)
+@click.argument("index", type=click.IntRange(min=0), required=False)
 @click.option(
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Destination folder [default: SUBMISSION-INDEX].",
+    help="Folder of the model [default: SUBMISSION-INDEX]; without INDEX, of all those folders [default: .].",
 )
+@output_option(_DOWNLOADED)
 @click.pass_obj
-def download(grid_file: Path, submission: str, index: int, folder: Path | None) -> None:
-    """Download the model of one job.
+def download(grid_file: Path, submission: str, index: int | None, folder: Path | None, *, output: Output) -> None:
+    """Download and unpack models.
 
-    The job is line INDEX of SUBMISSION, counted from 0. The model is unpacked.
+    Downloads the models of all jobs of SUBMISSION, or of line INDEX, counted from 0. Running an interrupted command
+    again continues it.
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    job = plane.job(submission, index)
-    target = folder or Path(f"{submission}-{index}")
-    source = download_model(plane.deployment, submission, job, target)
-    click.echo(f"{source} -> {target}/")
+    if index is None:
+        jobs = [job for job in plane.status(submission).jobs if job.artifact]
+        parent = folder or Path()
+    else:
+        jobs = [plane.job(submission, index)]
+    if not jobs:
+        raise TraingridError(f"No job of {submission} has a model yet.", f"See: traingrid status {submission}")
+
+    def target_of(job: JobStatus) -> Path:
+        own = Path(f"{submission}-{job.index}")
+        return parent / own if index is None else folder or own
+
+    try:
+        with progress_bars() as progress:
+            found = download_models(plane.deployment, submission, jobs, target_of, progress)
+            rows = ({**vars(model), "submission": submission} for model in found)
+            if output == "table":
+                for row in rows:
+                    kept = " (already there)" * (row["result"] == "kept")
+                    click.echo(printable(f"{row['source']} -> {row['folder']}/{kept}"))
+            else:
+                write_rows(rows, _DOWNLOADED, output, at_once=True)
+    except KeyboardInterrupt:
+        raise interrupted("Run the same command again; it continues.") from None

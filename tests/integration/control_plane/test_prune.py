@@ -29,8 +29,7 @@ def test_a_copy_is_deleted_once_its_job_has_ended(account: Account, monkeypatch:
     def found(_file: Path) -> object:
         return account.deployment
 
-    for command in ("audit", "prune"):
-        monkeypatch.setattr(f"traingrid.cli.{command}.find_deployment", found)
+    monkeypatch.setattr("traingrid.api.control_plane.find_deployment", found)
     s3, target = client("s3", OTHER), f"s3://{account.data(OTHER)}/x"  # the folder that the jobs of `submit` read
     client("s3", HOME).put_object(Bucket=account.data(HOME), Key="day1/train/a", Body=b"first")
     for key, body in (("x/train/a", b"first"), ("x/notes", b"of a user")):
@@ -134,7 +133,7 @@ class Operator:
 
 @pytest.fixture
 def operator(cloud: LocalCloud, account: Account, monkeypatch: pytest.MonkeyPatch) -> Operator:
-    monkeypatch.setattr("traingrid.cli.prune.find_deployment", lambda _file: account.deployment)
+    monkeypatch.setattr("traingrid.api.control_plane.find_deployment", lambda _file: account.deployment)
     made = Operator(cloud, account, monkeypatch)
     made.copied()
     return made

@@ -16,7 +16,6 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.batch import Batch
-from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
 from traingrid.cli.main import cli
 from traingrid.job.facts import JobFacts
@@ -69,7 +68,6 @@ def plane(account: Account, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
         storage=account.storage,
     )
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: made)
-    monkeypatch.setattr(audit_command, "find_deployment", lambda _grid: account.deployment)
     return made
 
 

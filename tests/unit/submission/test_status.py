@@ -11,7 +11,7 @@ from tests.support.sample_deployment import SAMPLE
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.export import write_rows
-from traingrid.cli.status_table import reasons, status_rows, status_table
+from traingrid.cli.status_table import JOB_ROWS, reasons, status_rows, status_table
 from traingrid.grid.deployment import Deployment
 from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
@@ -155,7 +155,7 @@ def test_formulas_become_text_in_an_export(
     ledger.open_job("0123abcd", named)
     facts: JobFacts = {"state": JobState.COMPLETED, "reason": "@x\x1b[2J", "metrics": {"loss": -0.5}}
     ledger.record_job(job_key(), facts)
-    write_rows(status_rows(seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))), "csv")
+    write_rows(status_rows(seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))), JOB_ROWS, "csv")
     first, *others = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (first["name"], first["reason"], first["metrics.loss"]) == ("'=HYPERLINK(1)", "'@x\\x1b[2J", "-0.5")
     assert [row["metrics.loss"] for row in others] == ["", "", ""]

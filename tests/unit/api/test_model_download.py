@@ -1,0 +1,169 @@
+"""Downloads of models with moto's S3: they continue, verify, and replace only complete archives."""
+
+import gzip
+import io
+import tarfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ResponseStreamingError
+
+from tests.support.sample_deployment import sample_deployment
+from traingrid.api import data, model_download
+from traingrid.api.data import download_models
+from traingrid.api.model_download import DownloadStoppedError, ModelDownload
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import TraingridError
+from traingrid.job.state import JobState
+from traingrid.submission.status import JobStatus
+
+
+def archive(text: bytes, name: str = "report.json") -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as members:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(text)
+        members.addfile(entry, io.BytesIO(text))
+    return packed.getvalue()
+
+
+class Body:
+    """The body of a reply whose connection is lost after some bytes."""
+
+    def __init__(self, content: bytes, lost_after: int | None) -> None:
+        self.content, self.lost_after = content, lost_after
+
+    def iter_chunks(self, size: int) -> Any:
+        sent = self.content if self.lost_after is None else self.content[: self.lost_after]
+        for at in range(0, len(sent), size):
+            yield sent[at : at + size]
+        if self.lost_after is not None:
+            raise ResponseStreamingError(error="connection reset")
+
+
+class LossyS3:
+    """S3 that loses the connection after some bytes of each of the first replies."""
+
+    def __init__(self, s3: Any, *lost_after: int) -> None:
+        self.s3, self.lost_after, self.ranges = s3, list(lost_after), list[str]()
+
+    def head_object(self, **request: str) -> Any:
+        return self.s3.head_object(**request)
+
+    def get_object(self, **request: str) -> Any:
+        self.ranges.append(request["Range"])
+        content = self.s3.get_object(**request)["Body"].read()
+        return {"Body": Body(content, self.lost_after.pop(0) if self.lost_after else None)}
+
+
+@pytest.fixture
+def bucket(aws: None) -> str:
+    boto3.client("s3").create_bucket(Bucket="models")
+    return "models"
+
+
+@pytest.fixture
+def s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(model_download, "_RETRY_SECONDS", 0)
+    monkeypatch.setattr(model_download, "_CHUNK", 16)
+    made: Any = boto3.client("s3")
+    made.put_object(Bucket=bucket, Key="model.tar.gz", Body=archive(b"first"))
+    return made
+
+
+def download(s3: Any, bucket: str, folder: Path, **more: Any) -> Any:
+    return ModelDownload(s3=s3, source=S3Uri(bucket, "model.tar.gz"), folder=folder, **more).run(0)
+
+
+def test_a_lost_connection_continues_where_it_ended(s3: Any, bucket: str, tmp_path: Path) -> None:
+    lossy, seen = LossyS3(s3, 40, 0, 20), list[tuple[int, int]]()
+    found = download(lossy, bucket, tmp_path / "model", progress=lambda *counts: seen.append(counts))
+    assert (found.result, (tmp_path / "model/report.json").read_bytes()) == ("downloaded", b"first")
+    assert lossy.ranges == ["bytes=0-", "bytes=40-", "bytes=40-", "bytes=60-"]
+    assert seen[-1] == (found.bytes, found.bytes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".model.json", "model"]
+
+
+def test_an_interrupted_download_continues_in_the_next_run(s3: Any, bucket: str, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(DownloadStoppedError):
+        download(s3, bucket, tmp_path / "model", stop=stop)
+    assert not (tmp_path / "model").exists()
+    again = LossyS3(s3)
+    download(again, bucket, tmp_path / "model")
+    assert again.ranges == ["bytes=16-"]
+    assert (tmp_path / "model/report.json").exists()
+
+
+def test_a_connection_that_is_lost_every_time_is_reported(s3: Any, bucket: str, tmp_path: Path) -> None:
+    lossy = LossyS3(s3, 20, *[0] * 5)
+    with pytest.raises(TraingridError, match=r"20 of \d+ bytes have arrived") as caught:
+        download(lossy, bucket, tmp_path / "model")
+    assert caught.value.next_step == "Run the same command again; it continues."
+    assert len(lossy.ranges) == 6
+
+
+def test_a_model_that_is_there_is_not_read_again_until_it_changes(s3: Any, bucket: str, tmp_path: Path) -> None:
+    download(s3, bucket, tmp_path / "model")
+    second = LossyS3(s3)
+    assert download(second, bucket, tmp_path / "model").result == "kept"
+    assert second.ranges == []
+    s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=archive(b"second"))
+    assert download(s3, bucket, tmp_path / "model").result == "downloaded"
+    assert (tmp_path / "model/report.json").read_bytes() == b"second"
+
+
+def test_the_part_of_a_replaced_archive_is_not_continued(s3: Any, bucket: str, tmp_path: Path) -> None:
+    with pytest.raises(TraingridError):
+        download(LossyS3(s3, 20, *[0] * 5), bucket, tmp_path / "model")
+    s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=archive(b"second"))
+    again = LossyS3(s3)
+    download(again, bucket, tmp_path / "model")
+    assert again.ranges == ["bytes=0-"]
+    assert (tmp_path / "model/report.json").read_bytes() == b"second"
+    assert not list(tmp_path.glob(".*.part"))
+
+
+@pytest.mark.parametrize("at", [-8, -1, 20], ids=["CRC-32", "length", "content"])
+def test_a_changed_byte_is_found_and_nothing_is_unpacked(s3: Any, bucket: str, tmp_path: Path, at: int) -> None:
+    content = bytearray(archive(b"x" * 999))
+    content[at] ^= 0xFF
+    s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=bytes(content))
+    with pytest.raises(TraingridError, match="cannot be unpacked"):
+        download(s3, bucket, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_archive_is_an_empty_folder(s3: Any, bucket: str, tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as _:
+        pass
+    s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=gzip.compress(packed.getvalue()))
+    download(s3, bucket, tmp_path / "model")
+    assert list((tmp_path / "model").iterdir()) == []
+
+
+def test_other_files_of_the_folder_remain(s3: Any, bucket: str, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/notes.txt").write_text("mine")
+    download(s3, bucket, tmp_path / "model")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["notes.txt", "report.json"]
+
+
+def test_one_missing_model_does_not_prevent_the_others(
+    s3: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "client", lambda *_: s3)
+    jobs = [
+        JobStatus(index=index, region="us-east-1", name="x", state=JobState.STOPPED, artifact=f"s3://{bucket}/{key}")
+        for index, key in enumerate(["model.tar.gz", "missing.tar.gz", "model.tar.gz"])
+    ]
+    found = list[int]()
+    models = download_models(sample_deployment(), "0123abcd", jobs, lambda job: tmp_path / str(job.index))
+    with pytest.raises(TraingridError, match=r"There is no model in .*missing\.tar\.gz: the job is Stopped"):
+        found.extend(model.index for model in models)
+    assert sorted(found) == [0, 2]

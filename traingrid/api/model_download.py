@@ -1,0 +1,169 @@
+"""Model download: copies the archive of a model from S3, continues after an interruption, and unpacks it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tempfile
+import threading
+import time
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from botocore.exceptions import BotoCoreError
+
+from traingrid.errors import TraingridError
+from traingrid.safe_tarfile import tarfile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.aws.s3_uri import S3Uri
+
+_CHUNK = 1024 * 1024
+_TRIES_WITHOUT_PROGRESS = 5
+_RETRY_SECONDS = 1.0
+
+
+class DownloadStoppedError(Exception):
+    """The user has interrupted the download; its part stays on the disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadedModel:
+    """A model on this machine.
+
+    Attributes:
+        index: The index of its job.
+        source: The URI of its archive.
+        folder: The folder with its files.
+        bytes: The size of the archive.
+        result: "downloaded", or "kept" if the folder already had this model.
+    """
+
+    index: int
+    source: S3Uri
+    folder: Path
+    bytes: int
+    result: Literal["downloaded", "kept"]
+
+
+@dataclass(kw_only=True)
+class ModelDownload:
+    """Downloads one archive.
+
+    Beside the folder, `.NAME.tar.gz-ETAG.part` is the part that has arrived, and `.NAME.json` names the archive that
+    the folder has. A new attempt of the job has another archive, which replaces the files.
+
+    Attributes:
+        s3: The S3 client of the archive's Region.
+        source: The archive, a .tar.gz.
+        folder: The folder for its files.
+        progress: Receives the number of bytes that have arrived, and the size of the archive.
+        stop: Set to end the download.
+    """
+
+    s3: Any
+    source: S3Uri
+    folder: Path
+    progress: Callable[[int, int], object] = lambda _done, _size: None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, index: int) -> DownloadedModel:
+        """Download, verify and unpack the archive, unless the folder already has it.
+
+        The archive is complete if it has the size and the ETag that S3 reported at the start, and if its content has
+        the length and CRC-32 that gzip stored at its end.
+
+        Args:
+            index: The index of the job.
+
+        Raises:
+            TraingridError: The connection was lost several times, or the archive is broken.
+            ClientError: S3 refused a request; the code is 404 if there is no archive.
+            DownloadStoppedError: `stop` was set.
+        """
+        head = self.s3.head_object(Bucket=self.source.bucket, Key=self.source.key)
+        etag, size = head["ETag"], head["ContentLength"]
+        identity = {"archive": str(self.source), "etag": etag}
+        marker = self.folder.parent / f".{self.folder.name}.json"
+        facts = {"index": index, "source": self.source, "folder": self.folder, "bytes": size}
+        if self.folder.is_dir() and _content(marker) == identity:
+            self.progress(size, size)
+            return DownloadedModel(**facts, result="kept")
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        part = self._part(etag)
+        self._fetch(part, etag, size)
+        self._unpack(part)
+        marker.write_text(json.dumps(identity))
+        part.unlink()
+        return DownloadedModel(**facts, result="downloaded")
+
+    def _part(self, etag: str) -> Path:
+        """Return the file of the part that has arrived, and delete those of other archives."""
+        prefix = f".{self.folder.name}.tar.gz-"
+        part = self.folder.parent / f"{prefix}{etag.strip(chr(34))}.part"
+        for other in self.folder.parent.iterdir():
+            if other.name.startswith(prefix) and other.name.endswith(".part") and other != part:
+                other.unlink()
+        return part
+
+    def _fetch(self, part: Path, etag: str, size: int) -> None:
+        """Append to the part until it is complete; ask S3 again after a lost connection."""
+        with part.open("ab") as file:
+            if file.tell() > size:
+                file.truncate(0)
+            tries = 0
+            while file.tell() < size:
+                before = file.tell()
+                try:
+                    self._append(file, etag, size)
+                except BotoCoreError as error:  # also for a connection that is lost within the reply
+                    tries = 0 if file.tell() > before else tries + 1
+                    if tries >= _TRIES_WITHOUT_PROGRESS:
+                        text = f"{self.source}: {before:,} of {size:,} bytes have arrived. {error}"
+                        raise TraingridError(text, "Run the same command again; it continues.") from error
+                    time.sleep(_RETRY_SECONDS)
+        self.progress(size, size)
+
+    def _append(self, file: Any, etag: str, size: int) -> None:
+        """Append the bytes that are missing, as long as the connection lasts."""
+        where = {"Bucket": self.source.bucket, "Key": self.source.key}
+        # S3 refuses the request if another object has replaced the archive
+        # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, If-Match).
+        reply = self.s3.get_object(**where, Range=f"bytes={file.tell()}-", IfMatch=etag)
+        for chunk in reply["Body"].iter_chunks(_CHUNK):
+            file.write(chunk)
+            self.progress(file.tell(), size)
+            if self.stop.is_set():
+                raise DownloadStoppedError
+
+    def _unpack(self, part: Path) -> None:
+        """Unpack the archive beside the folder, and move the files into the folder once all of them are complete."""
+        with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=f".{self.folder.name}-") as scratch:
+            files = Path(scratch) / "files"
+            try:
+                with gzip.open(part) as content:
+                    with tarfile.open(fileobj=content, mode="r:") as members:
+                        members.extractall(files, filter="data")  # rejects links and paths outside of the folder
+                    while content.read(_CHUNK):  # until the end, where the CRC-32 is
+                        pass
+            except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+                part.unlink()
+                text = f"{self.source} cannot be unpacked: {error}."
+                raise TraingridError(text, "Inspect it with `aws s3 cp`, or download it again.") from error
+            files.mkdir(exist_ok=True)  # for an archive without files
+            if self.folder.exists():
+                shutil.copytree(files, self.folder, symlinks=True, dirs_exist_ok=True, copy_function=shutil.move)
+            else:
+                files.rename(self.folder)
+
+
+def _content(marker: Path) -> object:
+    try:
+        return json.loads(marker.read_text())
+    except (OSError, ValueError):
+        return None
