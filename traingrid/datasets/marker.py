@@ -34,7 +34,7 @@ _Fact = Annotated[str, StringConstraints(max_length=256, strict=True)] | Annotat
 class Marker(BaseModel):
     """The content of a marker."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dataset: _Name
     """Name of the dataset: letters, digits, dots, hyphens and underscores."""

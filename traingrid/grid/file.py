@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from traingrid.grid.model import Grid, GridError
+from traingrid.grid.part import attribute_docstring
 from traingrid.grid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
 from traingrid.text import shown
 
@@ -154,7 +155,9 @@ def _example(key: KeyPath, field: FieldInfo | None) -> str:
     example = field.examples[0]
     bare = isinstance(example, str) and not example.replace(".", "").isdigit()
     text = example if bare else json.dumps(example)  # JSON is valid YAML, and quotes strings that need it
-    return f"Write for example `{key[-1]}: {text}`: {' '.join((field.description or '').split())}"
+    model = _model(key[:-1])
+    about = attribute_docstring(model, str(key[-1])) if model else ""
+    return f"Write for example `{key[-1]}: {text}`: {' '.join(about.split())}"
 
 
 def _value(data: object, key: KeyPath) -> object:
@@ -170,6 +173,12 @@ def _value(data: object, key: KeyPath) -> object:
 
 def _fields(key: KeyPath) -> dict[str, FieldInfo]:
     """Return the fields of the model of the mapping at `key`, by name; none for a mapping without a model."""
+    model = _model(key)
+    return dict(model.model_fields) if model else {}
+
+
+def _model(key: KeyPath) -> type[BaseModel] | None:
+    """Return the model of the mapping at `key`; None for a mapping without a model."""
     model: type[BaseModel] | None = Grid
     rest = list(key)
     while rest and model is not None:
@@ -181,7 +190,7 @@ def _fields(key: KeyPath) -> dict[str, FieldInfo]:
             rest.pop(0)  # the alias or Region, which is a key of a mapping from names to models
             annotation = get_args(annotation)[-1]
         model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-    return dict(model.model_fields) if model else {}
+    return model
 
 
 def _dotted(key: KeyPath) -> str:
