@@ -163,6 +163,9 @@ bench-capacity: setup-control  ## Count the CreateTrainingJob calls of 200 lines
 bench-logs: setup-control  ## Measure how long `traingrid logs` takes for a million lines, into bench/results/
 	.venv/bin/python -m bench.logs
 
+bench-status: setup-control  ## Measure the status of a submission with 10,000 jobs, and count its requests, into bench/results/
+	.venv/bin/python -m bench.status
+
 bench-ui: setup-control  ## Measure the page of `traingrid ui` with 10,000 jobs in Chromium, into bench/results/
 	.venv/bin/python -m bench.ui
 
@@ -275,4 +278,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-plan bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from traingrid.api.logs import LogLine
     from traingrid.submission.cancel import CancelReport
     from traingrid.submission.metric_points import MetricPoint
+    from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -59,6 +60,16 @@ class Submission:
             UsageError: The submission does not exist.
         """
         return self.grid.plane.status(self.id)
+
+    def overview(self) -> SubmissionOverview:
+        """Return the numbers of jobs in each state, and the running and failed jobs.
+
+        It is faster than `status` for a submission with thousands of jobs: it reads about 2 MB for 10,000 jobs.
+
+        Raises:
+            UsageError: The submission does not exist.
+        """
+        return self.grid.plane.overview(self.id)
 
     def wait(self, timeout: float | None = None, poll: float = 5.0) -> SubmissionStatus:
         """Wait until every job has ended, and return the final status.
