@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 
-_WITHOUT_INDEX = frozenset({"ValidationException", "ResourceNotFoundException"})
-"""The errors of a query of an index that does not exist, or that DynamoDB still fills
+_WITHOUT_INDEX = frozenset({"ValidationException", "ResourceNotFoundException", "AccessDeniedException"})
+"""The errors of a query of an index that does not exist, that the caller cannot read, or that DynamoDB still fills
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html)."""
 _SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
 _DESERIALIZER: Any = TypeDeserializer()
@@ -75,7 +75,7 @@ class Table:
             prefix: The prefix of the sort keys.
 
         Returns:
-            None if the table does not have the index, or not yet.
+            None if the table does not have the index, or not yet, or the caller may not read it.
         """
         pages = self._dynamodb.get_paginator("query").paginate(
             TableName=self._name,

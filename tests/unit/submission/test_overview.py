@@ -1,9 +1,12 @@
 """Submission overview: numbers of jobs by Region and state, and the running and failed jobs, from the ledger alone."""
 
 import io
+from typing import Any
 
 import boto3
 import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 from rich.console import Console
 
 from tests.support.ledger_items import SUBMISSION, job_key
@@ -87,6 +90,20 @@ def indexed(aws: None, deployment: Deployment) -> Ledger:
 
 
 def test_the_index_has_everything_that_an_overview_needs(indexed: Ledger, job: Job) -> None:
+    check(overview(indexed, job), job.region)
+
+
+def test_a_caller_who_may_not_read_the_index_gets_the_overview_from_the_items(
+    indexed: Ledger, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = BaseClient._make_api_call  # type: ignore[attr-defined]  # the stubs omit it
+
+    def denied(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
+        if "IndexName" in parameters:
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "denied"}}, operation)
+        return query(client, operation, parameters)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", denied)
     check(overview(indexed, job), job.region)
 
 
