@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from moto.core.serialize import SERVICE_SPECIFIC_SERIALIZERS, JSONSerializer
 from moto.dynamodb.comparisons import get_comparison_func
+from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import Item, LimitedSizeDict
 from moto.dynamodb.models.table import SecondaryIndex, Table
 from moto.dynamodb.responses import DynamoHandler
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _ONE_AT_A_TIME = threading.RLock()
 _call_action = DynamoHandler.call_action
+_get_schema = DynamoDBBackend.get_schema
 _query = Table.query
 _SINGLE_VALUES = {"S": str, "N": str, "BOOL": bool, "NULL": bool}
 _INDEX_NAME = 4  # its position in the arguments after the range key's
@@ -41,9 +43,17 @@ def install(_cloud: "LocalCloud") -> None:
             return _call_action(handler)
 
     DynamoHandler.call_action = call_action
+    DynamoDBBackend.get_schema = _schema
     Table.query = _query_of_partition
     SecondaryIndex.project = _projected
     SERVICE_SPECIFIC_SERIALIZERS["dynamodb"] = {"json": _ItemSerializer}
+
+
+def _schema(backend: Any, table_name: str, index_name: str | None) -> Any:
+    """Return the keys of a table or an index; without the index, moto answers with another error code than AWS."""
+    if index_name:
+        backend.get_table(table_name).get_index(index_name, error_if_not=True)
+    return _get_schema(backend, table_name, index_name)
 
 
 class _ItemSerializer(JSONSerializer):

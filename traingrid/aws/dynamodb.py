@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 Item = dict[str, Any]
 
 _WITHOUT_INDEX = frozenset({"ValidationException", "ResourceNotFoundException", "AccessDeniedException"})
-"""The errors of a query of an index that does not exist, that the caller cannot read, or that DynamoDB still fills
+"""The errors of a query of an index that does not exist (https://github.com/awslabs/aws-sdk-ios-samples/issues/58; the
+reference of Query has the second one), that the caller cannot read, or that DynamoDB still fills
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html)."""
 _SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
 _DESERIALIZER: Any = TypeDeserializer()
