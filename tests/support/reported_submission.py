@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from traingrid.submission.metric_points import MetricPoint
 SCRIPT = "<script>alert(1)</script>"
 NAMES = ["digits night", "digits day", SCRIPT, "harbour", "snow", "fog", "tunnel", "bridge", "alley", "quarry & co"]
 EPOCHS = 20
-Read = Callable[[MetricHistory, int | None], list[MetricPoint]]
+Read = Callable[[MetricHistory, Collection[int]], list[MetricPoint]]
 
 
 def submit_reported(grid: LocalGrid, names: list[str] = NAMES) -> None:
@@ -59,7 +59,7 @@ def values(index: int, epochs: int) -> list[tuple[str, float, int]]:
 def curves(jobs: int = len(NAMES), epochs: int = EPOCHS) -> Read:
     """Return a replacement of `MetricHistory.read`."""
 
-    def read(_: MetricHistory, index: int | None = None) -> list[MetricPoint]:
+    def read(_: MetricHistory, indexes: Collection[int]) -> list[MetricPoint]:
         return [
             MetricPoint(
                 index=job,
@@ -72,7 +72,7 @@ def curves(jobs: int = len(NAMES), epochs: int = EPOCHS) -> Read:
                 time=datetime.fromtimestamp(1.79e9 + 120 * epoch, UTC),
             )
             for job in range(jobs)
-            if job not in (3, 5)
+            if job in indexes and job not in {3, 5}
             for metric, value, epoch in values(job, 7 if job == 4 else epochs)
         ]
 

@@ -96,7 +96,7 @@ def test_a_curve_has_a_line_for_each_job_and_the_text_of_its_last_values(reporte
 def test_a_region_that_does_not_answer_costs_only_the_curves(
     reported: Submission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(_: MetricHistory) -> None:
+    def failing(_: MetricHistory, _indexes: list[int]) -> None:
         raise TraingridError("The metrics of x in eu-west-1 cannot be read: timeout.", "Try again later.")
 
     monkeypatch.setattr(MetricHistory, "read", failing)
@@ -134,13 +134,15 @@ def test_the_size_of_a_large_report_is_bounded_and_stated(
     local: LocalGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"campaign-{index}" for index in range(1200)]
-    monkeypatch.setattr(MetricHistory, "read", curves(60, epochs=1000))
+    monkeypatch.setattr(MetricHistory, "read", curves(1200, epochs=1000))
     submit_reported(local, names)
     html = written(Submission(Grid(local.plane), SUBMISSION), tmp_path)
     assert len(html) < 3_000_000
     seen = texts(html)
     assert "The first 1,000 of 1,200 jobs" in seen
-    assert "42 more of 58 are thin lines" in seen
+    assert (
+        "The 8 best jobs have colours; 42 more are thin lines. The curves of 1,150 jobs are not in this file." in seen
+    )
     assert f"Curves with more than {MOST_POINTS} values are reduced" in seen
 
 

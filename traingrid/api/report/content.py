@@ -19,7 +19,7 @@ from traingrid.submission.status import read_submission, recorded_jobs
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.job.job import Job
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.status import JobStatus
 
+MOST_CURVES = 50
+"""The most jobs with curves, the best ones. Their metric histories are the only ones that are read."""
 _HOUR = 3600.0
 _UNKNOWN = "The class of this failure is not recorded."
 
@@ -40,7 +42,7 @@ class Run:
         status: Its state and last metrics.
         item: Its item of the ledger; None if no child has opened it.
         job: Its line with all defaults, as it was submitted last; None for a manifest that a user submitted to Batch.
-        curves: The values of each metric in the last attempt, by the metric's name.
+        curves: The values of each metric in the last attempt, by the metric's name; only of the best jobs.
         differing: Those hyperparameters in which the jobs differ.
     """
 
@@ -124,19 +126,21 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
     head, items = read_submission(plane.ledger, submission)
     statuses = recorded_jobs(head, items, bucket, storage, plane.ledger.cancels(submission))
     jobs = last_submitted_jobs(storage, bucket, head)
-    points, curves_error = _points(plane, submission)
     varying = differing([job.hyperparameters for job in jobs.values()])
     metric = compared_metric(None, list(statuses.values()))
     lowest = is_lower_better(metric)
+    ranked = sorted(statuses.values(), key=lambda status: (order(status, metric, lowest=lowest), status.index))
+    drawn = [status.index for status in ranked if status.training_job][:MOST_CURVES]
+    points, curves_error = _points(plane, submission, drawn)
     runs = [
         Run(
             status=status,
-            item=items.get(index),
-            job=jobs.get(index),
-            curves=last_curves(points.get(index, ())),
-            differing=_chosen(jobs.get(index), varying),
+            item=items.get(status.index),
+            job=jobs.get(status.index),
+            curves=last_curves(points.get(status.index, ())),
+            differing=_chosen(jobs.get(status.index), varying),
         )
-        for index, status in sorted(statuses.items())
+        for status in ranked
     ]
     return Content(
         grid=plane.deployment.grid.name,
@@ -145,17 +149,17 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
         version=__version__,
         metric=metric,
         lowest=lowest,
-        runs=sorted(runs, key=lambda run: order(run.status, metric, lowest=lowest)),
+        runs=runs,
         failures=_failures(runs),
         manifest=manifest_content(storage, head),
         curves_error=curves_error,
     )
 
 
-def _points(plane: ControlPlane, submission: str) -> tuple[dict[int, list[MetricPoint]], str]:
-    """Return the metric histories of all jobs by index, or none and the error of the Region that does not answer."""
+def _points(plane: ControlPlane, submission: str, indexes: Collection[int]) -> tuple[dict[int, list[MetricPoint]], str]:
+    """Return the metric histories of some jobs by index, or none and the error of the Region that does not answer."""
     try:
-        return by_job(MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read()), ""
+        return by_job(MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read(indexes)), ""
     except TraingridError as error:
         return {}, error.what
 

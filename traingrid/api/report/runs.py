@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000
 """The most jobs in the report. A row has about 400 bytes."""
 _MOST_AT_TOP = 50
-_MOST_CURVES = 50
 _MOST_PLOTS = 24
 _MOST_METRICS, _MOST_PARAMETERS = 4, 4
 _MOST_CHARACTERS = 200
@@ -141,7 +140,7 @@ def curves_section(content: Content) -> Markup | None:
     """Return the plots: a plot for each metric, in which the jobs are overlaid."""
     if content.curves_error:
         return section("Curves", el("p", text(f"The curves could not be read. {content.curves_error}"), class_="bad"))
-    drawn = [run for run in content.runs if run.curves][:_MOST_CURVES]
+    drawn = [run for run in content.runs if run.curves]
     names = sorted({name for run in drawn for name in run.curves} - _NOT_SHOWN, key=_by_kind)
     if not names:
         return None
@@ -154,11 +153,11 @@ def curves_section(content: Content) -> Markup | None:
 
 
 def _notes(content: Content, drawn: Sequence[Run]) -> Iterator[Markup]:
-    with_curves = sum(bool(run.curves) for run in content.runs)
     texts = []
-    if with_curves > SERIES:
-        others = min(with_curves, _MOST_CURVES) - SERIES
-        texts.append(f"The {SERIES} best jobs have colours; {others} more of {with_curves:,} are thin lines.")
+    if len(drawn) > SERIES:
+        rest = len(content.runs) - len(drawn)
+        without = f" The curves of {rest:,} jobs are not in this file." if rest else ""
+        texts.append(f"The {SERIES} best jobs have colours; {len(drawn) - SERIES} more are thin lines.{without}")
     if any(len(points) > MOST_POINTS for run in drawn for points in run.curves.values()):
         texts.append(f"Curves with more than {MOST_POINTS} values are reduced to the extremes of equal stretches.")
     if texts:
