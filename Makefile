@@ -136,6 +136,9 @@ ui-library: setup/ui/node_modules/.installed  ## Copy uPlot, which draws the plo
 ui-picture: setup-control  ## Take docs/ui.png from the page at ADDRESS, which `traingrid ui` prints (requires chromium)
 	.venv/bin/python -m docs_site.page_picture '$(ADDRESS)'
 
+report-picture: setup-control  ## Take docs/report.png from the file REPORT, which `traingrid report` wrote (requires chromium)
+	.venv/bin/python -m docs_site.report_picture '$(REPORT)'
+
 permissions: .venv/.installed tests/integration/policies/node_modules/.installed  ## Derive the permissions of calls, for localcloud and docs/security.md
 	.venv/bin/python -m tests.integration.policies.derivation
 
@@ -278,4 +281,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-plan bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions report-picture setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture

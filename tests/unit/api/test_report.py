@@ -3,19 +3,21 @@
 import hashlib
 import re
 from base64 import b64encode
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
 from tests.support.local_page import SUBMISSION, LocalGrid
-from tests.support.reported_submission import NAMES, SCRIPT, curves, submit_reported
+from tests.support.reported_submission import EPOCHS, NAMES, SCRIPT, curves, submit_reported
 from traingrid.api.grid import Grid
 from traingrid.api.report.plot import MOST_POINTS, sampled
 from traingrid.api.submission import Submission
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import Ledger
 from traingrid.submission.metric_history import MetricHistory
+from traingrid.submission.metric_points import MetricPoint
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -29,6 +31,10 @@ def local(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
 @pytest.fixture
 def reported(local: LocalGrid) -> Submission:
     submit_reported(local)
+    return local_submission(local)
+
+
+def local_submission(local: LocalGrid) -> Submission:
     return Submission(Grid(local.plane), SUBMISSION)
 
 
@@ -93,6 +99,19 @@ def test_a_curve_has_a_line_for_each_job_and_the_text_of_its_last_values(reporte
     assert "digits night 0.1086, digits day 0.1434" in plots[0]
 
 
+def test_a_curve_has_the_last_value_of_each_epoch(
+    local: LocalGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(history: MetricHistory, indexes: list[int]) -> list[MetricPoint]:
+        twice = [[replace(point, value=1e9), point] for point in curves()(history, indexes)]
+        return [point for pair in twice for point in pair]
+
+    monkeypatch.setattr(MetricHistory, "read", read)
+    submit_reported(local, ["digits night"])
+    (points,) = re.findall(r'aria-label="train loss.*?points="([^"]*)"', written(local_submission(local), tmp_path))
+    assert len(points.split()) == EPOCHS
+
+
 def test_a_region_that_does_not_answer_costs_only_the_curves(
     reported: Submission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +155,7 @@ def test_the_size_of_a_large_report_is_bounded_and_stated(
     names = [f"campaign-{index}" for index in range(1200)]
     monkeypatch.setattr(MetricHistory, "read", curves(1200, epochs=1000))
     submit_reported(local, names)
-    html = written(Submission(Grid(local.plane), SUBMISSION), tmp_path)
+    html = written(local_submission(local), tmp_path)
     assert len(html) < 3_000_000
     seen = texts(html)
     assert "The first 1,000 of 1,200 jobs" in seen

@@ -187,14 +187,13 @@ def _plot(content: Content, drawn: Sequence[Run], name: str) -> Markup:
 
 
 def _points(points: Sequence[MetricPoint], *, by_epoch: bool) -> list[tuple[float, float]]:
+    """Return the points of a curve by x: the last value of each epoch, or of each moment, as on the page."""
     start = points[0].time
-    return sorted(
-        (
-            (float(point.epoch or 0) if by_epoch else (point.time - start).total_seconds() / 60, point.value)
-            for point in points
-        ),
-        key=lambda place: place[0],
-    )
+    found = {
+        float(point.epoch or 0) if by_epoch else (point.time - start).total_seconds() / 60: point.value
+        for point in points
+    }
+    return sorted(found.items())
 
 
 def _metrics(content: Content) -> list[str]:
