@@ -136,6 +136,9 @@ ui-library: setup/ui/node_modules/.installed  ## Copy uPlot, which draws the plo
 ui-picture: setup-control  ## Take docs/ui.png from the page at ADDRESS, which `traingrid ui` prints (requires chromium)
 	.venv/bin/python -m docs_site.page_picture '$(ADDRESS)'
 
+report-picture: setup-control  ## Take docs/report.png from the file REPORT, which `traingrid report` wrote (requires chromium)
+	.venv/bin/python -m docs_site.report_picture '$(REPORT)'
+
 permissions: .venv/.installed tests/integration/policies/node_modules/.installed  ## Derive the permissions of calls, for localcloud and docs/security.md
 	.venv/bin/python -m tests.integration.policies.derivation
 
@@ -165,6 +168,9 @@ bench-logs: setup-control  ## Measure how long `traingrid logs` takes for a mill
 
 bench-start: setup-control  ## Measure the processor time of each command before its first request to AWS, into bench/results/
 	.venv/bin/python -m bench.command_start
+
+bench-status: setup-control  ## Measure the status of a submission with 10,000 jobs, and count its requests, into bench/results/
+	.venv/bin/python -m bench.status
 
 bench-ui: setup-control  ## Measure the page of `traingrid ui` with 10,000 jobs in Chromium, into bench/results/
 	.venv/bin/python -m bench.ui
@@ -278,4 +284,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-start bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions report-picture setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture

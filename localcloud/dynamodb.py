@@ -6,16 +6,22 @@ of the request: two writers could both find their condition true, and a reader c
 A query reads only the items of its partition that meet its key condition. moto sorts all items of the table first, so
 the cost of 10,000 children that each query the cancels of their submission would be quadratic.
 
+A page of an index has up to 1 MB of the index's own entries, which are smaller than the items if it does not have all
+attributes. moto adds the sizes of the items, and so would return more pages than AWS.
+
 An attribute with one value is written to the reply as stored, because that is DynamoDB's form. moto looks up each of
 the ten types of DynamoDB under two names in every attribute, which made a page of items take several times as long.
 """
 
+import copy
 import threading
 from typing import TYPE_CHECKING, Any
 
 from moto.core.serialize import SERVICE_SPECIFIC_SERIALIZERS, JSONSerializer
 from moto.dynamodb.comparisons import get_comparison_func
-from moto.dynamodb.models.table import Table
+from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models.dynamo_type import Item, LimitedSizeDict
+from moto.dynamodb.models.table import SecondaryIndex, Table
 from moto.dynamodb.responses import DynamoHandler
 
 if TYPE_CHECKING:
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 
 _ONE_AT_A_TIME = threading.RLock()
 _call_action = DynamoHandler.call_action
+_get_schema = DynamoDBBackend.get_schema
 _query = Table.query
 _SINGLE_VALUES = {"S": str, "N": str, "BOOL": bool, "NULL": bool}
 _INDEX_NAME = 4  # its position in the arguments after the range key's
@@ -36,8 +43,17 @@ def install(_cloud: "LocalCloud") -> None:
             return _call_action(handler)
 
     DynamoHandler.call_action = call_action
+    DynamoDBBackend.get_schema = _schema
     Table.query = _query_of_partition
+    SecondaryIndex.project = _projected
     SERVICE_SPECIFIC_SERIALIZERS["dynamodb"] = {"json": _ItemSerializer}
+
+
+def _schema(backend: Any, table_name: str, index_name: str | None) -> Any:
+    """Return the keys of a table or an index; without the index, moto answers with another error code than AWS."""
+    if index_name:
+        backend.get_table(table_name).get_index(index_name, error_if_not=True)
+    return _get_schema(backend, table_name, index_name)
 
 
 class _ItemSerializer(JSONSerializer):
@@ -55,8 +71,12 @@ class _ItemSerializer(JSONSerializer):
 def _query_of_partition(
     table: Any, hash_key: Any, comparison: str | None, values: list[Any], *more: Any, **named: Any
 ) -> Any:
-    """Query only the items of the partition that meet the key condition; moto queries an index."""
-    if more[_INDEX_NAME] or not table.range_key_attr or hash_key not in table.items:
+    """Query only the items of the partition that meet the key condition, or the entries of an index."""
+    if more[_INDEX_NAME]:
+        index = table.get_index(more[_INDEX_NAME])
+        entries = [index.project(item) for item in table.has_idx_items(index.name)]
+        return _query_of_items(entries, table, hash_key, comparison, values, *more, **named)
+    if not table.range_key_attr or hash_key not in table.items:
         return _query(table, hash_key, comparison, values, *more, **named)
     meets, wanted = get_comparison_func(comparison or ""), [value.cast_value for value in values]
     found = [
@@ -64,8 +84,25 @@ def _query_of_partition(
         for key, item in table.items[hash_key].items()
         if meets is None or meets(key.value if key.type == "S" else key.cast_value, *wanted)
     ]
+    return _query_of_items(found, table, hash_key, comparison, values, *more, **named)
+
+
+def _query_of_items(found: list[Item], table: Any, *arguments: Any, **named: Any) -> Any:
+    """Query with moto as if the table had only these items."""
     table.all_items = lambda: found
     try:
-        return _query(table, hash_key, comparison, values, *more, **named)
+        return _query(table, *arguments, **named)
     finally:
         del table.all_items
+
+
+def _projected(index: SecondaryIndex, item: Item) -> Item:
+    """Return the entry of an item in an index. moto converts the whole item once for each attribute."""
+    if (index.projection or {}).get("ProjectionType", "ALL") == "ALL":
+        return item
+    wanted = {*index.table_key_attrs, *index.schema_key_attrs, *index.projection.get("NonKeyAttributes", ())}
+    entry = copy.copy(item)
+    entry.attrs = LimitedSizeDict()
+    # Its own method would add the sizes of all attributes for each of them.
+    dict.update(entry.attrs, {name: value for name, value in item.attrs.items() if name in wanted})
+    return entry

@@ -9,6 +9,10 @@ from stacks.grants import KEYS_OF_AWS, acknowledge, skip_in_checkov
 from traingrid import names
 from traingrid.grid.catalog import DSQL_CATALOG
 from traingrid.grid.model import Grid
+from traingrid.ledger.job_states import INDEXED
+
+_SUBMISSION = dynamodb.Attribute(name="submission", type=dynamodb.AttributeType.STRING)
+_ITEM = dynamodb.Attribute(name="item", type=dynamodb.AttributeType.STRING)
 
 
 class Ledger(Construct):
@@ -20,6 +24,10 @@ class Ledger(Construct):
     CloudFormation cannot delete a protected table either. So it must be the last resource of its stack
     (`create_after`): if a first deployment fails earlier, the table does not exist, and the rollback leaves nothing.
     For the same reason, the other parts of the stack refer to the table by its name.
+
+    It has one index, a smaller copy of the jobs for `traingrid status` (traingrid/ledger/job_states.py). It has the
+    keys of the table, so its partitions are as busy as the table's. A write that changes no copied attribute does not
+    write to it (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html).
 
     With `catalog: dsql`, it has a stream of the keys of changed items, which is all that the function that follows it
     needs. A stream is added to an existing table, and removed, without a replacement
@@ -37,8 +45,8 @@ class Ledger(Construct):
             self,
             "Table",
             table_name=names.ledger(grid.name),
-            partition_key=dynamodb.Attribute(name="submission", type=dynamodb.AttributeType.STRING),
-            sort_key=dynamodb.Attribute(name="item", type=dynamodb.AttributeType.STRING),
+            partition_key=_SUBMISSION,
+            sort_key=_ITEM,
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
@@ -48,6 +56,13 @@ class Ledger(Construct):
             deletion_protection=True,
             stream=dynamodb.StreamViewType.KEYS_ONLY if grid.catalog == DSQL_CATALOG else None,
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        )
+        self._created.add_global_secondary_index(
+            index_name=names.LEDGER_STATES,
+            partition_key=_SUBMISSION,
+            sort_key=_ITEM,
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=list(INDEXED),
         )
         self.stream = self._created.table_stream_arn
         acknowledge(

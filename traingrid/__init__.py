@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.cancel import CancelReport
     from traingrid.submission.metric_points import MetricPoint
+    from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -41,6 +42,7 @@ __all__ = [
     "Retried",
     "Submission",
     "SubmissionItem",
+    "SubmissionOverview",
     "SubmissionStatus",
     "TraingridError",
     "UsageError",
@@ -60,6 +62,7 @@ _MODULES = {
     "Retried": "traingrid.submission.retry",
     "Submission": "traingrid.api.submission",
     "SubmissionItem": "traingrid.ledger.submission_item",
+    "SubmissionOverview": "traingrid.submission.overview",
     "SubmissionStatus": "traingrid.submission.status",
     "TraingridError": "traingrid.errors",
     "UsageError": "traingrid.errors",

@@ -28,6 +28,9 @@ REPORT_SUFFIX = ".report.json"
 DATASETS = "datasets"
 """The partition key in the ledger of all datasets. It never collides with a submission id, which is hexadecimal."""
 
+LEDGER_STATES = "states"
+"""The index of the ledger with the states of jobs (`traingrid/ledger/job_states.py`)."""
+
 MOVES = "moves"
 """The partition key in the ledger of all copies of data between Regions; no submission id, as `DATASETS`."""
 

@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim
-from conformance.resources.storage import table
+from conformance.resources.storage import table, table_with_index
 from conformance.sources import model, page
 
 _CONDITIONS = page(
@@ -69,3 +69,38 @@ def item_has_at_most_400_kb(aws: Aws) -> None:
     """An item of more than 400 KB is refused with ValidationException."""
     with refused("ValidationException"):
         aws.client("dynamodb").put_item(TableName=table(aws), Item=_key(aws) | {"v": {"S": "x" * 410 * 1024}})
+
+
+@claim(
+    page(
+        "https://docs.aws.amazon.com/whitepapers/latest/comparing-dynamodb-and-hbase-for-nosql/"
+        "global-secondary-index-considerations.html"
+    ),
+    used_by="traingrid/ledger/job_states.py traingrid/aws/dynamodb.py",
+)
+def page_of_an_index_has_a_megabyte_of_its_entries(aws: Aws) -> None:
+    """A page of Query has up to 1 MB of items; of an index, the sizes of its entries count, not those of the items."""
+    dynamodb, name, partition = aws.client("dynamodb"), table_with_index(aws), aws.name("partition")
+    for sort in "abcd":
+        item = {"pk": {"S": partition}, "sk": {"S": sort}, "v": {"S": "small"}, "w": {"S": "x" * 300_000}}
+        dynamodb.put_item(TableName=name, Item=item)
+    query = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": partition}}}
+    of_table = dynamodb.query(TableName=name, ConsistentRead=True, **query)
+    assert "LastEvaluatedKey" in of_table, of_table["Count"]
+
+    def complete() -> bool:
+        found = dynamodb.query(TableName=name, IndexName="small", **query)
+        return found["Count"] == 4 and "LastEvaluatedKey" not in found
+
+    assert aws.wait(complete, "all entries of the index in one page")  # an index is eventually consistent
+
+
+@claim(
+    page("https://github.com/awslabs/aws-sdk-ios-samples/issues/58"),
+    used_by="traingrid/aws/dynamodb.py",
+)
+def missing_index_is_a_validation_error(aws: Aws) -> None:
+    """A query of an index that the table does not have is refused with ValidationException."""
+    query = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "x"}}}
+    with refused("ValidationException"):
+        aws.client("dynamodb").query(TableName=table(aws), IndexName="none", **query)

@@ -57,6 +57,14 @@ def table_with_stream(aws: Aws) -> tuple[str, str]:
     return aws.once("table with a stream", make)
 
 
+def table_with_index(aws: Aws) -> str:
+    """Return another table, which has the index `small` with its keys and the attribute `v`; claims share it."""
+    keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
+    projection = {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["v"]}
+    index = {"IndexName": "small", "KeySchema": keys, "Projection": projection}
+    return aws.once("table with an index", lambda: _table(aws, GlobalSecondaryIndexes=[index]))
+
+
 def _table(aws: Aws, **more: Any) -> str:
     dynamodb, name = aws.client("dynamodb"), aws.name("table")
     aws.undo.later(f"table {name}", lambda: dynamodb.delete_table(TableName=name))

@@ -69,7 +69,10 @@ def _sagemaker(asked: Asked) -> Named:
 def _dynamodb(asked: Asked) -> Named:
     names = {asked.text("TableName"), *(asked.parameters.get("RequestItems") or {})} - {""}
     for name in names:
-        yield "dynamodb:table", name if name.startswith("arn:") else asked.arn(f"table/{name}")
+        table = name if name.startswith("arn:") else asked.arn(f"table/{name}")
+        yield "dynamodb:table", table
+        if index := asked.text("IndexName"):
+            yield "dynamodb:index", f"{table}/index/{index}"
 
 
 def _s3(asked: Asked) -> Named:

@@ -55,10 +55,23 @@ class LocalGrid:
         )
 
     def submit(self, names: list[str], submission: str = SUBMISSION, line: Mapping[str, str] = {}) -> list[Job]:
-        """Record a submission with a job for each name, in the sample's Regions in turn, and return the jobs."""
+        """Record a submission with a job for each name, in the sample's Regions in turn, and return the jobs.
+
+        Args:
+            names: The names.
+            submission: The id.
+            line: More columns, with the same value in each line, in which "{index}" is the index.
+        """
         header = ",".join(("region", "s3_uri", "name", *line))
         rows = [
-            ",".join((region, f"s3://{SAMPLE_BUCKETS[region]}/campaign-{index}", name, *line.values()))
+            ",".join(
+                (
+                    region,
+                    f"s3://{SAMPLE_BUCKETS[region]}/campaign-{index}",
+                    name,
+                    *(value.format(index=index) for value in line.values()),
+                )
+            )
             for index, name in enumerate(names)
             for region in [REGIONS[index % len(REGIONS)]]
         ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
+from traingrid.submission.metric_curves import by_job, last_curves
 from traingrid.submission.metric_history import MetricHistory
 
 if TYPE_CHECKING:
@@ -70,19 +71,19 @@ def compare(
     """
     ids = list(dict.fromkeys(submissions))
     statuses = {submission: plane.status(submission).jobs for submission in ids}
-    name = _metric(metric, [job for jobs in statuses.values() for job in jobs])
-    lowest = bool(_LOWER_IS_BETTER.search(name)) if lowest is None else lowest
+    name = compared_metric(metric, [job for jobs in statuses.values() for job in jobs])
+    lowest = is_lower_better(name) if lowest is None else lowest
     fields = {
         submission: {index: job.hyperparameters for index, job in plane.last_submitted_jobs(submission).items()}
         for submission in ids
     }
-    differing = _differing([hyperparameters for jobs in fields.values() for hyperparameters in jobs.values()])
+    varying = differing([hyperparameters for jobs in fields.values() for hyperparameters in jobs.values()])
     compared = [
         ComparedJob(
             submission=submission,
             status=job,
             hyperparameters={
-                key: value for key, value in fields[submission].get(job.index, {}).items() if key in differing
+                key: value for key, value in fields[submission].get(job.index, {}).items() if key in varying
             },
             values=values.get(job.index, ()),
         )
@@ -91,11 +92,22 @@ def compare(
         for job in statuses[submission]
     ]
     return Comparison(
-        metric=name, lowest=lowest, jobs=sorted(compared, key=lambda job: _order(job, name, lowest=lowest))
+        metric=name,
+        lowest=lowest,
+        jobs=sorted(compared, key=lambda job: (order(job.status, name, lowest=lowest), job.submission)),
     )
 
 
-def _metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
+def compared_metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
+    """Return the metric by which jobs are compared; empty if they have none.
+
+    Args:
+        metric: The name of a metric; by default an accuracy or a loss that the jobs have, or their first metric.
+        jobs: The jobs.
+
+    Raises:
+        UsageError: No job has the metric.
+    """
     names = sorted({name for job in jobs for name in job.metrics} - _NEVER_COMPARED)
     if metric is None:
         return next((name for name in (*_USUAL, *names) if name in names), "")
@@ -105,10 +117,10 @@ def _metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
     return metric
 
 
-def _differing(lines: Sequence[Mapping[str, str]]) -> set[str]:
-    """Return the hyperparameters that not all lines have with the same value."""
+def differing(lines: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the names of the values that not all lines have with the same value."""
     names = {name for line in lines for name in line}
-    return {name for name in names if len({line.get(name) for line in lines}) > 1}
+    return {name for name in names if any(line.get(name) != lines[0].get(name) for line in lines)}
 
 
 def _histories(plane: ControlPlane, submission: str, metric: str) -> dict[int, list[float]]:
@@ -116,15 +128,18 @@ def _histories(plane: ControlPlane, submission: str, metric: str) -> dict[int, l
     if not metric:
         return {}
     points = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read()
-    last = {point.index: point.attempt for point in points}
-    found: dict[int, list[float]] = {}
-    for point in points:
-        if point.metric == metric and point.attempt == last[point.index]:
-            found.setdefault(point.index, []).append(point.value)
-    return found
+    return {
+        index: [point.value for point in last_curves(of_job).get(metric, ())]
+        for index, of_job in by_job(points).items()
+    }
 
 
-def _order(job: ComparedJob, metric: str, *, lowest: bool) -> tuple[bool, float, str, int]:
-    value = job.status.metrics.get(metric)
-    signed = 0.0 if value is None else value if lowest else -value
-    return value is None, signed, job.submission, job.status.index
+def is_lower_better(metric: str) -> bool:
+    """Return True if the name of a metric means that a lower value is better."""
+    return bool(_LOWER_IS_BETTER.search(metric))
+
+
+def order(job: JobStatus, metric: str, *, lowest: bool) -> tuple[bool, float]:
+    """Return the sort key of a job: the best first, and those without a value last."""
+    value = job.metrics.get(metric)
+    return value is None, 0.0 if value is None else value if lowest else -value

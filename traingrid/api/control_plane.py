@@ -15,6 +15,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller
 from traingrid.submission.files import SUBMISSION_ID_LENGTH
+from traingrid.submission.overview import SubmissionOverview, submission_overview
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.submission.submitted_jobs import last_submitted_jobs
@@ -116,6 +117,14 @@ class ControlPlane:
     def status(self, submission: str) -> SubmissionStatus:
         """Return the current status of a submission."""
         return submission_status(submission, self.deployment.manifest_bucket, self.ledger, self.children, self.storage)
+
+    def overview(self, submission: str) -> SubmissionOverview:
+        """Return the overview of a submission.
+
+        Raises:
+            UsageError: The submission does not exist.
+        """
+        return submission_overview(self.head(submission), self.ledger)
 
     def job(self, submission: str, index: int) -> JobStatus:
         """Return one job of a submission.

@@ -13,6 +13,7 @@ from traingrid.api.data import download_models
 from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
 from traingrid.api.metric_table import metric_table
+from traingrid.api.report.document import write_report
 from traingrid.api.submit import read_manifest
 from traingrid.errors import UsageError
 from traingrid.submission.cancel import Wanted
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from traingrid.api.logs import LogLine
     from traingrid.submission.cancel import CancelReport
     from traingrid.submission.metric_points import MetricPoint
+    from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -59,6 +61,16 @@ class Submission:
             UsageError: The submission does not exist.
         """
         return self.grid.plane.status(self.id)
+
+    def overview(self) -> SubmissionOverview:
+        """Return the numbers of jobs in each state, and the running and failed jobs.
+
+        It is faster than `status` for a submission with thousands of jobs: it reads about 2 MB for 10,000 jobs.
+
+        Raises:
+            UsageError: The submission does not exist.
+        """
+        return self.grid.plane.overview(self.id)
 
     def wait(self, timeout: float | None = None, poll: float = 5.0) -> SubmissionStatus:
         """Wait until every job has ended, and return the final status.
@@ -162,6 +174,24 @@ class Submission:
         jobs = [job for job in self.jobs if job.artifact] if index is None else [plane.job(self.id, index)]
         found = download_models(plane.deployment, self.id, jobs, lambda job: parent / f"{self.id}-{job.index}")
         return sorted((model.folder for model in found), key=[parent / f"{self.id}-{job.index}" for job in jobs].index)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the submission as one HTML file, without scripts, that can be archived, mailed or printed.
+
+        It has the runs, best first, their curves, the Regions and their cost, failures with the recommended action, and
+        everything that repeats the runs. If some jobs have not ended, the file has their states at this moment.
+
+        Args:
+            path: The file. An earlier report is replaced; another file is not.
+
+        Returns:
+            The path.
+
+        Raises:
+            UsageError: The submission or the folder does not exist, or the file exists and is not a report.
+        """
+        write_report(self.grid.plane, self.id, Path(path))
+        return Path(path)
 
     def cancel(self, index: int | None = None, region: str = "", reason: str = "") -> CancelReport:
         """Cancel jobs, which cannot be undone: waiting jobs are not started, and training jobs are stopped.

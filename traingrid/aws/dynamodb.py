@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 
+_WITHOUT_INDEX = frozenset({"ValidationException", "ResourceNotFoundException", "AccessDeniedException"})
+"""The errors of a query of an index that does not exist (https://github.com/awslabs/aws-sdk-ios-samples/issues/58; the
+reference of Query has the second one), that the caller cannot read, or that DynamoDB still fills
+(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html)."""
 _SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
 _DESERIALIZER: Any = TypeDeserializer()
 
@@ -58,6 +63,36 @@ class Table:
         )
         for page in pages:
             yield from map(plain, page["Items"])
+
+    def query_index(self, index: str, submission: str, prefix: str) -> Iterator[Item] | None:
+        """Return a submission's items whose sort key has a prefix, with the attributes of an index.
+
+        An index is only eventually consistent: it may lack changes of the last moments
+        (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html).
+
+        Args:
+            index: The name of a global secondary index with the keys of the table.
+            submission: The partition key.
+            prefix: The prefix of the sort keys.
+
+        Returns:
+            None if the table does not have the index, or not yet, or the caller may not read it.
+        """
+        pages = self._dynamodb.get_paginator("query").paginate(
+            TableName=self._name,
+            IndexName=index,
+            KeyConditionExpression="submission = :submission AND begins_with(#item, :prefix)",
+            ExpressionAttributeNames={"#item": "item"},
+            ExpressionAttributeValues=marshalled({":submission": submission, ":prefix": prefix}),
+        )
+        replies = iter(pages)
+        try:
+            first = next(replies)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _WITHOUT_INDEX:
+                raise
+            return None
+        return (plain(item) for page in chain([first], replies) for item in page["Items"])
 
     def scan(self, item: str) -> Iterator[Item]:
         """Yield the items of all submissions with one sort key, in no particular order."""

@@ -28,6 +28,7 @@ _COMMANDS = {
     "describe": "describe.describe",
     "logs": "logs.logs",
     "compare": "compare.compare",
+    "report": "report.report",
     "open": "describe.open_",
     "tensorboard": "tensorboard.tensorboard",
     "ui": "ui.ui",

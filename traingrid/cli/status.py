@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -16,8 +17,10 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
+from traingrid.submission.overview import submission_overview
 from traingrid.submission.status import SubmissionStatus
 from traingrid.text import printable
 
@@ -25,8 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.cli.export import Output
+    from traingrid.submission.overview import SubmissionOverview
 
 _REFRESH_SECONDS = 1.0
+_LARGE = 500
+"""For more jobs, `status` shows an overview."""
 SUBMISSION_ROWS = Schema(
     "submission, newest first, without one",
     {
@@ -44,12 +50,14 @@ SUBMISSION_ROWS = Schema(
 @click.command()
 @click.argument("submission", required=False)
 @click.option("--watch", is_flag=True, help="Update the table until every job has ended.")
+@click.option("--all", "is_complete", is_flag=True, help="Show every job of a large submission.")
 @output_option(SUBMISSION_ROWS, JOB_ROWS)
 @click.pass_obj
-def status(grid_file: Path, submission: str | None, *, watch: bool, output: Output) -> None:
+def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete: bool, output: Output) -> None:
     """Show jobs, or list submissions.
 
-    With SUBMISSION, shows its jobs.
+    With SUBMISSION, shows its jobs; of more than 500 jobs, their numbers in each Region and state, and the failed and
+    running jobs.
     """
     plane = ControlPlane.of(grid_file)
     out = console()
@@ -71,11 +79,24 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, output: Outp
     if submission is None:
         out.print(_submissions(plane))
         return
+    if not (watch or is_complete) and (head := plane.head(submission)).jobs > _LARGE:
+        print_overview(submission_overview(head, plane.ledger), out)
+        return
     seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:
-        out.print(status_table(seen, out.width))
+        with out.pager() if out.is_terminal and len(seen.jobs) > _LARGE else nullcontext():
+            out.print(status_table(seen, out.width))
     for reason in reasons(seen):
         out.print(reason, style="red", markup=False, soft_wrap=True)
+
+
+def print_overview(overview: SubmissionOverview, out: Console) -> None:
+    """Print the overview of a submission, and the command that shows all of its jobs."""
+    for title, table in overview_tables(overview, out.width):
+        out.print(title, style="italic", markup=False, soft_wrap=True)
+        out.print(table)
+        out.print()
+    out.print(more_sentence(overview), markup=False, soft_wrap=True)
 
 
 def watch_submission(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:

@@ -56,7 +56,7 @@ def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None
 
 def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Column[JobStatus]]:
     """Return all columns from left to right."""
-    state = _long_state if is_wide else _state
+    state = _long_state if is_wide else state_of
     metrics = (
         Column(heading=metric_heading(name), cell=_metric(name), rank=4 + 3 * place)
         for place, name in enumerate(_metrics(jobs))
@@ -100,7 +100,7 @@ def _metric(name: str) -> Callable[[JobStatus], str]:
     return lambda job: metric_text(name, job.metrics.get(name))
 
 
-def _state(job: JobStatus) -> str:
+def state_of(job: JobStatus) -> str:
     """Return the state; for a running job SageMaker's secondary status, for example Training."""
     state = job.phase if job.state == JobState.IN_PROGRESS and job.phase else str(job.state)
     return "Cancelling" if job.cancelled and not job.ended else state

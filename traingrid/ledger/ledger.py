@@ -15,11 +15,12 @@ from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
+from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
 from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
-from traingrid.names import DATASETS, MOVES
+from traingrid.names import DATASETS, LEDGER_STATES, MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -241,6 +242,18 @@ class Ledger:
     def jobs(self, submission: str) -> Iterator[JobItem]:
         """Yield the items of a submission's jobs in the order of their index."""
         yield from (item for item in self.items(submission) if isinstance(item, JobItem))
+
+    def job_states(self, submission: str) -> Iterator[RecordedState]:
+        """Yield the state of each job of a submission that a child has opened, in the order of their index.
+
+        It needs about a tenth of the requests of `jobs`, but the states may lack changes of the last moments. If the
+        grid was deployed by a version without the index, it reads the items of the jobs.
+        """
+        indexed = self._table.query_index(LEDGER_STATES, submission, JOB_PREFIX)
+        items = (
+            indexed if indexed is not None else self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX)
+        )
+        yield from map(RecordedState.read, items)
 
     def submissions(self) -> Iterator[SubmissionItem]:
         """Yield every submission, newest first. It reads the whole table, so do not call it in a loop."""

@@ -27,7 +27,7 @@ from traingrid.submission.metric_points import MetricPoint, Record, records_of_p
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
@@ -115,11 +115,11 @@ class MetricHistory:
         self._storages: dict[str, Storage] = {}
         self._logs: dict[str, Any] = {}
 
-    def read(self, index: int | None = None) -> list[MetricPoint]:
+    def read(self, index: int | Collection[int] | None = None) -> list[MetricPoint]:
         """Return all values so far, by job, attempt and time.
 
         Args:
-            index: The index of one job; by default all jobs.
+            index: The index of one job, or the indexes of several; by default all jobs.
 
         Raises:
             UsageError: The submission or the job does not exist.
@@ -141,21 +141,21 @@ class MetricHistory:
             list(pool.map(self._read_log, (attempt for attempt in open_ones if attempt.uses_log)))
         return [point for attempt in attempts for point in attempt.points()]
 
-    def _known_attempts(self, index: int | None) -> list[_Attempt]:
+    def _known_attempts(self, index: int | Collection[int] | None) -> list[_Attempt]:
         """Return the attempts of the ledger that have a training job, by job and number."""
         head = self._ledger.submission(self._submission)
         if head is None:
             raise UnknownSubmissionError(self._submission)
-        if index is not None and not 0 <= index < head.jobs:
+        if isinstance(index, int) and not 0 <= index < head.jobs:
             text = f"Submission {self._submission} has no job with index {index}."
             raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
         if len(head.arrays) != self._arrays:
             self._jobs, self._arrays = self._definitions(head), len(head.arrays)
-        if index is None:
-            items = list(self._ledger.jobs(self._submission))
-        else:
+        if isinstance(index, int):
             item = self._ledger.job(self._submission, index)
             items = [item] if item else []
+        else:
+            items = [item for item in self._ledger.jobs(self._submission) if index is None or item.index in index]
         return [
             self._followed(item.index, number, recorded)
             for item in items

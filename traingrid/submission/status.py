@@ -148,9 +148,9 @@ def submission_status(
     Raises:
         UsageError: The submission does not exist.
     """
-    head, known = _read(ledger, submission)
+    head, known = read_submission(ledger, submission)
     cancels = ledger.cancels(submission)
-    recorded = _as_recorded(head, known, bucket, storage, cancels)
+    recorded = recorded_jobs(head, known, bucket, storage, cancels)
     current = _as_in_batch(head, known, recorded, children, cancels)
     return SubmissionStatus(
         submission=submission,
@@ -161,8 +161,12 @@ def submission_status(
     )
 
 
-def _read(ledger: Ledger, submission: str) -> tuple[SubmissionItem, dict[int, JobItem]]:
-    """Return a submission and its opened jobs by index."""
+def read_submission(ledger: Ledger, submission: str) -> tuple[SubmissionItem, dict[int, JobItem]]:
+    """Return a submission and its opened jobs by index.
+
+    Raises:
+        UsageError: The submission does not exist.
+    """
     items = list(ledger.items(submission))
     head = next((item for item in items if isinstance(item, SubmissionItem)), None)
     if head is None:
@@ -170,10 +174,18 @@ def _read(ledger: Ledger, submission: str) -> tuple[SubmissionItem, dict[int, Jo
     return head, {item.index: item for item in items if isinstance(item, JobItem)}
 
 
-def _as_recorded(
+def recorded_jobs(
     head: SubmissionItem, known: Mapping[int, JobItem], bucket: str, storage: Storage, cancels: Mapping[str, Cancel]
 ) -> dict[int, JobStatus]:
-    """Return the status of each job from the ledger, or from the submission for jobs that no child has opened."""
+    """Return the status of each job from the ledger, or from the submission for jobs that no child has opened.
+
+    Args:
+        head: The submission.
+        known: Its opened jobs by index.
+        bucket: The manifest bucket.
+        storage: S3.
+        cancels: Its recorded cancels.
+    """
     statuses = {index: _from_item(item) for index, item in known.items()}
     if len(known) < head.jobs:
         statuses = (_unopened_by_hand(head) if head.is_by_hand else _unopened(bucket, head, storage)) | statuses

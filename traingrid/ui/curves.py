@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.errors import TraingridError, UsageError
+from traingrid.submission.metric_curves import last_curves
 from traingrid.submission.metric_history import MetricHistory
 from traingrid.ui.rows import key_of
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 MOST_JOBS = 8
 _KEPT_HISTORIES = 32
-_POSITIONS = frozenset({"epoch", "step"})
-"""Metrics that are a place on the x-axis."""
 
 
 class Curves:
@@ -78,11 +77,6 @@ class Curves:
 
 def _curves_of(key: str, points: Sequence[MetricPoint]) -> list[dict[str, Any]]:
     """Return a curve for each metric of a job's last attempt that has reported values."""
-    last = max((point.attempt for point in points), default=0)
-    found: dict[str, list[MetricPoint]] = defaultdict(list)
-    for point in points:
-        if point.attempt == last and point.metric not in _POSITIONS:
-            found[point.metric].append(point)
     return [
         {
             "job": key,
@@ -91,5 +85,5 @@ def _curves_of(key: str, points: Sequence[MetricPoint]) -> list[dict[str, Any]]:
             "times": [round(point.time.timestamp(), 1) for point in of_metric],
             "values": [point.value for point in of_metric],
         }
-        for metric, of_metric in sorted(found.items())
+        for metric, of_metric in last_curves(points).items()
     ]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.api.description import console_address
 from traingrid.api.logs import LogReader
-from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import JobState
-from traingrid.manifest.rows import Row, Rows
+from traingrid.submission.manifest_text import header_of, lines_of, manifest_content
 from traingrid.submission.status import JobStatus
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
@@ -104,22 +103,12 @@ def _job(plane: ControlPlane, head: SubmissionItem, index: int) -> Job | None:
 
 def _manifest_line(plane: ControlPlane, head: SubmissionItem, number: int) -> dict[str, Any]:
     """Return a line of the manifest as the user wrote it, with the header of its CSV file if it has one."""
-    if not number:
-        return {"number": 0, "header": "", "text": ""}
-    try:
-        content = plane.storage.read(S3Uri.parse(head.manifest), head.version or None)
-    except (UsageError, ValueError):  # deleted, or a URI in a form of an older version
+    content = manifest_content(plane.storage, head) if number else None
+    if content is None:
         return {"number": number, "header": "", "text": ""}
-    lines = content.decode("utf-8-sig", "replace").splitlines()
+    lines = lines_of(content)
     text = lines[number - 1] if number <= len(lines) else ""
-    return {"number": number, "header": _header(content, lines), "text": text}
-
-
-def _header(content: bytes, lines: list[str]) -> str:
-    """Return the header of a CSV manifest; empty if it has none."""
-    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
-    row = next(iter(Rows(chunks=[content])), None)
-    return first if isinstance(row, Row) and lines[row.number - 1] != first else ""
+    return {"number": number, "header": header_of(content), "text": text}
 
 
 def _settings(job: Job | None) -> dict[str, Any]:

@@ -57,6 +57,10 @@ class ModelTable:
 
         yield from self._call("dynamodb", "Query", found)
 
+    def query_index(self, _index: str, submission: str, prefix: str) -> Iterator[Item]:
+        """Yield the items of an index, which has all attributes here."""
+        return self.query(submission, "begins_with(#item, :value)", prefix)
+
     def scan(self, item: str) -> Iterator[Item]:
         """Yield the items with one sort key."""
         yield from (found for found in self.everything() if found["item"] == item)

@@ -47,6 +47,10 @@ class Table(Provider):
         if changed(old, properties, "StreamSpecification"):
             wanted = properties.get("StreamSpecification") or {}
             client.update_table(TableName=name, StreamSpecification={"StreamEnabled": bool(wanted), **wanted})
+        for change in _index_changes(old.properties, properties):
+            definitions = {"TableName": name, "AttributeDefinitions": properties["AttributeDefinitions"]}
+            wanted = {**definitions, "GlobalSecondaryIndexUpdates": [change]}
+            client.update_table(**context.request("dynamodb", "UpdateTable", wanted))
         described = client.describe_table(TableName=name)["Table"]
         return provisioned(context, old.cf_resource_type, name, **_of_table(described))
 
@@ -62,6 +66,19 @@ class Table(Provider):
         if "TimeToLiveSpecification" in properties:
             wanted = {"TableName": name, "TimeToLiveSpecification": properties["TimeToLiveSpecification"]}
             client.update_time_to_live(**context.request("dynamodb", "UpdateTimeToLive", wanted))
+
+
+def _index_changes(old: Properties, new: Properties) -> list[dict[str, Any]]:
+    """Return the creation or deletion of a global secondary index, at most one of which an update may have.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html
+    """
+    before, after = ({index["IndexName"]: index for index in of.get("GlobalSecondaryIndexes", ())} for of in (old, new))
+    changes = [{"Delete": {"IndexName": name}} for name in before if name not in after]
+    changes += [{"Create": index} for name, index in after.items() if name not in before]
+    if len(changes) > 1:
+        raise ValueError("Cannot perform more than one GSI creation or deletion in a single update")
+    return changes
 
 
 def _of_table(described: dict[str, Any]) -> dict[str, str]:

@@ -129,3 +129,36 @@ def test_items_are_read_with_the_types_they_were_written_with(client: Callable[.
     table.put_item(TableName="t", Item=every_type)
     assert table.get_item(TableName="t", Key={"k": every_type["k"]})["Item"] == every_type
     assert every_type in table.scan(TableName="t")["Items"]
+
+
+def test_a_page_of_an_index_has_a_megabyte_of_its_own_entries(client: Callable[..., Any]) -> None:
+    dynamodb = client("dynamodb")
+    keys = [{"AttributeName": "k", "KeyType": "HASH"}, {"AttributeName": "r", "KeyType": "RANGE"}]
+    dynamodb.create_table(
+        TableName="indexed",
+        KeySchema=keys,
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("k", "r")],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "small",
+                "KeySchema": keys,
+                "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["state"]},
+            }
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for number in range(4):
+        item = {"k": {"S": "a"}, "r": {"S": str(number)}, "state": {"S": "new"}, "more": {"S": "x" * 300_000}}
+        dynamodb.put_item(TableName="indexed", Item=item)
+    request = {
+        "TableName": "indexed",
+        "KeyConditionExpression": "k = :k",
+        "ExpressionAttributeValues": {":k": {"S": "a"}},
+    }
+    of_table, of_index = (dynamodb.query(**request, **index) for index in ({}, {"IndexName": "small"}))
+    assert of_table["Count"] == 3
+    assert "LastEvaluatedKey" in of_table
+    assert of_index["Items"] == [
+        {"k": {"S": "a"}, "r": {"S": str(number)}, "state": {"S": "new"}} for number in range(4)
+    ]
+    assert "LastEvaluatedKey" not in of_index

@@ -12,6 +12,7 @@ from tests.integration.stacks.templates import REGIONS, Template, a_grid, enviro
 from traingrid import names
 from traingrid.grid.model import Grid
 from traingrid.job.failures import FAILURES
+from traingrid.ledger.job_states import INDEXED
 from traingrid.submission.intake import WITHIN_SECONDS
 from traingrid.submission.intake_failure import RETRY_DELAYS
 
@@ -258,6 +259,13 @@ def test_ledger_is_keyed_by_submission_and_item_and_can_be_restored(stack: asser
             "DeletionProtectionEnabled": True,
         },
     )
+
+
+def test_the_ledger_has_an_index_with_the_states_of_jobs(stack: assertions.Template) -> None:
+    keys = [{"AttributeName": "submission", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}]
+    projection = {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(INDEXED)}
+    index = {"IndexName": names.LEDGER_STATES, "KeySchema": keys, "Projection": projection}
+    stack.has_resource_properties("AWS::DynamoDB::Table", {"GlobalSecondaryIndexes": [index]})
 
 
 def test_templates_contain_no_path_of_this_machine(control: Template) -> None:

@@ -234,6 +234,25 @@ def test_a_manifest_of_any_key_can_be_listed(
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
 
 
+def test_a_large_submission_is_shown_as_an_overview_unless_all_jobs_are_requested(
+    deployment: Deployment,
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ledger.claim_submission("0123abcd", "request-1", {"jobs": 501, "manifest": "s3://bucket/manifests/x.csv"})
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=None)  # type: ignore[arg-type]  # neither is called
+    complete = SubmissionStatus(submission="0123abcd", manifest="", batch_job="b", batch_state="", jobs=[])
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(ControlPlane, "status", lambda _self, _submission: complete)
+    assert run(monkeypatch, "status", "0123abcd") == 0
+    overview = capsys.readouterr().out
+    assert "501 jobs" in overview
+    assert "traingrid status 0123abcd --all" in overview
+    assert run(monkeypatch, "status", "0123abcd", "--all") == 0
+    assert "501 jobs" not in capsys.readouterr().out
+
+
 _MISTYPED = [
     ("status", "00000000"),
     ("status", "--output", "json", "00000000"),

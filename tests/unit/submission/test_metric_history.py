@@ -109,6 +109,21 @@ def test_all_attempts_are_read_each_in_its_region(grid: Grid) -> None:
     assert values(grid.reader(), index=1) == [(1, "us-east-1", 1, 1, 1.0)]
 
 
+def test_only_the_parts_of_the_given_jobs_are_read(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid.submit()
+    for index in range(2):
+        grid.part(f"{RUN}-000001.jsonl", epoch(1, float(index)), key=grid.start(index))
+    listed, keys_after = list[str](), Storage.keys_after
+
+    def recorded(storage: Storage, prefix: S3Uri, last: str) -> Any:
+        listed.append(prefix.key)
+        return keys_after(storage, prefix, last)
+
+    monkeypatch.setattr(Storage, "keys_after", recorded)
+    assert [point.index for point in grid.reader().read({1})] == [1]
+    assert [key for key in listed if f"{SUBMISSION}/1/" not in key] == []
+
+
 def test_a_run_after_an_interruption_replaces_the_epochs_that_it_repeats(grid: Grid) -> None:
     grid.submit()
     key = grid.start()

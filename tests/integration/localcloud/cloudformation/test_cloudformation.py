@@ -114,6 +114,37 @@ def test_a_failed_update_rolls_back_to_the_previous_template(stacks: Any, client
     assert attributes["VisibilityTimeout"] == "40"
 
 
+def _indexed_table(*indexes: str) -> dict[str, Any]:
+    keys = [{"AttributeName": "a", "KeyType": "HASH"}]
+    made = [{"IndexName": name, "KeySchema": keys, "Projection": {"ProjectionType": "KEYS_ONLY"}} for name in indexes]
+    properties = {
+        "TableName": "indexed",
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}],
+        "KeySchema": keys,
+        **({"GlobalSecondaryIndexes": made} if made else {}),
+    }
+    return {"Type": "AWS::DynamoDB::Table", "Properties": properties}
+
+
+def test_an_update_adds_one_index_to_a_table_and_keeps_its_items(stacks: Any, client: Callable[..., Any]) -> None:
+    dynamodb = client("dynamodb")
+    stacks.create_stack(StackName="index", TemplateBody=body({"T": _indexed_table()}))
+    dynamodb.put_item(TableName="indexed", Item={"a": {"S": "kept"}})
+    stacks.update_stack(StackName="index", TemplateBody=body({"T": _indexed_table("one")}))
+    assert stack(stacks, "index")["StackStatus"] == "UPDATE_COMPLETE"
+    found = dynamodb.query(
+        TableName="indexed",
+        IndexName="one",
+        KeyConditionExpression="a = :a",
+        ExpressionAttributeValues={":a": {"S": "kept"}},
+    )
+    assert found["Items"] == [{"a": {"S": "kept"}}]
+    stacks.update_stack(StackName="index", TemplateBody=body({"T": _indexed_table("two", "three")}))
+    assert stack(stacks, "index")["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    stacks.delete_stack(StackName="index")
+
+
 def test_deleting_a_stack_deletes_resources_that_are_not_retained(stacks: Any, client: Callable[..., Any]) -> None:
     group = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/kept"}, "DeletionPolicy": "Retain"}
     table = {

@@ -1,0 +1,189 @@
+"""Report: one HTML file without scripts, whose texts are escaped and whose size is bounded."""
+
+import hashlib
+import re
+from base64 import b64encode
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.support.local_page import SUBMISSION, LocalGrid
+from tests.support.reported_submission import EPOCHS, NAMES, SCRIPT, curves, submit_reported
+from traingrid.api.grid import Grid
+from traingrid.api.report.plot import MOST_POINTS, sampled
+from traingrid.api.submission import Submission
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.ledger import Ledger
+from traingrid.submission.metric_history import MetricHistory
+from traingrid.submission.metric_points import MetricPoint
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def local(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
+    monkeypatch.setattr(MetricHistory, "read", curves())
+    return LocalGrid(ledger)
+
+
+@pytest.fixture
+def reported(local: LocalGrid) -> Submission:
+    submit_reported(local)
+    return local_submission(local)
+
+
+def local_submission(local: LocalGrid) -> Submission:
+    return Submission(Grid(local.plane), SUBMISSION)
+
+
+def written(submission: Submission, folder: Path) -> str:
+    return submission.report(folder / "report.html").read_text()
+
+
+def texts(html: str) -> str:
+    """Return the text that a reader sees, with one space between elements."""
+    body = html.partition("<body>")[2]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def test_jobs_are_listed_best_first_with_their_metrics_and_cost(reported: Submission, tmp_path: Path) -> None:
+    seen = texts(written(reported, tmp_path))
+    assert "Ordered by validation top1, highest first" in seen
+    assert re.search(r"1 digits night us-east-1 Completed 0\.98\d+ .* 20/20 40m00s 0\.64 \$9\.38", seen)
+    assert seen.index("digits night") < seen.index("quarry & co") < seen.index("snow") < seen.index("fog")
+
+
+def test_a_report_of_running_jobs_is_marked_as_a_snapshot(reported: Submission, tmp_path: Path) -> None:
+    assert "This is a snapshot: 2 of 10 jobs had not ended at" in texts(written(reported, tmp_path))
+
+
+def test_failures_have_their_reason_and_the_recommended_action(reported: Submission, tmp_path: Path) -> None:
+    seen = texts(written(reported, tmp_path))
+    assert "algorithm: 1 job The training program ended with an error. Next: Read its log" in seen
+    assert "ClientError: No S3 objects found" in seen
+
+
+def test_texts_of_users_are_escaped(reported: Submission, tmp_path: Path) -> None:
+    html = written(reported, tmp_path)
+    assert SCRIPT in texts(html)
+    assert "\\x1b[31mValueError" in html
+    assert "\x1b" not in html
+    assert not re.search(r"<(script|img|iframe|object|link|base)\b", html)
+
+
+def test_a_report_loads_nothing_and_its_policy_allows_only_its_style(reported: Submission, tmp_path: Path) -> None:
+    html = written(reported, tmp_path)
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert policy in unescape(html.partition("<title>")[0])
+    assert not re.search(r'\b(src|href|style|on\w+)="|url\(|@import', html)
+
+
+def test_the_section_about_reproduction_has_manifest_images_and_defaults(reported: Submission, tmp_path: Path) -> None:
+    seen = texts(written(reported, tmp_path))
+    assert "us-east-1,s3://ragab-ml/campaign-0,digits night,500,14.688,0.01" in seen
+    assert "traingrid submit autumn.csv" in seen
+    assert "123456789012.dkr.ecr.us-east-1.amazonaws.com/traingrid/training:1 by its tag" in seen
+    assert "max_runtime_seconds 86400" in seen
+    assert "hyperparameters.learning_rate = 0.01" in seen
+
+
+def test_a_curve_has_a_line_for_each_job_and_the_text_of_its_last_values(reported: Submission, tmp_path: Path) -> None:
+    plots = re.findall(r'<svg role="img" aria-label="([^"]*)".*?</svg>', written(reported, tmp_path))
+    assert [plot.partition(":")[0] for plot in plots] == [
+        *("train loss", "validation loss", "validation top1", "images per second", "learning rate"),
+    ]
+    assert "digits night 0.1086, digits day 0.1434" in plots[0]
+
+
+def test_a_curve_has_the_last_value_of_each_epoch(
+    local: LocalGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(history: MetricHistory, indexes: list[int]) -> list[MetricPoint]:
+        twice = [[replace(point, value=1e9), point] for point in curves()(history, indexes)]
+        return [point for pair in twice for point in pair]
+
+    monkeypatch.setattr(MetricHistory, "read", read)
+    submit_reported(local, ["digits night"])
+    (points,) = re.findall(r'aria-label="train loss.*?points="([^"]*)"', written(local_submission(local), tmp_path))
+    assert len(points.split()) == EPOCHS
+
+
+def test_a_region_that_does_not_answer_costs_only_the_curves(
+    reported: Submission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: MetricHistory, _indexes: list[int]) -> None:
+        raise TraingridError("The metrics of x in eu-west-1 cannot be read: timeout.", "Try again later.")
+
+    monkeypatch.setattr(MetricHistory, "read", failing)
+    seen = texts(written(reported, tmp_path))
+    assert "The curves could not be read. The metrics of x in eu-west-1 cannot be read: timeout." in seen
+    assert "digits night" in seen
+
+
+def test_an_earlier_report_is_replaced(reported: Submission, tmp_path: Path) -> None:
+    first = written(reported, tmp_path)
+    (tmp_path / "report.html").write_text(first[: len(first) // 2])
+    assert len(written(reported, tmp_path)) == len(first)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_file_that_is_not_a_report_is_not_replaced(reported: Submission, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("my notes")
+    with pytest.raises(UsageError, match="is not a report"):
+        reported.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == "my notes"
+
+
+def test_a_missing_folder_is_an_error(reported: Submission, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        reported.report(tmp_path / "none" / "report.html")
+
+
+def test_an_unknown_submission_writes_nothing(local: LocalGrid, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="00000000"):
+        Submission(Grid(local.plane), "00000000").report(tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_size_of_a_large_report_is_bounded_and_stated(
+    local: LocalGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"campaign-{index}" for index in range(1200)]
+    monkeypatch.setattr(MetricHistory, "read", curves(1200, epochs=1000))
+    submit_reported(local, names)
+    html = written(local_submission(local), tmp_path)
+    assert len(html) < 3_000_000
+    seen = texts(html)
+    assert "The first 1,000 of 1,200 jobs" in seen
+    assert (
+        "The 8 best jobs have colours; 42 more are thin lines. The curves of 1,150 jobs are not in this file." in seen
+    )
+    assert f"Curves with more than {MOST_POINTS} values are reduced" in seen
+
+
+def test_a_sampled_curve_keeps_its_extremes_and_its_last_point() -> None:
+    points = [(float(x), 0.0) for x in range(10_000)]
+    points[1234], points[8765] = (1234.0, 9.0), (8765.0, -7.0)
+    kept = sampled(points)
+    assert len(kept) <= MOST_POINTS
+    assert {points[1234], points[8765], points[-1]} <= set(kept)
+    assert kept == sorted(kept)
+    assert sampled(points[:100]) == points[:100]
+
+
+def test_the_colours_are_those_of_the_page() -> None:
+    page, report = (
+        re.findall(r"^\s*(--[\w-]+:.*)$", (ROOT / "traingrid" / path).read_text(), re.MULTILINE)
+        for path in ("ui/static/page.css", "api/report/report.css")
+    )
+    assert page == report
+    assert len(page) == 10
+
+
+def test_every_job_of_a_small_submission_is_in_the_report(reported: Submission, tmp_path: Path) -> None:
+    seen = texts(written(reported, tmp_path))
+    assert all(name in seen for name in NAMES)

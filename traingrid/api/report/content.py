@@ -1,0 +1,185 @@
+"""Report content: everything that a report shows, read once from the ledger and S3."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from traingrid import __version__
+from traingrid.api.comparison import compared_metric, differing, is_lower_better, order
+from traingrid.errors import TraingridError
+from traingrid.job.failures import FAILURES
+from traingrid.job.state import JobState
+from traingrid.submission.manifest_text import manifest_content
+from traingrid.submission.metric_curves import by_job, last_curves
+from traingrid.submission.metric_history import MetricHistory
+from traingrid.submission.status import read_submission, recorded_jobs
+from traingrid.submission.submitted_jobs import last_submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.submission.metric_points import MetricPoint
+    from traingrid.submission.status import JobStatus
+
+MOST_CURVES = 50
+"""The most jobs with curves, the best ones. Their metric histories are the only ones that are read."""
+_HOUR = 3600.0
+_UNKNOWN = "The class of this failure is not recorded."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One job of a report.
+
+    Attributes:
+        status: Its state and last metrics.
+        item: Its item of the ledger; None if no child has opened it.
+        job: Its line with all defaults, as it was submitted last; None for a manifest that a user submitted to Batch.
+        curves: The values of each metric in the last attempt, by the metric's name; only of the best jobs.
+        differing: Those hyperparameters in which the jobs differ.
+    """
+
+    status: JobStatus
+    item: JobItem | None
+    job: Job | None
+    curves: Mapping[str, Sequence[MetricPoint]]
+    differing: Mapping[str, str]
+
+    @property
+    def instance_hours(self) -> float:
+        """The billable hours of all instances, over all attempts that have ended."""
+        if self.item is None or self.job is None:
+            return 0.0
+        seconds = sum(attempt.billable_seconds or 0 for attempt in self.item.attempts().values())
+        return seconds / _HOUR * self.job.instance_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """The jobs that failed with one class.
+
+    Attributes:
+        name: The name of the class; empty if it is not recorded.
+        sentence: Its description.
+        next_step: The recommended action; empty if there is none.
+        runs: The jobs.
+    """
+
+    name: str
+    sentence: str
+    next_step: str
+    runs: Sequence[Run]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """The content of a report.
+
+    Attributes:
+        grid: The name of the grid.
+        head: The submission.
+        at: The time at which the ledger was read.
+        version: The version of traingrid.
+        metric: The metric by which the jobs are ordered; empty if they have none.
+        lowest: True if a lower value is better.
+        runs: The jobs, the best first.
+        failures: The failed jobs by class, the most frequent class first.
+        manifest: The manifest as its user wrote it; None if it cannot be read.
+        curves_error: Why the report has no curves; empty if it has them.
+    """
+
+    grid: str
+    head: SubmissionItem
+    at: datetime
+    version: str
+    metric: str
+    lowest: bool
+    runs: Sequence[Run]
+    failures: Sequence[Failed]
+    manifest: bytes | None
+    curves_error: str
+
+    @property
+    def open_jobs(self) -> int:
+        """The number of jobs that have not ended."""
+        return sum(not run.status.ended for run in self.runs)
+
+
+def read_content(plane: ControlPlane, submission: str) -> Content:
+    """Return the content of a submission's report. It calls neither SageMaker nor Batch.
+
+    Args:
+        plane: The control plane.
+        submission: The submission's id.
+
+    Raises:
+        UsageError: The submission does not exist.
+    """
+    bucket, storage = plane.deployment.manifest_bucket, plane.storage
+    head, items = read_submission(plane.ledger, submission)
+    statuses = recorded_jobs(head, items, bucket, storage, plane.ledger.cancels(submission))
+    jobs = last_submitted_jobs(storage, bucket, head)
+    varying = differing([job.hyperparameters for job in jobs.values()])
+    metric = compared_metric(None, list(statuses.values()))
+    lowest = is_lower_better(metric)
+    ranked = sorted(statuses.values(), key=lambda status: (order(status, metric, lowest=lowest), status.index))
+    drawn = [status.index for status in ranked if status.training_job][:MOST_CURVES]
+    points, curves_error = _points(plane, submission, drawn)
+    runs = [
+        Run(
+            status=status,
+            item=items.get(status.index),
+            job=jobs.get(status.index),
+            curves=last_curves(points.get(status.index, ())),
+            differing=_chosen(jobs.get(status.index), varying),
+        )
+        for status in ranked
+    ]
+    return Content(
+        grid=plane.deployment.grid.name,
+        head=head,
+        at=datetime.now(UTC),
+        version=__version__,
+        metric=metric,
+        lowest=lowest,
+        runs=runs,
+        failures=_failures(runs),
+        manifest=manifest_content(storage, head),
+        curves_error=curves_error,
+    )
+
+
+def _points(plane: ControlPlane, submission: str, indexes: Collection[int]) -> tuple[dict[int, list[MetricPoint]], str]:
+    """Return the metric histories of some jobs by index, or none and the error of the Region that does not answer."""
+    try:
+        return by_job(MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read(indexes)), ""
+    except TraingridError as error:
+        return {}, error.what
+
+
+def _chosen(job: Job | None, names: Iterable[str]) -> dict[str, str]:
+    return {name: job.hyperparameters[name] for name in sorted(names) if name in job.hyperparameters} if job else {}
+
+
+def _failures(runs: Iterable[Run]) -> list[Failed]:
+    """Return the failed jobs by class, the most frequent class first."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.status.state == JobState.FAILED:
+            found[run.item.failure if run.item else ""].append(run)
+    return [
+        Failed(
+            name=name,
+            sentence=FAILURES[name].sentence if name in FAILURES else _UNKNOWN,
+            next_step=FAILURES[name].next_step if name in FAILURES else "",
+            runs=failed,
+        )
+        for name, failed in sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    ]

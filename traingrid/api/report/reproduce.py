@@ -1,0 +1,146 @@
+"""Reproduction: the manifest, images, sources, settings and commands that train the same jobs again."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from traingrid.api.comparison import differing
+from traingrid.api.report.elements import el, text
+from traingrid.api.report.tables import Heading, cell, counted_rest, section, table
+from traingrid.submission.manifest_text import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traingrid.api.report.content import Content
+    from traingrid.api.report.elements import Markup
+    from traingrid.job.job import Job
+
+_MOST_LINES, _MOST_BYTES = 1000, 200_000
+_MOST_DIFFERENT = 200
+_BY_TAG = "by its tag; the repository may have another image with this tag now"
+_NO_LINES = "The user submitted this manifest to AWS Batch, so its lines with their defaults are not stored."
+
+
+def reproduce_section(content: Content) -> Markup:
+    """Return the section with everything that a person needs to train the jobs again."""
+    jobs = {run.status.index: run.job for run in content.runs if run.job}
+    parts = [*_manifest(content), *_commands(content)]
+    if jobs:
+        ordered = [jobs[index] for index in sorted(jobs)]
+        parts += [*_images(ordered), *_settings(ordered)]
+    else:
+        parts.append(el("p", text(_NO_LINES)))
+    return section("How to reproduce", *parts)
+
+
+def _manifest(content: Content) -> Iterator[Markup]:
+    head = content.head
+    version = f", version {head.version}" if head.version else ""
+    digest = f", SHA-256 {head.sha256}" if head.sha256 else ""
+    yield el("h3", text("Manifest"))
+    yield el("p", text(f"{head.manifest}{version}{digest}"), class_="small")
+    if content.manifest is None:
+        yield el("p", text("The manifest is not in S3 any longer."), class_="quiet small")
+        return
+    lines = lines_of(content.manifest[:_MOST_BYTES])
+    shown = lines[:_MOST_LINES]
+    yield el("pre", text("\n".join(shown)), class_="card")
+    if rest := counted_rest(len(shown), len(lines_of(content.manifest)), "lines"):
+        yield rest
+    if any(run.item and any(tried.reopened for tried in run.item.tried) for run in content.runs):
+        yield el("p", text("A user has retried jobs. The settings below are those of the last retry."), class_="small")
+
+
+def _commands(content: Content) -> Iterator[Markup]:
+    name = content.head.manifest.rpartition("/")[2]
+    version = f" --version-id {content.head.version}" if content.head.version else ""
+    bucket, _, key = content.head.manifest.removeprefix("s3://").partition("/")
+    submission = content.head.submission
+    commands = [
+        f"aws s3api get-object --bucket {quote(bucket)} --key {quote(key)}{version} {quote(name)}",
+        f"traingrid submit --plan {quote(name)}    # prints the training jobs, with the defaults of the grid now",
+        f"traingrid submit {quote(name)}",
+        f"traingrid compare {submission}             # these runs, from the grid that has trained them",
+        f"traingrid download {submission}            # their models",
+    ]
+    yield el("h3", text("Commands"))
+    yield el("pre", text("\n".join(commands)), class_="card")
+
+
+def _images(jobs: Sequence[Job]) -> Iterator[Markup]:
+    """Yield the table of images and sources."""
+    counts: dict[tuple[str, str, str], int] = defaultdict(int)
+    for job in jobs:
+        if job.image or job.algorithm:
+            counts["image" if job.image else "algorithm", job.image or job.algorithm, _identity(job)] += 1
+        if job.source:
+            counts["source", f"{job.source} ({job.entry_point})", _source_hash(job.source)] += 1
+    rows = [[cell(kind), cell(uri), cell(identity), cell(count)] for (kind, uri, identity), count in counts.items()]
+    headings = [
+        Heading(text="kind"),
+        Heading(text="address", kind="value"),
+        Heading(text="identified", kind="value"),
+        Heading(text="jobs", kind="number"),
+    ]
+    yield el("h3", text("Images and sources"))
+    yield table("Images and sources", headings, rows[:_MOST_DIFFERENT])
+    if rest := counted_rest(min(len(rows), _MOST_DIFFERENT), len(rows), "images and sources"):
+        yield rest
+
+
+def _identity(job: Job) -> str:
+    if not job.image:
+        return "by its name"
+    return job.image.partition("@")[2] or _BY_TAG
+
+
+def _source_hash(uri: str) -> str:
+    """Return the SHA-256 of a source archive that traingrid uploaded, which is its name."""
+    name = uri.rpartition("/")[2].removesuffix(".tar.gz")
+    is_hash = len(name) == 64 and set(name) <= set("0123456789abcdef")
+    return f"sha256:{name}" if is_hash else "by its address"
+
+
+def _settings(jobs: Sequence[Job]) -> Iterator[Markup]:
+    """Yield the settings that all jobs share, and those in which they differ."""
+    flat = [dict(_flat("", job.model_dump(mode="json", exclude={"index", "line", "name"}))) for job in jobs]
+    different = differing(flat)
+    common = {name: value for name, value in flat[0].items() if name not in different}
+    rows = [
+        [cell(name), cell(value)] for name, value in sorted(common.items()) if value not in ("", "{}", "[]", "null")
+    ]
+    yield el("h3", text("Settings of all jobs, with every default"))
+    yield table("Settings of all jobs", [Heading(text="field"), Heading(text="value", kind="value")], rows)
+    if not different:
+        return
+    yield el("h3", text("Settings that differ"))
+    shown = list(zip(jobs, flat, strict=True))[:_MOST_DIFFERENT]
+    listed = [
+        [
+            cell(job.index),
+            cell(job.name),
+            cell("\n".join(f"{name} = {fields.get(name, '')}" for name in sorted(different))),
+        ]
+        for job, fields in shown
+    ]
+    headings = [
+        Heading(text="index", kind="number"),
+        Heading(text="job", kind="name"),
+        Heading(text="settings", kind="value lines"),
+    ]
+    yield table("Settings that differ", headings, listed)
+    if rest := counted_rest(len(shown), len(jobs), "jobs; `traingrid describe` shows the line of each"):
+        yield rest
+
+
+def _flat(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the fields of nested settings with dotted names, and their values as texts."""
+    if isinstance(value, dict) and value:
+        for name, part in value.items():
+            yield from _flat(f"{prefix}.{name}" if prefix else name, part)
+    else:
+        yield prefix, value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,220 @@
+"""Runs: the table of a report's jobs, the best first, and the plots of their metrics."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.api.report.elements import el, joined, text
+from traingrid.api.report.numbers import dollars, hours, number
+from traingrid.api.report.plot import MOST_POINTS, SERIES, Curve, plot, swatch
+from traingrid.api.report.tables import Heading, cell, counted_rest, section, table
+from traingrid.text import counted, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traingrid.api.report.content import Content, Run
+    from traingrid.api.report.elements import Markup
+    from traingrid.api.report.tables import Cell
+    from traingrid.submission.metric_points import MetricPoint
+
+MOST_ROWS = 1000
+"""The most jobs in the report. A row has about 400 bytes."""
+_MOST_AT_TOP = 50
+_MOST_PLOTS = 24
+_MOST_METRICS, _MOST_PARAMETERS = 4, 4
+_MOST_CHARACTERS = 200
+# As in traingrid/ui/static/curves.js.
+_KINDS = tuple(re.compile(kind, re.IGNORECASE) for kind in ("loss", "top1|acc", "per_second|throughput"))
+_NOT_SHOWN = frozenset({"epoch", "step", "ranks"})
+STATES = {"Completed": "good", "Failed": "bad", "Stopped": "off", "InProgress": "live", "Waiting": "wait"}
+"""The class of each state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """The columns of the table that depend on the jobs.
+
+    Attributes:
+        metrics: The names of the metrics.
+        parameters: The names of the hyperparameters that differ.
+        priced: True if some jobs have a price.
+        now: The time of the report in seconds since 1970.
+    """
+
+    metrics: Sequence[str]
+    parameters: Sequence[str]
+    priced: bool
+    now: float
+
+    def headings(self) -> list[Heading]:
+        """Return the headings from left to right."""
+        return [
+            Heading(text="rank", kind="place"),
+            Heading(text="job", kind="name"),
+            Heading(text="Region", kind="region"),
+            Heading(text="state", kind="state"),
+            *(Heading(text=_title(name), kind="number") for name in self.metrics),
+            *(Heading(text=name) for name in self.parameters),
+            Heading(text="epochs", kind="number"),
+            Heading(text="time", kind="number"),
+            Heading(text="instance-hours", kind="number"),
+            *([Heading(text="cost", kind="number")] if self.priced else []),
+        ]
+
+    def cells(self, content: Content, run: Run, place: int) -> list[Cell]:
+        """Return the cells of a job.
+
+        Args:
+            content: The report.
+            run: The job.
+            place: Its place, from 0.
+        """
+        status = run.status
+        elapsed, epoch = status.elapsed(self.now), number(status.metrics.get("epoch"))
+        state = f"{status.state}, cancelled" if status.cancelled and not status.ended else str(status.state)
+        is_shown = place < SERIES and bool(run.curves)
+        return [
+            ("", joined(text(place + 1), swatch(place) if is_shown else None)),
+            cell(status.name),
+            cell(status.region),
+            cell(state, STATES.get(status.state, "")),
+            *(_metric(content, run, name) for name in self.metrics),
+            *(cell(_short(run.differing.get(name, ""))) for name in self.parameters),
+            cell(f"{epoch}/{status.epochs}" if epoch and status.epochs else epoch),
+            cell(duration(elapsed) if elapsed else ""),
+            cell(hours(run.instance_hours)),
+            *([cell(dollars(status.dollars))] if self.priced else []),
+        ]
+
+
+def runs_section(content: Content) -> Markup:
+    """Return the table of the best jobs, which are all jobs of a small submission."""
+    best = "lowest" if content.lowest else "highest"
+    order = f"Ordered by {_title(content.metric)}, {best} first. " if content.metric else ""
+    left_out = len(_parameters(content)) - _MOST_PARAMETERS
+    more = f" {counted(left_out, 'more hyperparameter')} that differ are listed below." if left_out > 0 else ""
+    note = f"{order}Metrics are the last values that the training has reported.{more}"
+    rest = f"The {_MOST_AT_TOP} best of {len(content.runs):,} jobs. The others are at the end of this file."
+    return section(
+        "Runs",
+        el("p", text(note), class_="quiet small"),
+        _table("Runs", content, 0, _MOST_AT_TOP),
+        el("p", text(rest), class_="quiet small") if len(content.runs) > _MOST_AT_TOP else None,
+    )
+
+
+def other_runs_section(content: Content) -> Markup | None:
+    """Return the table of the other jobs of a large submission; None for a small one."""
+    if len(content.runs) <= _MOST_AT_TOP:
+        return None
+    shown, of = min(len(content.runs), MOST_ROWS), "jobs; `traingrid compare --output csv` prints all"
+    return section(
+        "Other runs", _table("Other runs", content, _MOST_AT_TOP, MOST_ROWS), counted_rest(shown, len(content.runs), of)
+    )
+
+
+def _table(label: str, content: Content, start: int, end: int) -> Markup:
+    columns = _Columns(
+        metrics=_metrics(content),
+        parameters=_parameters(content)[:_MOST_PARAMETERS],
+        priced=any(run.status.dollars for run in content.runs),
+        now=content.at.timestamp(),
+    )
+    rows = [columns.cells(content, run, place) for place, run in enumerate(content.runs[start:end], start=start)]
+    return table(label, columns.headings(), rows)
+
+
+def _parameters(content: Content) -> list[str]:
+    """Return the names of the hyperparameters that differ."""
+    return sorted({name for run in content.runs for name in run.differing})
+
+
+def _metric(content: Content, run: Run, name: str) -> Cell:
+    return cell(number(run.status.metrics.get(name)), "best" if name == content.metric else "")
+
+
+def curves_section(content: Content) -> Markup | None:
+    """Return the plots: a plot for each metric, in which the jobs are overlaid."""
+    if content.curves_error:
+        return section("Curves", el("p", text(f"The curves could not be read. {content.curves_error}"), class_="bad"))
+    drawn = [run for run in content.runs if run.curves]
+    names = sorted({name for run in drawn for name in run.curves} - _NOT_SHOWN, key=_by_kind)
+    if not names:
+        return None
+    legend = el("ul", *_legend(content), class_="legend")
+    plots = [_plot(content, drawn, name) for name in names[:_MOST_PLOTS]]
+    return section(
+        "Curves", *_notes(content, drawn), legend, el("div", *plots, class_="plots"),
+        counted_rest(len(plots), len(names), "metrics"),
+    )  # fmt: skip
+
+
+def _notes(content: Content, drawn: Sequence[Run]) -> Iterator[Markup]:
+    texts = []
+    if len(drawn) > SERIES:
+        rest = len(content.runs) - len(drawn)
+        without = f" The curves of {rest:,} jobs are not in this file." if rest else ""
+        texts.append(f"The {SERIES} best jobs have colours; {len(drawn) - SERIES} more are thin lines.{without}")
+    if any(len(points) > MOST_POINTS for run in drawn for points in run.curves.values()):
+        texts.append(f"Curves with more than {MOST_POINTS} values are reduced to the extremes of equal stretches.")
+    if texts:
+        yield el("p", text(" ".join(texts)), class_="quiet small")
+
+
+def _legend(content: Content) -> Iterator[Markup]:
+    for place, run in enumerate(content.runs[:SERIES]):
+        if run.curves:
+            yield el("li", swatch(place), text(f"{place + 1}  {run.status.name} ({run.status.region})"))
+
+
+def _plot(content: Content, drawn: Sequence[Run], name: str) -> Markup:
+    places = {run.status.index: place for place, run in enumerate(content.runs[:SERIES])}
+    with_metric = [run for run in drawn if run.curves.get(name)]
+    by_epoch = all(point.epoch is not None for run in with_metric for point in run.curves[name])
+    curves = [
+        Curve(
+            label=run.status.name,
+            place=places.get(run.status.index),
+            points=_points(run.curves[name], by_epoch=by_epoch),
+        )
+        for run in with_metric
+    ]
+    title = _title(name)
+    return el("figure", el("figcaption", text(title)), plot(title, curves, by_epoch=by_epoch), class_="card")
+
+
+def _points(points: Sequence[MetricPoint], *, by_epoch: bool) -> list[tuple[float, float]]:
+    """Return the points of a curve by x: the last value of each epoch, or of each moment, as on the page."""
+    start = points[0].time
+    found = {
+        float(point.epoch or 0) if by_epoch else (point.time - start).total_seconds() / 60: point.value
+        for point in points
+    }
+    return sorted(found.items())
+
+
+def _metrics(content: Content) -> list[str]:
+    """Return the metrics of the table: the one by which the jobs are ordered, then loss, accuracy and throughput."""
+    names = {name for run in content.runs for name in run.status.metrics} - _NOT_SHOWN - {content.metric}
+    usual = [name for name in sorted(names, key=_by_kind) if _kind(name) < len(_KINDS)]
+    others = [name for name in sorted(names) if name not in usual]
+    return [*([content.metric] if content.metric else []), *usual, *others][:_MOST_METRICS]
+
+
+def _kind(name: str) -> int:
+    return next((place for place, kind in enumerate(_KINDS) if kind.search(name)), len(_KINDS))
+
+
+def _by_kind(name: str) -> tuple[int, str]:
+    return _kind(name), name
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _MOST_CHARACTERS else value[: _MOST_CHARACTERS - 1] + "…"

@@ -1,0 +1,76 @@
+"""Tables: tables of a report with their headings, and the forms of their cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.api.report.elements import Child, Markup, el, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """A column of a table.
+
+    Attributes:
+        text: Its heading.
+        kind: The class of its cells: "number", "name", "value", "state", "place", "region" or empty.
+    """
+
+    text: str
+    kind: str = ""
+
+
+Cell = tuple[str, "Child"]
+"""An additional class of a cell, which may be empty, and its content."""
+
+
+def cell(content: object, kind: str = "") -> Cell:
+    """Return a cell with a text."""
+    return kind, text(content)
+
+
+def table(
+    label: str, headings: Sequence[Heading], rows: Sequence[Sequence[Cell]], total: Sequence[Cell] = ()
+) -> Markup:
+    """Return a table that scrolls sideways where it is too wide.
+
+    Args:
+        label: Its name for a screen reader.
+        headings: Its columns. The cells of the column "name", otherwise of the first one, are the headings of the rows.
+        rows: The cells of each row.
+        total: The cells of the last row; none for a table without one.
+    """
+    heads = (el("th", text(heading.text), scope="col", class_=heading.kind or None) for heading in headings)
+    made = el(
+        "table",
+        el("thead", el("tr", *heads)),
+        el("tbody", *(_row(headings, row) for row in rows)),
+        el("tfoot", _row(headings, total)) if total else None,
+    )
+    return el("div", made, class_="card scroll", role="region", aria_label=label, tabindex="0")
+
+
+def _row(headings: Sequence[Heading], cells: Sequence[Cell]) -> Markup:
+    def made(number: int, heading: Heading, kind: str, content: Child) -> Markup:
+        kinds = f"{heading.kind} {kind}".strip() or None
+        return el("th", content, scope="row", class_=kinds) if number == header else el("td", content, class_=kinds)
+
+    header = next((number for number, heading in enumerate(headings) if heading.kind == "name"), 0)
+    filled = zip(headings, cells, strict=True)
+    return el("tr", *(made(number, heading, *found) for number, (heading, found) in enumerate(filled)))
+
+
+def section(title: str, *children: Child) -> Markup:
+    """Return a section with a heading."""
+    return el("section", el("h2", text(title)), *children)
+
+
+def counted_rest(shown: int, total: int, of: str) -> Markup | None:
+    """Return the sentence that a list is not complete; None if it is."""
+    if shown >= total:
+        return None
+    return el("p", text(f"The first {shown:,} of {total:,} {of}."), class_="quiet small")

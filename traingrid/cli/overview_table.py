@@ -1,0 +1,96 @@
+"""Overview: prints the numbers of jobs of a large submission by Region and state, and its failed and running jobs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from traingrid.cli.fitted_table import Column, fitted_table
+from traingrid.cli.status_table import STYLES, state_of
+from traingrid.job.state import JobState
+from traingrid.text import duration, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rich.table import Table
+
+    from traingrid.submission.overview import SubmissionOverview
+    from traingrid.submission.status import JobStatus
+
+_TOTAL, _NOT_STARTED = "all Regions", "not started"
+_Numbers = tuple[str, "Mapping[str, int]"]
+
+
+def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[str, Table]]:
+    """Yield the tables of an overview with their titles: the numbers of jobs, the failed jobs and the running jobs.
+
+    Args:
+        overview: The overview.
+        width: The width of the terminal in characters.
+    """
+    rows = _numbers(overview)
+    title = f"submission {overview.submission}: {overview.total:,} jobs"
+    yield title, fitted_table("", list(_number_columns(rows)), rows, width, least=2)
+    if overview.failed:
+        classes = ", ".join(f"{number:,} {name or 'unknown'}" for name, number in overview.failures.items())
+        yield f"failed jobs: {classes}", fitted_table("", _failed_columns(), overview.failed, width, least=2)
+    if overview.running:
+        title = f"running jobs: {len(overview.running):,}"
+        yield title, fitted_table("", _running_columns(time.time()), overview.running, width, least=2)
+
+
+def more_sentence(overview: SubmissionOverview) -> str:
+    """Return the sentence that names the command for all jobs."""
+    return f"All jobs, with their metrics: traingrid status {overview.submission} --all"
+
+
+def _numbers(overview: SubmissionOverview) -> list[_Numbers]:
+    """Return the numbers of jobs of each row by heading."""
+    rows: list[_Numbers] = [
+        (region, {str(state): count for state, count in states.items()}) for region, states in overview.states.items()
+    ]
+    if overview.unopened:
+        rows.append((_NOT_STARTED, {JobState.PENDING: overview.unopened}))
+    total: dict[str, int] = {}
+    for _, numbers in rows:
+        for state, count in numbers.items():
+            total[state] = total.get(state, 0) + count
+    return [*rows, (_TOTAL, total)]
+
+
+def _number_columns(rows: list[_Numbers]) -> Iterator[Column[_Numbers]]:
+    states = dict.fromkeys([*JobState, *(state for _, numbers in rows for state in numbers)])
+    yield Column(heading="Region", cell=lambda row: row[0], rank=0, right=False)
+    for place, state in enumerate(states):
+        if any(state in numbers for _, numbers in rows):
+            yield Column(heading=str(state), cell=_count(state), rank=1 + place)
+    yield Column(heading="all", cell=lambda row: f"{sum(row[1].values()):,}", rank=100)
+
+
+def _count(state: str) -> Callable[[_Numbers], str]:
+    return lambda row: f"{row[1][state]:,}" if state in row[1] else ""
+
+
+def _job_columns() -> list[Column[JobStatus]]:
+    return [
+        Column(heading="index", cell=lambda job: str(job.index), rank=0),
+        Column(heading="Region", cell=lambda job: job.region, rank=3, right=False),
+        Column(heading="job", cell=lambda job: job.name, rank=1, right=False, most=24),
+    ]
+
+
+def _failed_columns() -> list[Column[JobStatus]]:
+    return [*_job_columns(), Column(heading="reason", cell=_first_line, rank=2, right=False, most=24)]
+
+
+def _first_line(job: JobStatus) -> str:
+    return printable((job.reason.splitlines() or [""])[0])
+
+
+def _running_columns(now: float) -> list[Column[JobStatus]]:
+    return [
+        *_job_columns(),
+        Column(heading="state", cell=state_of, rank=2, right=False, style=lambda job: STYLES.get(job.state, "")),
+        Column(heading="time", cell=lambda job: duration(job.elapsed(now)) if job.started_at else "", rank=4),
+    ]

@@ -1,0 +1,31 @@
+"""`traingrid report`: writes a submission as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from traingrid.api.grid import Grid
+from traingrid.text import byte_size, printable
+
+
+@click.command()
+@click.argument("submission")
+@click.option(
+    "-o",
+    "--to",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write [default: report-SUBMISSION.html].",
+)
+@click.pass_obj
+def report(grid_file: Path, submission: str, file: Path | None) -> None:
+    """Write a submission as one HTML file.
+
+    The file has the runs, best first, their curves, the Regions and their cost, failures with the recommended action,
+    and everything that repeats the runs. It has no scripts and loads nothing. An earlier report is replaced.
+    """
+    found = Grid.load(grid_file).submission(submission)
+    written = found.report(file or Path(f"report-{found.id}.html"))
+    click.echo(f"{printable(str(written))}: {byte_size(written.stat().st_size)}. Open it in a browser.")

@@ -1,0 +1,92 @@
+"""Overview: the number of jobs in each state, and the running and failed jobs, of a submission of any size."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
+from traingrid.ledger.ledger import cancel_of
+from traingrid.submission.status import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.ledger.job_states import RecordedState
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.user_requests import Cancel
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmissionOverview:
+    """The numbers of a submission's jobs, and its running and failed jobs.
+
+    The states may lack changes of the last moments.
+
+    Attributes:
+        submission: The submission's id.
+        manifest: The S3 URI of the manifest.
+        total: The number of jobs.
+        states: The number of jobs in each state, by Region.
+        unopened: The number of jobs that no child has opened. Their Region is not known.
+        failures: The number of failed jobs of each failure class.
+        running: The jobs with a training job that has not ended, without their metrics and dollars.
+        failed: The failed jobs, without their metrics and dollars.
+    """
+
+    submission: str
+    manifest: str
+    total: int
+    states: Mapping[str, Mapping[JobState, int]]
+    unopened: int
+    failures: Mapping[str, int]
+    running: list[JobStatus]
+    failed: list[JobStatus]
+
+
+def submission_overview(head: SubmissionItem, ledger: Ledger) -> SubmissionOverview:
+    """Return the overview of a submission. It only reads the ledger, and neither metrics nor lines.
+
+    Args:
+        head: The submission's item.
+        ledger: The ledger.
+    """
+    cancels = ledger.cancels(head.submission)
+    states: dict[str, Counter[JobState]] = defaultdict(Counter)
+    failures: Counter[str] = Counter()
+    running, failed = [], []
+    for job in ledger.job_states(head.submission):
+        states[job.region][job.state] += 1
+        if job.state == JobState.FAILED:
+            failures[job.failure] += 1
+            failed.append(_status(job, cancels))
+        elif job.state not in FINAL_STATES | UNLAUNCHED_STATES:
+            running.append(_status(job, cancels))
+    return SubmissionOverview(
+        submission=head.submission,
+        manifest=head.manifest,
+        total=head.jobs,
+        states={region: dict(states[region]) for region in sorted(states)},
+        unopened=max(head.jobs - sum(counts.total() for counts in states.values()), 0),
+        failures=dict(failures.most_common()),
+        running=running,
+        failed=failed,
+    )
+
+
+def _status(job: RecordedState, cancels: Mapping[str, Cancel]) -> JobStatus:
+    return JobStatus(
+        index=job.index,
+        region=job.region,
+        name=job.name,
+        state=job.state,
+        phase=job.phase,
+        attempt=job.attempt,
+        reason=job.reason,
+        epochs=job.epochs,
+        started_at=job.training_started_at,
+        seconds=job.training_seconds,
+        cancelled=cancel_of(cancels, job.index, job.region) is not None,
+    )
