@@ -1,5 +1,7 @@
 // Store: the jobs and the head of the page, kept current by server-sent events.
 
+const REFUSED_SECONDS = 5;
+
 export class Store extends EventTarget {
   rows = new Map();
   head = { regions: [], submissions: [], notices: [], failures: {}, writes: false, grid: "" };
@@ -11,8 +13,11 @@ export class Store extends EventTarget {
     this.source.addEventListener("snapshot", (event) => this.#replace(JSON.parse(event.data)));
     this.source.addEventListener("change", (event) => this.#change(JSON.parse(event.data)));
     this.source.addEventListener("error", () => {
-      // A browser gives up after an answer such as 403: the server runs again, with another token.
-      this.#report(this.source.readyState === EventSource.CLOSED ? "closed" : "reconnecting");
+      const refused = this.source.readyState === EventSource.CLOSED;
+      this.#report(refused ? "closed" : "reconnecting");
+      // A browser gives up after an answer such as 403: the server runs again, with another token. This tab connects
+      // again once the user has opened the new address in another tab, because the tabs share the cookie.
+      if (refused) setTimeout(() => this.connect(), REFUSED_SECONDS * 1000);
     });
   }
 
