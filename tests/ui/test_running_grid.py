@@ -114,6 +114,22 @@ def test_a_cancel_by_clicking_stops_the_training_job(opened: Page, grid: Running
     assert cancel.reason == "it does not end"
 
 
+def test_a_retry_by_clicking_trains_one_failed_job_again(opened: Page, grid: RunningGrid, submission: str) -> None:
+    grid.finish(BROKEN)
+    opened.locator(cell(BROKEN, "name")).click()
+    opened.get_by_role("button", name="Retry job").click()
+    dialog = opened.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"Job 3 of submission {submission} gets attempt 2")
+    dialog.get_by_role("button", name="Retry the job").click()
+    expect(dialog).to_contain_text("1 job retried.")
+    dialog.get_by_role("button", name="Close").click()
+    expect(opened.locator(cell(BROKEN, "state"))).to_have_text("Completed")
+    expect(opened.locator("#panel .attempts li")).to_have_count(2)
+    item = grid.plane.ledger.job(submission, JOBS.index(BROKEN))
+    assert item is not None
+    assert [attempt.state for attempt in item.attempts().values()] == ["Failed", "Completed"]
+
+
 def test_the_page_survives_a_stop_and_a_start_of_the_server(tab: Page, grid: RunningGrid, submission: str) -> None:
     rows = tab.locator(".rows .row:not([hidden])")
     with page_process(grid.work / "grid.yaml") as first:
@@ -139,4 +155,4 @@ def test_the_jobs_that_the_page_left_alone_complete(grid: RunningGrid, submissio
         grid.finish(name)
     until(lambda: grid.plane.status(submission).ended, "the submission ends")
     states = {job.name: str(job.state) for job in grid.plane.status(submission).jobs}
-    assert states == {NIGHT: "Completed", DAY: "Completed", ENDLESS: "Stopped", BROKEN: "Failed"}
+    assert states == {NIGHT: "Completed", DAY: "Completed", ENDLESS: "Stopped", BROKEN: "Completed"}

@@ -9,7 +9,7 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest
-from traingrid.errors import TraingridError, interrupted
+from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.retry import Retrier
 from traingrid.text import printable
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("submission")
 @click.argument("manifest", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--index", type=click.IntRange(min=0), help="Retry only the job with this index.")
 @click.pass_obj
-def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
+def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | None) -> None:
     """Retry failed and stopped jobs.
 
     Each job of SUBMISSION that failed or was stopped gets a new attempt. MANIFEST is the submission's manifest with
@@ -31,7 +32,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     retrier, by = plane.retrier, plane.caller()
-    todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
+    todo = _planned(retrier, submission, manifest, index)
     try:
         done = retrier.run(todo, by, _print_array)
     except KeyboardInterrupt:
@@ -39,8 +40,8 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
             "Submitted jobs continue. Retry the rest by the same command after two sweeps of the reconciler (10 min)."
         )
         raise interrupted(step) from None
-    for index, why in sorted(done.left.items()):
-        click.echo(f"job {index} is not retried: {printable(why)}")
+    for left, why in sorted(done.left.items()):
+        click.echo(f"job {left} is not retried: {printable(why)}")
     count = len(done.indices)
     if count:
         click.echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")
@@ -54,14 +55,19 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
         )
 
 
-def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
-    """Return the plan of a retry with a corrected manifest, after uploading its sources."""
+def _planned(retrier: Retrier, submission: str, manifest: Path | None, index: int | None) -> ToRetry:
+    """Return the plan of a retry; with a corrected manifest, after uploading its sources."""
+    if manifest is None:
+        return retrier.planned(submission, index=index)
+    if index is not None:
+        step = "Give one of them. With a manifest, only the jobs whose lines have changed are retried."
+        raise UsageError("MANIFEST and --index were both given.", step)
     lines, sources = read_manifest(manifest, retrier.deployment)
     todo = retrier.planned(submission, lines)
     sources.upload(click.echo)  # only after the plan has accepted the manifest
     lines_of = {job.index: job.line for job in todo.jobs}
-    for index, fields in sorted(todo.changed.items()):
-        click.echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")
+    for changed, fields in sorted(todo.changed.items()):
+        click.echo(f"job {changed}, line {lines_of[changed]}, has changed: {', '.join(fields)}")
     return todo
 
 

@@ -118,9 +118,17 @@ def test_a_cancel_is_recorded_for_one_job(writing: RunningPage, monkeypatch: pyt
 
 def test_a_retry_reports_jobs_that_are_left_out(writing: RunningPage, monkeypatch: pytest.MonkeyPatch) -> None:
     done = Retried(batch_jobs=["b"], indices=[0], left={1: "it has not ended"}, late=[])
-    monkeypatch.setattr(Retrier, "retry", lambda *_: done)
+    asked: list[object] = []
+
+    def retry(_: Retrier, *given: str, index: int | None) -> Retried:
+        asked.append((*given, index))
+        return done
+
+    monkeypatch.setattr(Retrier, "retry", retry)
     status, _, content = writing.request("/api/retry", "POST", {"submission": SUBMISSION}, **changes(writing))
     assert (status, content) == (200, b'{"sentences":["1 job retried.","Job 1 is not retried: it has not ended."]}')
+    writing.request("/api/retry", "POST", {"submission": SUBMISSION, "index": 0}, **changes(writing))
+    assert asked == [(SUBMISSION, "arn:ada", index) for index in (None, 0)]
 
 
 @pytest.mark.parametrize(

@@ -67,23 +67,28 @@ export class Panel {
   }
 
   #fillActions(row) {
-    const ended = format.FINAL.has(row.state), writes = this.store.head.writes;
+    const ended = format.FINAL.has(row.state), retried = ended && row.state !== "Completed" && !row.cancelled;
+    const writes = this.store.head.writes;
     this.actions.replaceChildren(...[
       el("button", { type: "button", onclick: () => this.compare(this.store.rows.get(row.key) ?? row) }, "Show curves"),
       writes && !ended && el("button", { type: "button", class: "danger", onclick: () => confirmAction({
         title: `Cancel ${format.printable(row.name)}?`,
         text: `Job ${row.index} of submission ${row.submission} is stopped for good, in ${row.region || "its Region"}.`,
         label: "Cancel the job", withReason: true, path: "/api/cancel", body: { submission: row.submission, index: row.index } }) }, "Cancel job"),
-      writes && ended && row.state !== "Completed" && el("button", { type: "button", onclick: () => confirmAction({
+      writes && retried && el("button", { type: "button", onclick: () => confirmAction({
+        title: `Retry ${format.printable(row.name)}?`,
+        text: `Job ${row.index} of submission ${row.submission} gets attempt ${row.attempt + 1}, which costs money.`,
+        label: "Retry the job", path: "/api/retry", body: { submission: row.submission, index: row.index } }) }, "Retry job"),
+      writes && retried && el("button", { type: "button", onclick: () => confirmAction({
         title: `Retry submission ${row.submission}?`,
         text: "Each job of the submission that failed or was stopped gets a new attempt, which costs money.",
-        label: "Retry the jobs", path: "/api/retry", body: { submission: row.submission } }) }, "Retry failed jobs"),
+        label: "Retry the jobs", path: "/api/retry", body: { submission: row.submission } }) }, "Retry all failed jobs"),
     ].filter(Boolean));
   }
 
   #fillFacts(row) {
     const before = this.stateText;
-    this.stateText = `${row.attempt} ${row.state} ${row.failure}`;
+    this.stateText = `${row.attempt} ${row.state} ${row.failure} ${row.cancelled}`;
     if (before !== this.stateText) this.#fillActions(row);
     setText(this.state, format.stateText(row));
     this.state.dataset.state = format.stateClass(row.state);
