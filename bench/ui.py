@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -51,7 +52,7 @@ class _Ledger:
         yield self._head
         yield from self._items
 
-    def items(self, _: str) -> Iterator[LedgerItem]:
+    def items(self, _: str, _first: int = 0) -> Iterator[LedgerItem]:
         self._reads += 1
         for index in range(CHANGED):
             self._items[index] = JobItem.read(self._stored(index, epoch=self._reads))
@@ -84,6 +85,7 @@ class _Ledger:
 def serve() -> None:
     """Serve the page until the standard input ends; then print the peak memory. It runs in another process."""
     nothing: Any = None
+    storage: Any = SimpleNamespace(keys_after=lambda *_: iter(()))
     grid = {
         "name": "bench", "home": "us-east-1", "regions": {"us-east-1": {}},
         "images": {"resnet": {"repository": "training", "tag": "1"}},
@@ -92,7 +94,7 @@ def serve() -> None:
     deployment = Deployment(grid=Grid.model_validate(grid), account="123456789012", table="ledger", manifest_bucket="m")
     ledger: Any = _Ledger()
     page = Page(
-        plane=ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=nothing), grid_file=Path()
+        plane=ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=storage), grid_file=Path()
     )
     with listening_socket(0) as listening, patch("traingrid.ui.poller.SHORTEST_FULL_SECONDS", 3600.0):
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/?token={page.secrets.token}", flush=True)

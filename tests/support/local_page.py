@@ -41,6 +41,10 @@ class StoredObjects:
     def read_if_exists(self, uri: S3Uri) -> bytes | None:
         return self.objects.get(str(uri))
 
+    def keys_after(self, prefix: S3Uri, key: str) -> Iterator[str]:
+        found = (S3Uri.parse(uri) for uri in sorted(self.objects))
+        yield from (one.key for one in found if one.key.startswith(prefix.key) and one.key > key)
+
 
 class LocalGrid:
     """A control plane whose ledger and objects are in memory."""

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from traingrid.ui.feed import Feed
 
 logger = logging.getLogger(__name__)
-SHORTEST_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 30.0
-"""The shortest times between two reads of open submissions, and between two reads of everything."""
+SHORTEST_SECONDS, SHORTEST_LOOK_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 10.0, 600.0
+"""The shortest times between two reads of open submissions, between two looks for other submissions, the pause and
+shortages, and between two reads of everything, which finds submissions by hand."""
+UNLISTED_FULL_SECONDS = 30.0
+"""The shortest time between two reads of everything if the caller may not list the files of submissions."""
 _SHARE = 10
 """Reads take at most one tenth of the time, however many jobs the ledger has."""
 
@@ -67,22 +70,38 @@ class Poller:
             self._errors[region] = error
             self._feed.publish_head(regions=self._regions())
 
-    def read(self, *, everything: bool) -> None:
-        """Read the ledger once, and publish it, or the error of the read."""
-        ledger = self._view.plane.ledger
+    def full_seconds(self) -> float:
+        """Return the shortest time between two reads of everything."""
+        return SHORTEST_FULL_SECONDS if self._view.finds_changes else UNLISTED_FULL_SECONDS
+
+    def read(self, *, everything: bool, look: bool = True) -> None:
+        """Read the ledger once, and publish it, or the error of the read.
+
+        Args:
+            everything: Read the whole table; otherwise only the open submissions.
+            look: Look for new and retried submissions, the pause and shortages, too.
+        """
         try:
             if everything:
                 self._view.read_all()
             else:
                 self._view.read_open()
-            pause = ledger.pause()
-            self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
-            self._shortages, self._ledger_error = self._view.shortages(), ""
+            if look:
+                self._look(found=everything)
+            self._ledger_error = ""
         except (BotoCoreError, ClientError, TraingridError) as error:
             if str(error) != self._ledger_error:
                 logger.warning("the ledger cannot be read now: %s", error)
             self._ledger_error = str(error)
         self._feed.publish(self._view.all_rows(), self._head())
+
+    def _look(self, *, found: bool) -> None:
+        """Read everything but jobs; `found` is True if all submissions have been read."""
+        if not found and self._view.finds_changes:
+            self._view.read_changed()
+        pause = self._view.plane.ledger.pause()
+        self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
+        self._shortages = self._view.shortages()
 
     def _run(self) -> None:
         try:
@@ -94,15 +113,18 @@ class Poller:
             self._feed.publish_head(notices=[{"kind": "error", "text": text}])
 
     def _poll(self) -> None:
-        next_full = 0.0
+        next_full = next_look = 0.0
         while not self._stopped:
             began = time.monotonic()
-            everything = began >= next_full
-            self.read(everything=everything)
+            everything, look = began >= next_full, began >= min(next_look, next_full)
+            self.read(everything=everything, look=look)
             took = time.monotonic() - began
             if everything and not self._ledger_error:
-                next_full = began + max(SHORTEST_FULL_SECONDS, _SHARE * took)
-            self._woken.wait(max(SHORTEST_SECONDS, _SHARE * took))
+                next_full = began + max(self.full_seconds(), _SHARE * took)
+            if look and not self._ledger_error:
+                next_look = began + max(SHORTEST_LOOK_SECONDS, _SHARE * took)
+            if self._woken.wait(max(SHORTEST_SECONDS, _SHARE * took)):
+                next_look = 0.0
             self._woken.clear()
 
     def _head(self) -> dict[str, Any]:
