@@ -29,6 +29,15 @@ MANIFEST = f"s3://{sample_deployment().manifest_bucket}/manifests/autumn.csv"
 REGIONS = tuple(SAMPLE_BUCKETS)
 
 
+def event_data(event: str) -> dict[str, Any]:
+    """Return the data of a server-sent event, whose rows have no names, with rows by name."""
+    data: dict[str, Any] = json.loads(event.splitlines()[2].removeprefix("data: "))
+    fields = data.pop("fields", [])
+    if "rows" in data:
+        data["rows"] = {key: dict(zip(fields, values, strict=True)) for key, values in data["rows"].items()}
+    return data
+
+
 class StoredObjects:
     """S3 with objects in memory."""
 

@@ -1,7 +1,6 @@
 """Poller: the page shows the ledger, and marks a ledger or Region that does not answer."""
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from bench import page_cost
-from tests.support.local_page import SUBMISSION, LocalGrid
+from tests.support.local_page import SUBMISSION, LocalGrid, event_data
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
@@ -33,8 +32,7 @@ def state(feed: Feed) -> dict[str, Any]:
     async def first() -> str:
         return await anext(feed.stream())
 
-    found: dict[str, Any] = json.loads(asyncio.run(first()).splitlines()[2].removeprefix("data: "))
-    return found
+    return event_data(asyncio.run(first()))
 
 
 def test_jobs_that_no_child_has_opened_are_shown_as_submitted(local: LocalGrid) -> None:

@@ -10,7 +10,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.errors import UsageError
 from traingrid.submission.cancel import Canceller, CancelReport
 from traingrid.submission.retry import Retried, Retrier
-from traingrid.ui.server import listening_socket
+from traingrid.ui.server import STATIC, listening_socket
 
 
 @pytest.fixture
@@ -40,7 +40,9 @@ def test_the_printed_address_opens_a_session(page: RunningPage) -> None:
     assert page.page.secrets.token not in headers["set-cookie"]
 
 
-@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=wrong", "/static/page.js", "/api/events", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/?token=", "/?token=wrong", "/static/page.js", "/api/events", "/api/state", "/nothing"]
+)
 def test_a_request_without_session_or_token_is_refused(page: RunningPage, path: str) -> None:
     for cookie in (None, "traingrid=1", f"traingrid-{page.port}=wrong", "\xff;;="):
         status, headers, content = page.request(path, Cookie=cookie)
@@ -80,10 +82,15 @@ def test_every_answer_has_the_security_headers(page: RunningPage) -> None:
 def test_the_page_has_no_inline_script_or_style_and_no_other_address(page: RunningPage) -> None:
     content = page.request("/")[2].decode()
     assert not re.search(r"<style|style=|\son\w+=|https?:", content)
-    assert re.findall(r"<script(.*?)></script>", content) == [
-        ' src="/static/uplot/uPlot.iife.min.js" defer',
-        ' type="module" src="/static/page.js"',
-    ]
+    assert re.findall(r"<script(.*?)></script>", content) == [' type="module" src="/static/page.js"']
+
+
+def test_the_browser_loads_all_modules_at_once(page: RunningPage) -> None:
+    modules = {f"/static/{path.name}" for path in STATIC.glob("*.js")} - {"/static/page.js"}
+    assert set(re.findall(r'<link rel="modulepreload" href="(.*?)">', page.request("/")[2].decode())) == modules
+    for path in (*modules, "/static/page.js"):
+        status, headers, _ = page.request(path)
+        assert (status, headers["content-type"]) == (200, "text/javascript; charset=utf-8")
 
 
 @pytest.mark.parametrize("path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd"])

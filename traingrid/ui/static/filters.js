@@ -23,20 +23,18 @@ export class Filters {
     this.changed();
   }
 
-  /** Offer the values that rows have. */
-  offer(store) {
-    const rows = [...store.rows.values()];
-    const regions = new Set([...store.head.regions.map((region) => region.name), ...rows.map((row) => row.region)]);
-    const name = ({ id, manifest }) => [id, `${id} ${manifest}`];
-    this.#options("submission", store.head.submissions.map(name));
-    this.#options("region", [...regions].filter(Boolean).sort().map((region) => [region, region]));
-    this.#options("state", [...new Set(rows.map((row) => row.state))].sort().map((state) => [state, state]));
+  /** Offer the values that jobs have. */
+  offer({ head }, { regions, states }) {
+    this.#options("submission", head.submissions.map(({ id, manifest }) => [id, `${id} ${manifest}`]));
+    this.#options("region", [...regions.keys()].sort().map((region) => [region, region]));
+    this.#options("state", [...states.keys()].sort().map((state) => [state, state]));
   }
 
   /** Return the rows that all filters accept. */
   apply(rows) {
     const { text, submission, region, state } = Object.fromEntries(new FormData(this.form));
     const needle = text.trim().toLowerCase();
+    if (!needle && !submission && !region && !state) return [...rows];
     return [...rows].filter((row) =>
       (!submission || row.submission === submission) && (!region || row.region === region) && (!state || row.state === state) &&
       (!needle || `${row.name}\n${row.failure}\n${row.reason}\n${row.key}`.toLowerCase().includes(needle)));

@@ -1,5 +1,7 @@
 // Formats of numbers and states.
 
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
 export const FINAL = new Set(["Completed", "Failed", "Stopped"]);
 const LOSS = /loss/i, ACCURACY = /top1|acc/i, RATE = /per_second|throughput/i;
 
@@ -13,10 +15,13 @@ export function printable(text) {
 /** Return lines as they are, each with its control characters as visible escapes. */
 export const printableLines = (text) => String(text).split("\n").map(printable).join("\n");
 
+/** Return a whole number with separators. */
+export const count = (value) => WHOLE.format(value);
+
 /** Return a number with four significant digits, and large ones with separators. */
 export function number(value) {
   if (value === undefined || value === null || Number.isNaN(value)) return "";
-  if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en-US");
+  if (Math.abs(value) >= 1000) return WHOLE.format(value);
   return String(Number(value.toPrecision(4)));
 }
 
