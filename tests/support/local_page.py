@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from tests.support.sample_deployment import SAMPLE_BUCKETS, sample_deployment
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.catalog.campaign_facts import CampaignFacts
 from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -141,10 +142,15 @@ class RunningPage:
 
 @contextmanager
 def running_page(
-    plane: ControlPlane, *, writes: bool = False, polls: bool = True, port: int = 0
+    plane: ControlPlane,
+    *,
+    writes: bool = False,
+    polls: bool = True,
+    port: int = 0,
+    read_facts: Callable[[], CampaignFacts | None] = lambda: None,
 ) -> Iterator[RunningPage]:
     """Serve a page; without `polls`, the ledger is read once."""
-    page = Page(plane=plane, grid_file=Path("grid.yaml"), writes=writes)
+    page = Page(plane=plane, grid_file=Path("grid.yaml"), writes=writes, read_facts=read_facts)
     with listening_socket(port) as listening:
         server = page.server(listening)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

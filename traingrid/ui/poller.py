@@ -11,10 +11,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
+from traingrid.ui.campaigns import Campaigns
 from traingrid.ui.view import LedgerView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.catalog.campaign_facts import CampaignFacts
     from traingrid.ui.feed import Feed
 
 logger = logging.getLogger(__name__)
@@ -34,25 +38,39 @@ class Poller:
         plane: The control plane.
         feed: Receives the state.
         writes: True if the page may cancel and retry jobs.
+        read_facts: Reads the catalog; returns None if the grid has none.
+
+    Attributes:
+        campaigns: The campaigns of the jobs.
     """
 
-    def __init__(self, plane: ControlPlane, feed: Feed, *, writes: bool = False) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        feed: Feed,
+        *,
+        writes: bool = False,
+        read_facts: Callable[[], CampaignFacts | None] = lambda: None,
+    ) -> None:
         self._view, self._feed, self._writes = LedgerView(plane), feed, writes
         self._woken, self._stopped = threading.Event(), False
         self._errors: dict[str, str] = {}
         self._ledger_error = ""
         self._pause = ""
         self._shortages: dict[str, list[str]] = {}
+        self.campaigns = Campaigns(plane, self._view, read_facts, self._show_campaigns)
         self._thread = threading.Thread(target=self._run, name="poller", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the threads."""
         self._thread.start()
+        self.campaigns.start()
 
     def stop(self) -> None:
-        """End the thread after its current read."""
+        """End the threads after their current reads."""
         self._stopped = True
         self._woken.set()
+        self.campaigns.stop()
 
     def wake(self) -> None:
         """Read at once, for example after a cancel."""
@@ -127,6 +145,9 @@ class Poller:
                 next_look = 0.0
             self._woken.clear()
 
+    def _show_campaigns(self) -> None:
+        self._feed.publish_head(campaigns=self.campaigns.value)
+
     def _head(self) -> dict[str, Any]:
         grid = self._view.plane.deployment.grid
         return {
@@ -134,6 +155,7 @@ class Poller:
             "home": grid.home,
             "writes": self._writes,
             "regions": self._regions(),
+            "campaigns": self.campaigns.value,
             "submissions": self._view.submissions(),
             "notices": self._notices(),
             "failures": {

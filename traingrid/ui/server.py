@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.catalog.campaign_facts import CampaignFacts
 
 logger = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
@@ -50,6 +51,7 @@ class Page:
         plane: The control plane.
         grid_file: The path of grid.yaml, for commands that the page shows.
         writes: True if the page may cancel and retry jobs.
+        read_facts: Reads the catalog; returns None if the grid has none.
         secrets: The secrets of this run.
         feed: The state of the page.
         files: The files of the page, by their paths.
@@ -58,6 +60,7 @@ class Page:
     plane: ControlPlane
     grid_file: Path
     writes: bool = False
+    read_facts: Callable[[], CampaignFacts | None] = lambda: None
     secrets: Secrets = field(default_factory=Secrets)
     feed: Feed = field(default_factory=Feed)
     poller: Poller = field(init=False)
@@ -65,7 +68,7 @@ class Page:
     files: dict[str, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.poller = Poller(self.plane, self.feed, writes=self.writes)
+        self.poller = Poller(self.plane, self.feed, writes=self.writes, read_facts=self.read_facts)
         self.curves = Curves(self.plane)
         found = (path for path in STATIC.rglob("*") if path.is_file())
         self.files = {path.relative_to(STATIC).as_posix(): path.read_bytes() for path in found}

@@ -39,6 +39,15 @@ export function rough(seconds) {
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${number(Math.round(seconds / 360) / 10)} h`;
 }
 
+/** Return bytes in a unit of which there is at least one. */
+export function size(bytes) {
+  const unit = Math.min(4, Math.max(0, Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1000))));
+  return `${number(bytes / 1000 ** unit)} ${["bytes", "kB", "MB", "GB", "TB"][unit]}`;
+}
+
+/** Return the name of a state in a sentence. */
+export const stateTitle = (state) => (state === "InProgress" ? "running" : state.toLowerCase());
+
 export const dollars = (value) => (value ? `$${value.toFixed(value < 100 ? 2 : 0)}` : "");
 
 /** Return the seconds of the current attempt: until now if it trains, and until its end otherwise. */

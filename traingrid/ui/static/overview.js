@@ -3,7 +3,6 @@ import { byId, el, setText, showItems } from "./dom.js";
 import * as format from "./format.js";
 
 const ORDER = ["InProgress", "Waiting", "Pending", "Completed", "Failed", "Stopped"];
-const TITLES = { InProgress: "running" };
 const figure = (text) => el("span", { class: "figure" }, text);
 const title = (text) => el("span", { class: "label" }, text);
 
@@ -19,7 +18,7 @@ function drawSummary({ states, spent, projected }, filters) {
   const shown = [...ORDER, ...[...states.keys()].filter((state) => !ORDER.includes(state))];
   const tiles = shown.map((state) => [state, states.get(state) ?? 0, () => el("li", {}, el("button",
     { type: "button", class: "tile", "data-state": format.stateClass(state), onclick: () => filters.set({ state }) },
-    figure(format.count(states.get(state) ?? 0)), title(TITLES[state] ?? state.toLowerCase())))]);
+    figure(format.count(states.get(state) ?? 0)), title(format.stateTitle(state))))]);
   const isMore = projected - spent >= 0.01;
   for (const [label, amount] of [["spent", spent], ["projected", isMore ? projected : 0]]) {
     const text = format.dollars(amount);

@@ -1,4 +1,5 @@
 // Page: connects the parts.
+import { drawCampaigns } from "./campaigns.js";
 import { Curves } from "./curves.js";
 import { byId, setText } from "./dom.js";
 import { Filters } from "./filters.js";
@@ -39,6 +40,7 @@ function draw({ head }) {
   const summary = summarise(store.rows.values(), store.head.regions.map((region) => region.name));
   filters.offer(store, summary);
   drawOverview(store, summary, filters, (key) => panel.open(store.rows.get(key)));
+  drawCampaigns(store, summary.campaigns, filters);
   table.refresh(filtered);
   panel.update();
 }

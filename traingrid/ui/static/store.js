@@ -3,11 +3,19 @@ import { get } from "./requests.js";
 
 const REFUSED_SECONDS = 5;
 
+let campaigns = null;
+
 /** A job. Its values come without names, because the names would be most of the first event's bytes. */
 class Row {
   constructor(key, values) {
     this.key = key;
     this.values = values;
+  }
+
+  /** The campaign of its data in the catalog; empty if it has none. */
+  get campaign() {
+    const found = campaigns?.jobs[this.submission];
+    return campaigns?.names[Array.isArray(found) ? found[this.index] : found] ?? "";
   }
 }
 
@@ -56,7 +64,7 @@ export class Store extends EventTarget {
   #replace({ fields, rows, head }) {
     nameFields(fields);
     this.rows = new Map(Object.entries(rows).map(([key, values]) => [key, new Row(key, values)]));
-    this.head = head;
+    this.#setHead(head);
     this.#tell(true, true);
   }
 
@@ -68,8 +76,13 @@ export class Store extends EventTarget {
       structure ||= !this.rows.has(key);
       this.rows.set(key, new Row(key, values));
     }
-    if (head) this.head = head;
+    if (head) this.#setHead(head);
     this.#tell(Boolean(head), structure);
+  }
+
+  #setHead(head) {
+    this.head = head;
+    campaigns = head.campaigns;
   }
 
   #tell(head, structure) {
