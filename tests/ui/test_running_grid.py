@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from localcloud.faults.plan import CallFault
+from localcloud.faults.plan import Plan as FaultPlan
 from tests.ui.conftest import PATIENCE_MILLISECONDS
 from tests.ui.running_grid import EPOCHS, PageProcess, RunningGrid, page_process, running_grid
 from traingrid.aws.clients import client
@@ -70,6 +72,18 @@ def test_the_end_of_an_epoch_appears_in_the_table_and_the_curves_without_a_reloa
     expect(opened.locator(cell(NIGHT, "epoch"))).to_have_text("2/3")
     expect(opened.get_by_role("group", name="train_loss: night 0.5, day 1")).to_be_visible()
     assert opened.evaluate("window.notReloaded")
+
+
+def test_expired_credentials_are_a_notice_and_the_page_recovers(opened: Page, grid: RunningGrid) -> None:
+    expired = CallFault(effect="expire", service="dynamodb", caller="")
+    grid.cloud.faults.set(FaultPlan(calls=(expired,)))
+    try:
+        expect(opened.locator(".notice.error")).to_contain_text("The AWS credentials have expired")
+        expect(opened.locator(".notice.error")).to_contain_text("aws sso login")
+        expect(opened.locator(cell(NIGHT, "name"))).to_be_visible()
+    finally:
+        grid.cloud.faults.set(FaultPlan())
+    expect(opened.locator(".notice")).to_have_count(0)
 
 
 def test_filters_show_the_jobs_of_a_region_and_of_a_state(opened: Page, grid: RunningGrid, submission: str) -> None:

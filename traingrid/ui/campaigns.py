@@ -75,6 +75,10 @@ class Campaigns:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="campaigns", daemon=True)
 
+    def use(self, plane: ControlPlane) -> None:
+        """Use another control plane of the same grid from the next read on."""
+        self._plane, self._moves = plane, Moves(plane.deployment.table, plane.deployment.grid.home)
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()

@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
+from traingrid.ui.access import EXPIRED, RENEW, lacks_credentials
 from traingrid.ui.campaigns import Campaigns
 from traingrid.ui.view import LedgerView
 
@@ -39,6 +40,7 @@ class Poller:
         feed: Receives the state.
         writes: True if the page may cancel and retry jobs.
         read_facts: Reads the catalog; returns None if the grid has none.
+        renew: Called after a read with expired credentials; it may `use` another control plane.
 
     Attributes:
         campaigns: The campaigns of the jobs.
@@ -51,11 +53,12 @@ class Poller:
         *,
         writes: bool = False,
         read_facts: Callable[[], CampaignFacts | None] = lambda: None,
+        renew: Callable[[], None] = lambda: None,
     ) -> None:
         self._view, self._feed, self._writes = LedgerView(plane), feed, writes
         self._woken, self._stopped = threading.Event(), False
         self._errors: dict[str, str] = {}
-        self._ledger_error = ""
+        self._ledger_error, self._is_expired, self._renew = "", False, renew
         self._pause = ""
         self._shortages: dict[str, list[str]] = {}
         self.campaigns = Campaigns(plane, self._view, read_facts, self._show_campaigns)
@@ -75,6 +78,11 @@ class Poller:
     def wake(self) -> None:
         """Read at once, for example after a cancel."""
         self._woken.set()
+
+    def use(self, plane: ControlPlane) -> None:
+        """Use another control plane of the same grid from the next read on."""
+        self._view.plane = plane
+        self.campaigns.use(plane)
 
     def note_region(self, region: str, error: str) -> None:
         """Record whether a Region has answered, for its lane.
@@ -106,11 +114,13 @@ class Poller:
                 self._view.read_open()
             if look:
                 self._look(found=everything)
-            self._ledger_error = ""
+            self._ledger_error, self._is_expired = "", False
         except (BotoCoreError, ClientError, TraingridError) as error:
             if str(error) != self._ledger_error:
                 logger.warning("the ledger cannot be read now: %s", error)
-            self._ledger_error = str(error)
+            self._ledger_error, self._is_expired = str(error), lacks_credentials(error)
+            if self._is_expired:
+                self._renew()
         self._feed.publish(self._view.all_rows(), self._head())
 
     def _look(self, *, found: bool) -> None:
@@ -172,7 +182,9 @@ class Poller:
 
     def _notices(self) -> list[dict[str, str]]:
         found = []
-        if self._ledger_error:
+        if self._is_expired:
+            found.append({"kind": "error", "text": f"{EXPIRED} States may be out of date. {RENEW}"})
+        elif self._ledger_error:
             home = self._view.plane.deployment.grid.home
             text = f"The ledger in {home} does not answer, so states may be out of date. {self._ledger_error}"
             found.append({"kind": "error", "text": text})

@@ -19,8 +19,10 @@ from starlette.middleware import Middleware
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from traingrid.aws.clients import renew
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ui import actions
+from traingrid.ui.access import EXPIRED, RENEW, lacks_credentials
 from traingrid.ui.curves import Curves
 from traingrid.ui.feed import Feed
 from traingrid.ui.guard import Guard, Secrets
@@ -68,10 +70,19 @@ class Page:
     files: dict[str, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.poller = Poller(self.plane, self.feed, writes=self.writes, read_facts=self.read_facts)
+        self.poller = Poller(
+            self.plane, self.feed, writes=self.writes, read_facts=self.read_facts, renew=self.renew_credentials
+        )
         self.curves = Curves(self.plane)
         found = (path for path in STATIC.rglob("*") if path.is_file())
         self.files = {path.relative_to(STATIC).as_posix(): path.read_bytes() for path in found}
+
+    def renew_credentials(self) -> None:
+        """Make all clients again, which read the credentials that the user may have renewed meanwhile."""
+        renew()
+        self.plane = type(self.plane).with_clients(self.plane.deployment)
+        self.curves.use(self.plane)
+        self.poller.use(self.plane)
 
     def serve(self, listening: socket.socket) -> None:
         """Answer requests until the process is interrupted.
@@ -241,4 +252,6 @@ async def _failed(_: Request, error: Exception) -> Response:
 def _problem(error: Exception, status: int) -> Response:
     if isinstance(error, TraingridError):
         return JSONResponse({"error": error.what, "next_step": error.next_step}, status_code=status)
+    if lacks_credentials(error):
+        return JSONResponse({"error": EXPIRED, "next_step": RENEW}, status_code=status)
     return JSONResponse({"error": f"AWS request failed: {error}", "next_step": ""}, status_code=status)

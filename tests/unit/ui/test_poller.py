@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
 
 from bench import page_cost
 from tests.support.local_page import SUBMISSION, LocalGrid, event_data
@@ -189,6 +194,36 @@ def test_a_ledger_that_does_not_answer_is_a_notice_beside_the_last_state(
     assert found["head"]["notices"][0]["text"].startswith("The ledger in us-east-1 does not answer")
     poller.read(everything=False)
     assert state(feed)["head"]["notices"] == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "expired"}}, "GetItem"),
+        TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed"),
+        UnauthorizedSSOTokenError(),
+    ],
+)
+def test_expired_credentials_are_a_notice_with_the_next_step_until_they_are_renewed(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    local.submit(["night"])
+    feed, renewed = Feed(), list[bool]()
+    poller = Poller(local.plane, feed, renew=lambda: renewed.append(True))
+    poller.read(everything=True)
+
+    def expired(_: Ledger) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "pause", expired)
+        poller.read(everything=False)
+    (notice,) = state(feed)["head"]["notices"]
+    assert notice["text"].startswith("The AWS credentials have expired")
+    assert "aws sso login" in notice["text"]
+    assert len(state(feed)["rows"]) == 1
+    poller.read(everything=False)
+    assert (renewed, state(feed)["head"]["notices"]) == ([True], [])
 
 
 def test_a_pause_is_a_notice(local: LocalGrid) -> None:

@@ -1,12 +1,16 @@
 """Server: requests of other pages, hosts and users are refused, and only --write has routes that change anything."""
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support.local_page import SUBMISSION, LocalGrid, RunningPage, running_page
 from traingrid.api.control_plane import ControlPlane
+from traingrid.aws.clients import renew
 from traingrid.errors import UsageError
 from traingrid.submission.cancel import Canceller, CancelReport
 from traingrid.submission.retry import Retried, Retrier
@@ -164,6 +168,35 @@ def test_an_unexpected_error_is_a_sentence_without_a_traceback(
     assert (status, content) == (500, b'{"error":"Unexpected LookupError: a defect","next_step":""}')
     assert "content-security-policy" in headers
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_request_with_expired_credentials_names_the_next_step(
+    page: RunningPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expired(*_: object) -> None:
+        raise ClientError({"Error": {"Code": "ExpiredToken", "Message": ""}}, "GetObject")
+
+    monkeypatch.setattr("traingrid.ui.server.job_page", expired)
+    status, _, content = page.request(f"/api/jobs/{SUBMISSION}/0")
+    assert status == 502
+    assert json.loads(content)["error"].startswith("The AWS credentials have expired")
+    assert "aws sso login" in json.loads(content)["next_step"]
+
+
+def test_renewed_credentials_are_read_from_the_users_file(
+    page: RunningPage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    found = []
+    for key in ("OLD", "NEW"):
+        file.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = secret\n")
+        page.page.renew_credentials()
+        found.append(page.page.plane.storage._s3._request_signer._credentials.access_key)
+    renew()
+    assert found == ["OLD", "NEW"]
 
 
 def test_the_port_is_one_of_this_machine_only() -> None:
