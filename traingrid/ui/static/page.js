@@ -20,8 +20,9 @@ const table = new Table(byId("table"), {
   opened: (row) => panel.open(row),
   selected: (row) => curves.toggle(row),
   isSelected: (row) => curves.has(row),
+  isOpen: (row) => panel.shows(row),
 });
-const panel = new Panel(store, { compare: (row) => curves.show(row), closed: () => table.focus() });
+const panel = new Panel(store, { compare: (row) => curves.show(row), closed: () => table.focus(), changed: () => table.refresh() });
 
 function filtered() {
   const rows = filters.apply(store.rows.values());
@@ -41,6 +42,7 @@ function draw({ head }) {
   filters.offer(store, summary);
   drawOverview(store, summary, filters, (key) => panel.open(store.rows.get(key)));
   drawCampaigns(store, summary.campaigns, filters);
+  byId("table").classList.toggle("without-dollars", !summary.projected);
   table.refresh(filtered);
   panel.update();
 }

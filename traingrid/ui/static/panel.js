@@ -10,14 +10,20 @@ export class Panel {
   #key = null;
   #timer = null;
 
-  constructor(store, { compare, closed }) {
+  constructor(store, { compare, closed, changed }) {
     this.store = store;
     this.compare = compare;
     this.closed = closed;
+    this.changed = changed;
     this.element = byId("panel");
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.#key && !byId("confirm").open) this.close();
     });
+  }
+
+  /** Return True if the panel shows a job. */
+  shows(row) {
+    return row.key === this.#key;
   }
 
   /** Open the panel for a job. */
@@ -27,6 +33,7 @@ export class Panel {
     this.#build(row);
     this.element.hidden = false;
     document.body.classList.add("with-panel");
+    this.changed();
     this.element.focus();
     this.#loadPage(row.key);
     this.#loadLog(row.key);
@@ -37,6 +44,7 @@ export class Panel {
     this.#key = null;
     history.replaceState(null, "", location.pathname);
     this.element.hidden = true;
+    this.changed();
     document.body.classList.remove("with-panel");
     this.closed();
   }
@@ -126,7 +134,7 @@ export class Panel {
     try {
       const answer = await get(`/api/jobs/${key}/log`);
       lines = answer.lines;
-      note = answer.error || (lines.length ? `The last ${lines.length} lines.` : "The training job has printed nothing yet.");
+      note = answer.error || lastLines(lines.length);
     } catch (error) {
       note = error.message;
     }
@@ -145,6 +153,11 @@ export class Panel {
       `${new Date(line.time).toISOString().slice(11, 19)} ${hosts ? `${line.host} ` : ""}${format.printable(line.text)}`).join("\n"));
     if (atEnd) this.log.scrollTop = this.log.scrollHeight;
   }
+}
+
+function lastLines(count) {
+  if (count === 0) return "The training job has printed nothing yet.";
+  return count === 1 ? "The last line." : `The last ${count} lines.`;
 }
 
 function pairs(entries) {

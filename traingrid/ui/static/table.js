@@ -30,10 +30,11 @@ export class Table {
   #height = 0;
 
   /** Create the table in a host element; `opened` and `selected` receive rows. */
-  constructor(host, { opened, selected, isSelected }) {
+  constructor(host, { opened, selected, isSelected, isOpen }) {
     this.opened = opened;
     this.selected = selected;
     this.isSelected = isSelected;
+    this.isOpen = isOpen;
     this.source = () => [];
     this.body = el("div", { class: "rows", role: "rowgroup" });
     this.head = el("div", { class: "row head", role: "row", "aria-rowindex": 1 }, COLUMNS.map((column) => this.#heading(column)));
@@ -123,6 +124,7 @@ export class Table {
     element.setAttribute("aria-rowindex", index + 2);
     element.setAttribute("aria-selected", selected);
     element.classList.toggle("active", index === this.#active);
+    element.classList.toggle("open", this.isOpen(row));
     COLUMNS.forEach((column, position) => {
       if (column.show) setText(cells[position], column.show(row));
     });
