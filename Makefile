@@ -151,6 +151,9 @@ idle-cost: setup-control  ## Print the monthly cost of an idle grid, from its te
 metric-cost: setup-control  ## Print the cost of the metric history of 10,000 jobs
 	.venv/bin/python -m bench.metric_cost
 
+page-cost: setup-control  ## Print the requests and the cost of `traingrid ui` while it is open
+	.venv/bin/python -m bench.page_cost
+
 bench-rates: setup-control  ## Compare the calls per second of 256 children with AWS's limits, into bench/results/
 	.venv/bin/python -m bench.rates
 
@@ -284,4 +287,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions report-picture setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture

@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from tests.support.sample_deployment import SAMPLE_BUCKETS, sample_deployment
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.catalog.campaign_facts import CampaignFacts
 from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -29,6 +30,15 @@ MANIFEST = f"s3://{sample_deployment().manifest_bucket}/manifests/autumn.csv"
 REGIONS = tuple(SAMPLE_BUCKETS)
 
 
+def event_data(event: str) -> dict[str, Any]:
+    """Return the data of a server-sent event, whose rows have no names, with rows by name."""
+    data: dict[str, Any] = json.loads(event.splitlines()[2].removeprefix("data: "))
+    fields = data.pop("fields", [])
+    if "rows" in data:
+        data["rows"] = {key: dict(zip(fields, values, strict=True)) for key, values in data["rows"].items()}
+    return data
+
+
 class StoredObjects:
     """S3 with objects in memory."""
 
@@ -40,6 +50,10 @@ class StoredObjects:
 
     def read_if_exists(self, uri: S3Uri) -> bytes | None:
         return self.objects.get(str(uri))
+
+    def keys_after(self, prefix: S3Uri, key: str) -> Iterator[str]:
+        found = (S3Uri.parse(uri) for uri in sorted(self.objects))
+        yield from (one.key for one in found if one.key.startswith(prefix.key) and one.key > key)
 
 
 class LocalGrid:
@@ -141,10 +155,15 @@ class RunningPage:
 
 @contextmanager
 def running_page(
-    plane: ControlPlane, *, writes: bool = False, polls: bool = True, port: int = 0
+    plane: ControlPlane,
+    *,
+    writes: bool = False,
+    polls: bool = True,
+    port: int = 0,
+    read_facts: Callable[[], CampaignFacts | None] = lambda: None,
 ) -> Iterator[RunningPage]:
     """Serve a page; without `polls`, the ledger is read once."""
-    page = Page(plane=plane, grid_file=Path("grid.yaml"), writes=writes)
+    page = Page(plane=plane, grid_file=Path("grid.yaml"), writes=writes, read_facts=read_facts)
     with listening_socket(port) as listening:
         server = page.server(listening)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -46,7 +46,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
     memory = ModelTable(lambda _service, _operation, effect: effect(), lambda _old, _new: None)
     monkeypatch.setattr("traingrid.ledger.ledger.Table", lambda *_: memory)
     monkeypatch.setattr(poller, "SHORTEST_SECONDS", 0.1)
-    monkeypatch.setattr(poller, "SHORTEST_FULL_SECONDS", 0.5)
+    monkeypatch.setattr(poller, "SHORTEST_LOOK_SECONDS", 0.1)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     return LocalGrid(Ledger("ledger"))

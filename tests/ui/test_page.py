@@ -15,11 +15,13 @@ from tests.ui.conftest import PATIENCE_MILLISECONDS
 from tests.unit.api.test_logs import FakeBackend
 from traingrid.api import logs as reading
 from traingrid.api.control_plane import ControlPlane
+from traingrid.catalog.campaign_facts import CampaignFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.submission.cancel import Canceller, CancelReport
 from traingrid.submission.metric_history import MetricHistory
 from traingrid.submission.metric_points import MetricPoint
+from traingrid.ui.campaigns import Campaigns
 
 AXE = Path(__file__).resolve().parents[2] / "setup/ui/node_modules/axe-core/axe.min.js"
 SCRIPT = "<script>alert(1)</script>"
@@ -229,6 +231,43 @@ def test_a_cancel_is_confirmed_and_recorded(
         expect(row(tab, "digits night").locator(".state")).to_contain_text("cancelled")
     (cancel,) = local.ledger.cancels(SUBMISSION).values()
     assert cancel.reason == "too slow"
+
+
+def test_campaigns_of_the_catalog_have_jobs_planned_copies_and_a_filter(
+    tab: Page, local: LocalGrid, jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value: dict[str, Any] = {
+        "names": ["oslo", SCRIPT],
+        "jobs": {SUBMISSION: [0, 0, 1, -1, -1, -1, -1, -1]},
+        "error": "",
+        "moves": [],
+    }
+    value["runs"] = {"oslo": {"runs": 12, "dollars": 3.5}}
+    move = {"campaign": "oslo", "source": "s3://a/b", "target": "s3://c/d", "from": "us-east-1", "to": "eu-west-1"}
+    value["moves"] = [{**move, "bytes": 512 * 10**9, "dollars": 10.24, "state": "copying", "percent": 40, "jobs": 2}]
+    monkeypatch.setattr(Campaigns, "_value", lambda *_: value)
+    answers: list[CampaignFacts | None] = [None, CampaignFacts()]
+    with running_page(local.plane, read_facts=lambda: answers[0]) as page:
+        tab.goto(page.address)
+        expect(rows(tab)).to_have_count(8)
+        campaign = tab.get_by_role("combobox", name="Campaign")
+        for hidden in (tab.locator("#campaigns-section"), campaign):
+            expect(hidden).to_be_hidden()
+        del answers[0]
+        page.page.poller.campaigns.read()
+        oslo = tab.locator("#campaigns .lane", has_text="oslo")
+        expect(oslo).to_contain_text("2 running")
+        expect(oslo).to_contain_text("12 runs in the catalog, $3.50")
+        expect(oslo.locator(".moves li")).to_have_text(
+            "us-east-1 → eu-west-1 copying, 40 % · 512 GB · $10.24 · for 2 jobs"
+        )
+        campaign.select_option("oslo")
+        expect(rows(tab)).to_have_count(2)
+        assert violations(tab) == []
+        answers.clear()  # the next read fails
+        page.page.poller.campaigns.read()
+        expect(tab.locator("#campaigns-error")).to_contain_text("The catalog does not answer. Unexpected IndexError")
+        expect(rows(tab)).to_have_count(2)
 
 
 def test_a_page_without_write_offers_no_change(tab: Page, page: RunningPage) -> None:

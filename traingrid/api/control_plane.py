@@ -68,7 +68,11 @@ class ControlPlane:
     @classmethod
     def of(cls, grid_file: Path) -> Self:
         """Return the control plane of the grid that a file describes."""
-        deployment = find_deployment(grid_file)
+        return cls.with_clients(find_deployment(grid_file))
+
+    @classmethod
+    def with_clients(cls, deployment: Deployment) -> Self:
+        """Return the control plane of a deployment, with new clients."""
         home = deployment.grid.home
         return cls(
             deployment=deployment,

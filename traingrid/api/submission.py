@@ -214,22 +214,26 @@ class Submission:
         wanted = Wanted(submission=self.id, index=index, region=region, by=plane.caller(), reason=reason)
         return plane.canceller.cancel(wanted)
 
-    def retry(self, manifest: str | os.PathLike[str] | None = None) -> Retried:
+    def retry(self, manifest: str | os.PathLike[str] | None = None, index: int | None = None) -> Retried:
         """Retry failed and stopped jobs, each with a new attempt.
 
         Args:
             manifest: The path of the submission's manifest with some lines fixed. Only jobs whose lines have changed
                 are retried then, with the new lines. By default all failed and stopped jobs are retried.
+            index: The index of the only job to retry.
 
         Returns:
             The retried jobs, and the reasons why others were not.
 
         Raises:
             TraingridError: The submission does not exist, the manifest is invalid, or AWS does not answer.
+            UsageError: The job does not exist, or has not failed or stopped, or both `manifest` and `index` are given.
         """
+        if manifest is not None and index is not None:
+            raise UsageError("A manifest and an index were both given.", "Give one of them, or neither for all jobs.")
         retrier, by = self.grid.plane.retrier, self.grid.plane.caller()
         if manifest is None:
-            return retrier.retry(self.id, by)
+            return retrier.retry(self.id, by, index=index)
         lines, sources = read_manifest(Path(manifest), self.grid.plane.deployment)
         todo = retrier.planned(self.id, lines)
         sources.upload()  # only after the plan has accepted the manifest

@@ -111,18 +111,18 @@ def _replicas(connection: Connection, uris: Collection[str]) -> dict[tuple[str, 
     columns = (replicas.c.region, replicas.c.uri, replicas.c.dataset, replicas.c.version, datasets.c.campaign)
     statement = select(*columns).select_from(joined)
     if len(uris) <= _URIS:
-        wanted = {form for uri in uris for folder in _folders(uri) for form in (folder, f"{folder}/")}
+        wanted = {form for uri in uris for folder in folders_above(uri) for form in (folder, f"{folder}/")}
         statement = statement.where(replicas.c.uri.in_(wanted))
     found = connection.execute(statement)
     return {(row.region, row.uri.rstrip("/")): _Dataset(row.dataset, row.version, row.campaign or "") for row in found}
 
 
 def _dataset_of(known: dict[tuple[str, str], _Dataset], region: str, uri: str) -> _Dataset | None:
-    found = (known.get((region, folder)) for folder in _folders(uri))
+    found = (known.get((region, folder)) for folder in folders_above(uri))
     return next((dataset for dataset in found if dataset), None)
 
 
-def _folders(uri: str) -> Iterator[str]:
+def folders_above(uri: str) -> Iterator[str]:
     """Yield the folders that contain some data, without a slash at their end, from the longest to the bucket."""
     folder = uri.rstrip("/")
     while folder.count("/") > 1:  # s3://bucket

@@ -165,6 +165,11 @@ def sql(grid_file: Path, query: str, parameters: tuple[str, ...], url: str | Non
     console().print(table)
 
 
+def names_catalog(grid_file: Path, url: str | None) -> bool:
+    """Return True if the options or grid.yaml name a catalog, or its default file exists."""
+    return bool(url) or load_grid(grid_file).catalog != NO_CATALOG or (grid_file.parent / _FILE).exists()
+
+
 def existing_catalog(grid_file: Path, url: str | None) -> Catalog:
     """Return the catalog of a command's options, with tables of this version.
 

@@ -11,7 +11,7 @@ import click
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
-from traingrid.errors import TraingridError, interrupted
+from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.retry import Retried, Retrier
 from traingrid.text import printable
 
@@ -36,9 +36,10 @@ _ROWS = Schema(
 @click.command()
 @click.argument("submission")
 @click.argument("manifest", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--index", type=click.IntRange(min=0), help="Retry only the job with this index.")
 @output_option(_ROWS)
 @click.pass_obj
-def retry(grid_file: Path, submission: str, manifest: Path | None, *, output: Output) -> None:
+def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | None, *, output: Output) -> None:
     """Retry failed and stopped jobs.
 
     Each job of SUBMISSION that failed or was stopped gets a new attempt. MANIFEST is the submission's manifest with
@@ -48,7 +49,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, *, output: Ou
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     retrier, by, echo = plane.retrier, plane.caller(), sentences(output)
-    todo = _mended(retrier, submission, manifest, echo) if manifest else retrier.planned(submission)
+    todo = _planned(retrier, submission, manifest, index, echo)
     try:
         done = retrier.run(todo, by, partial(_print_array, echo))
     except KeyboardInterrupt:
@@ -58,8 +59,8 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, *, output: Ou
         raise interrupted(step) from None
     if output != "table":
         write_rows(_rows(submission, done), _ROWS, output)
-    for index, why in sorted(done.left.items()):
-        echo(f"job {index} is not retried: {printable(why)}")
+    for left, why in sorted(done.left.items()):
+        echo(f"job {left} is not retried: {printable(why)}")
     count = len(done.indices)
     if count:
         echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")
@@ -80,14 +81,21 @@ def _rows(submission: str, done: Retried) -> Iterator[dict[str, Any]]:
         yield {"submission": submission, "index": index, **found}
 
 
-def _mended(retrier: Retrier, submission: str, manifest: Path, echo: Callable[[str], None]) -> ToRetry:
-    """Return the plan of a retry with a corrected manifest, after uploading its sources."""
+def _planned(
+    retrier: Retrier, submission: str, manifest: Path | None, index: int | None, echo: Callable[[str], None]
+) -> ToRetry:
+    """Return the plan of a retry; with a corrected manifest, after uploading its sources."""
+    if manifest is None:
+        return retrier.planned(submission, index=index)
+    if index is not None:
+        step = "Give one of them. With a manifest, only the jobs whose lines have changed are retried."
+        raise UsageError("MANIFEST and --index were both given.", step)
     lines, sources = read_manifest(manifest, retrier.deployment)
     todo = retrier.planned(submission, lines)
     sources.upload(echo)  # only after the plan has accepted the manifest
     lines_of = {job.index: job.line for job in todo.jobs}
-    for index, fields in sorted(todo.changed.items()):
-        echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")
+    for changed, fields in sorted(todo.changed.items()):
+        echo(f"job {changed}, line {lines_of[changed]}, has changed: {', '.join(fields)}")
     return todo
 
 

@@ -235,9 +235,14 @@ class Ledger:
         item = self._table.get(submission, job_item(index))
         return None if item is None else JobItem.read(item)
 
-    def items(self, submission: str) -> Iterator[LedgerItem]:
-        """Yield the items of a submission's jobs in the order of their index, then the submission's item if any."""
-        yield from _read(self._table.query(submission, "#item >= :value", JOB_PREFIX))
+    def items(self, submission: str, first: int = 0) -> Iterator[LedgerItem]:
+        """Yield the items of a submission's jobs in the order of their index, then the submission's item if any.
+
+        Args:
+            submission: The submission's id.
+            first: The index of the first job to read; DynamoDB does not count the items before it as read.
+        """
+        yield from _read(self._table.query(submission, "#item >= :value", job_item(first) if first else JOB_PREFIX))
 
     def jobs(self, submission: str) -> Iterator[JobItem]:
         """Yield the items of a submission's jobs in the order of their index."""

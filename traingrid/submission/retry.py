@@ -91,24 +91,26 @@ class Retrier:
     children: Children
     at_once: int = CALLS_AT_ONCE
 
-    def retry(self, submission: str, by: str, lines: Sequence[Line] | None = None) -> Retried:
+    def retry(self, submission: str, by: str, lines: Sequence[Line] | None = None, index: int | None = None) -> Retried:
         """Retry failed and stopped jobs: `run` the plan that `planned` returns."""
-        return self.run(self.planned(submission, lines), by)
+        return self.run(self.planned(submission, lines, index), by)
 
-    def planned(self, submission: str, lines: Sequence[Line] | None = None) -> ToRetry:
+    def planned(self, submission: str, lines: Sequence[Line] | None = None, index: int | None = None) -> ToRetry:
         """Return the plan of a retry. Reads only.
 
         Args:
             submission: The submission's id.
             lines: The lines of a corrected manifest; then only changed jobs are retried. Without it, all failed and
                 stopped jobs are retried unchanged.
+            index: The index of the only job to retry; by default all failed and stopped jobs.
 
         Raises:
             TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
-            UsageError: The corrected manifest has another number or order of lines.
+            UsageError: The corrected manifest has another number or order of lines, or the job of `index` does not
+                exist, or has not failed or stopped.
         """
         plan = RetryPlan(deployment=self.deployment, ledger=self.ledger, storage=self.storage, children=self.children)
-        return plan.of(submission, lines)
+        return plan.of(submission, lines, index)
 
     def run(self, todo: ToRetry, by: str, on_array: Callable[[str, int], None] = lambda *_: None) -> Retried:
         """Retry the jobs of a plan.

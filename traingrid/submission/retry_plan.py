@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
@@ -70,24 +70,30 @@ class RetryPlan:
     storage: Storage
     children: Children
 
-    def of(self, submission: str, lines: Sequence[Line] | None = None) -> ToRetry:
+    def of(self, submission: str, lines: Sequence[Line] | None = None, index: int | None = None) -> ToRetry:
         """Return the plan of a retry.
 
         Args:
             submission: The submission's id.
             lines: The lines of a corrected manifest, if one is given.
+            index: The index of the only job to retry; by default all failed and stopped jobs.
 
         Raises:
             TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
-            UsageError: The corrected manifest has another number or order of lines.
+            UsageError: The corrected manifest has another number or order of lines, or the job of `index` does not
+                exist, or has not failed or stopped.
         """
         head = self._head(submission)
-        known = {item.index: item for item in self.ledger.jobs(submission)}
+        known = self._known(head, index)
         ended = {index: item for index, item in known.items() if item.state in _RETRIED_STATES}
         submitted = list(submitted_jobs(self.storage, self.deployment.manifest_bucket, head))
         jobs = {job.index: job for job in submitted}
         jobs |= retried_jobs(self.storage, self.deployment.manifest_bucket, head)
+        jobs = jobs if index is None else {index: jobs[index]}
         late = self._late(head, known, jobs)
+        if index is not None and index not in (*ended, *late):
+            text = f"Job {index} of submission {submission} is {_state_of(known.get(index))}."
+            raise UsageError(text, "Only failed and stopped jobs can be retried.")
         left = self._left(submission, ended) | dict.fromkeys(late, _LATE)
         changed = {}
         if lines is not None:
@@ -105,6 +111,16 @@ class RetryPlan:
             late=[index for index in late if index in left],
             changed={job.index: changed[job.index] for job in wanted if job.index in changed},
         )
+
+    def _known(self, head: SubmissionItem, index: int | None) -> dict[int, JobItem]:
+        """Return the opened jobs, or the one with an index if it is opened, by index."""
+        if index is None:
+            return {item.index: item for item in self.ledger.jobs(head.submission)}
+        if not 0 <= index < head.jobs:
+            text = f"Submission {head.submission} has no job with index {index}."
+            raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
+        item = self.ledger.job(head.submission, index)
+        return {index: item} if item else {}
 
     def _head(self, submission: str) -> SubmissionItem:
         head = self.ledger.submission(submission)
@@ -168,6 +184,10 @@ class RetryPlan:
             for state in ACTIVE_STATES
             for job in training_jobs_in(self.deployment, region).listed(state=state, submission=submission)
         }
+
+
+def _state_of(item: JobItem | None) -> str:
+    return item.state if item else JobState.PENDING
 
 
 def _not_ended(fields: Sequence[str]) -> str:

@@ -24,11 +24,12 @@ class CancelRequest(BaseModel):
 
 
 class RetryRequest(BaseModel):
-    """The submission whose failed and stopped jobs are retried."""
+    """The failed or stopped job to retry, or without an index the submission whose failed and stopped jobs are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     submission: str = Field(pattern=r"^[0-9a-f]{8}$")
+    index: int | None = Field(default=None, ge=0)
 
 
 def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
@@ -51,12 +52,13 @@ def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
 
 
 def retry(plane: ControlPlane, request: RetryRequest) -> dict[str, Any]:
-    """Retry the failed and stopped jobs of a submission, and return the sentences for the user.
+    """Retry jobs, and return the sentences for the user.
 
     Raises:
         TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+        UsageError: The job does not exist, or has not failed or stopped.
     """
-    done = plane.retrier.retry(request.submission, plane.caller())
+    done = plane.retrier.retry(request.submission, plane.caller(), index=request.index)
     sentences = [f"{counted(len(done.indices), 'job')} retried."]
     return {
         "sentences": sentences + [f"Job {index} is not retried: {why}." for index, why in sorted(done.left.items())]

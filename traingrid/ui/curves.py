@@ -34,6 +34,12 @@ class Curves:
         self._plane, self._lock = plane, threading.Lock()
         self._histories: OrderedDict[str, tuple[MetricHistory, threading.Lock]] = OrderedDict()
 
+    def use(self, plane: ControlPlane) -> None:
+        """Use another control plane of the same grid from the next read on."""
+        with self._lock:
+            self._plane = plane
+            self._histories.clear()
+
     def read(self, keys: Sequence[str]) -> dict[str, Any]:
         """Return the curves of jobs, and a sentence for each job whose values cannot be read.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from traingrid.ui.rows import Row
 
@@ -41,6 +41,9 @@ class Feed:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: dict[str, Row] = {}
+        self._written: dict[str, str] = {}
+        self._fields = "[]"
+        self._snapshot = (0, "")
         self._head: dict[str, Any] = {}
         self._number = 0
         self._run = secrets.token_hex(4)
@@ -52,19 +55,29 @@ class Feed:
         return self._rows.get(key)
 
     def publish(self, rows: Mapping[str, Row], head: Mapping[str, Any]) -> None:
-        """Replace the state, and send the differences to all browsers."""
+        """Replace the state, and send the differences to all browsers.
+
+        Args:
+            rows: All rows, by the key of the job. Each has the same fields in the same order.
+            head: Everything else.
+        """
         with self._lock:
-            change: dict[str, Any] = {}
-            if changed := {key: row for key, row in rows.items() if self._rows.get(key) != row}:
-                change["rows"] = changed
-            if removed := [key for key in self._rows if key not in rows]:
-                change["removed"] = removed
-            if head != self._head:
-                change["head"] = dict(head)
-            if not change:
+            known = self._rows
+            changed = [key for key, row in rows.items() if (old := known.get(key)) is not row and old != row]
+            removed = [key for key in known if key not in rows]
+            if not changed and not removed and head == self._head:
                 return
+            for key in removed:
+                del self._written[key]
+            for key in changed:
+                self._written[key] = f"{json.dumps(key)}:{json.dumps(list(rows[key].values()))}"
+            if changed:
+                self._fields = json.dumps(list(rows[changed[0]]))
+            change = {"removed": json.dumps(removed)} if removed else {}
+            change |= self._rows_of(changed) if changed else {}
+            change |= {"head": json.dumps(head)} if head != self._head else {}
             self._rows, self._head, self._number = dict(rows), dict(head), self._number + 1
-            self._keep(self._number, len(changed), change)
+            self._keep(self._number, len(changed), _object(change))
         self._wake()
 
     def publish_head(self, **changes: object) -> None:
@@ -72,6 +85,13 @@ class Feed:
         with self._lock:
             rows, head = self._rows, {**self._head, **changes}
         self.publish(rows, head)
+
+    def state(self) -> str:
+        """Return the whole state as JSON, with the id of its last event; only an empty id before the first state."""
+        with self._lock:
+            if not self._number:
+                return '{"id":""}'
+            return f'{{"id":"{self._id(self._number)}",{self._whole()[1:]}'
 
     def close(self) -> None:
         """End the streams of the connected browsers, which connect again if the server still answers."""
@@ -101,8 +121,12 @@ class Feed:
         finally:
             self._listeners.discard(listener)
 
-    def _keep(self, number: int, rows: int, change: Mapping[str, Any]) -> None:
-        self._changes.append((number, rows, json.dumps(change)))
+    def _rows_of(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the entries of an event with these rows: the names of the values once, and the values of each row."""
+        return {"fields": self._fields, "rows": "{" + ",".join(self._written[key] for key in keys) + "}"}
+
+    def _keep(self, number: int, rows: int, change: str) -> None:
+        self._changes.append((number, rows, change))
         while len(self._changes) > _KEPT_CHANGES or sum(count for _, count, _ in self._changes) > _KEPT_ROWS:
             self._changes.popleft()
 
@@ -118,15 +142,29 @@ class Feed:
                 return position, []
             first = self._changes[0][0] if self._changes else self._number + 1
             if position is None or not first <= position + 1 <= self._number:
-                whole = json.dumps({"rows": self._rows, "head": self._head})
-                return self._number, [self._event(self._number, "snapshot", whole)]
+                return self._number, [self._event(self._number, "snapshot", self._whole())]
             missed = [self._event(number, "change", data) for number, _, data in self._changes if number > position]
             return self._number, missed
 
+    def _whole(self) -> str:
+        """Return the whole state, which is written once for all browsers that connect before its next change."""
+        if self._snapshot[0] != self._number:
+            parts = {"head": json.dumps(self._head), **self._rows_of(self._rows)}
+            self._snapshot = self._number, _object(parts)
+        return self._snapshot[1]
+
     def _event(self, number: int, name: str, data: str) -> str:
-        return f"id: {self._run}-{number}\nevent: {name}\ndata: {data}\n\n"
+        return f"id: {self._id(number)}\nevent: {name}\ndata: {data}\n\n"
+
+    def _id(self, number: int) -> str:
+        return f"{self._run}-{number}"
 
     def _wake(self) -> None:
         for listener in tuple(self._listeners):
             if not listener.loop.is_closed():
                 listener.loop.call_soon_threadsafe(listener.event.set)
+
+
+def _object(parts: Mapping[str, str]) -> str:
+    """Return a JSON object of values that are written already."""
+    return "{" + ",".join(f'"{name}":{value}' for name, value in parts.items()) + "}"

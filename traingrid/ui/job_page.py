@@ -157,7 +157,8 @@ def _commands(grid_file: Path, submission: str, index: int, line: dict[str, Any]
         "log": f"{command} logs {submission} {index}",
         "log of the child": f"{command} logs --child {submission} {index}",
         "download the model": f"{command} download {submission} {index}",
-        "retry failed and stopped jobs": f"{command} retry {submission}",
+        "retry this job": f"{command} retry {submission} --index {index}",
+        "retry all failed and stopped jobs of the submission": f"{command} retry {submission}",
     }
     text = "".join(f"{part}\n" for part in (line["header"], line["text"]) if part)
     if line["text"] and text.replace("\n", "").replace("\t", "").isprintable() and _DELIMITER not in text:

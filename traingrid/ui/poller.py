@@ -11,15 +11,23 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
+from traingrid.ui.access import EXPIRED, RENEW, lacks_credentials
+from traingrid.ui.campaigns import Campaigns
 from traingrid.ui.view import LedgerView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.catalog.campaign_facts import CampaignFacts
     from traingrid.ui.feed import Feed
 
 logger = logging.getLogger(__name__)
-SHORTEST_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 30.0
-"""The shortest times between two reads of open submissions, and between two reads of everything."""
+SHORTEST_SECONDS, SHORTEST_LOOK_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 10.0, 600.0
+"""The shortest times between two reads of open submissions, between two looks for other submissions, the pause and
+shortages, and between two reads of everything, which finds submissions by hand."""
+UNLISTED_FULL_SECONDS = 30.0
+"""The shortest time between two reads of everything if the caller may not list the files of submissions."""
 _SHARE = 10
 """Reads take at most one tenth of the time, however many jobs the ledger has."""
 
@@ -31,29 +39,50 @@ class Poller:
         plane: The control plane.
         feed: Receives the state.
         writes: True if the page may cancel and retry jobs.
+        read_facts: Reads the catalog; returns None if the grid has none.
+        renew: Called after a read with expired credentials; it may `use` another control plane.
+
+    Attributes:
+        campaigns: The campaigns of the jobs.
     """
 
-    def __init__(self, plane: ControlPlane, feed: Feed, *, writes: bool = False) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        feed: Feed,
+        *,
+        writes: bool = False,
+        read_facts: Callable[[], CampaignFacts | None] = lambda: None,
+        renew: Callable[[], None] = lambda: None,
+    ) -> None:
         self._view, self._feed, self._writes = LedgerView(plane), feed, writes
         self._woken, self._stopped = threading.Event(), False
         self._errors: dict[str, str] = {}
-        self._ledger_error = ""
+        self._ledger_error, self._is_expired, self._renew = "", False, renew
         self._pause = ""
         self._shortages: dict[str, list[str]] = {}
+        self.campaigns = Campaigns(plane, self._view, read_facts, self._show_campaigns)
         self._thread = threading.Thread(target=self._run, name="poller", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the threads."""
         self._thread.start()
+        self.campaigns.start()
 
     def stop(self) -> None:
-        """End the thread after its current read."""
+        """End the threads after their current reads."""
         self._stopped = True
         self._woken.set()
+        self.campaigns.stop()
 
     def wake(self) -> None:
         """Read at once, for example after a cancel."""
         self._woken.set()
+
+    def use(self, plane: ControlPlane) -> None:
+        """Use another control plane of the same grid from the next read on."""
+        self._view.plane = plane
+        self.campaigns.use(plane)
 
     def note_region(self, region: str, error: str) -> None:
         """Record whether a Region has answered, for its lane.
@@ -67,22 +96,40 @@ class Poller:
             self._errors[region] = error
             self._feed.publish_head(regions=self._regions())
 
-    def read(self, *, everything: bool) -> None:
-        """Read the ledger once, and publish it, or the error of the read."""
-        ledger = self._view.plane.ledger
+    def full_seconds(self) -> float:
+        """Return the shortest time between two reads of everything."""
+        return SHORTEST_FULL_SECONDS if self._view.finds_changes else UNLISTED_FULL_SECONDS
+
+    def read(self, *, everything: bool, look: bool = True) -> None:
+        """Read the ledger once, and publish it, or the error of the read.
+
+        Args:
+            everything: Read the whole table; otherwise only the open submissions.
+            look: Look for new and retried submissions, the pause and shortages, too.
+        """
         try:
             if everything:
                 self._view.read_all()
             else:
                 self._view.read_open()
-            pause = ledger.pause()
-            self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
-            self._shortages, self._ledger_error = self._view.shortages(), ""
+            if look:
+                self._look(found=everything)
+            self._ledger_error, self._is_expired = "", False
         except (BotoCoreError, ClientError, TraingridError) as error:
             if str(error) != self._ledger_error:
                 logger.warning("the ledger cannot be read now: %s", error)
-            self._ledger_error = str(error)
+            self._ledger_error, self._is_expired = str(error), lacks_credentials(error)
+            if self._is_expired:
+                self._renew()
         self._feed.publish(self._view.all_rows(), self._head())
+
+    def _look(self, *, found: bool) -> None:
+        """Read everything but jobs; `found` is True if all submissions have been read."""
+        if not found and self._view.finds_changes:
+            self._view.read_changed()
+        pause = self._view.plane.ledger.pause()
+        self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
+        self._shortages = self._view.shortages()
 
     def _run(self) -> None:
         try:
@@ -94,16 +141,22 @@ class Poller:
             self._feed.publish_head(notices=[{"kind": "error", "text": text}])
 
     def _poll(self) -> None:
-        next_full = 0.0
+        next_full = next_look = 0.0
         while not self._stopped:
             began = time.monotonic()
-            everything = began >= next_full
-            self.read(everything=everything)
+            everything, look = began >= next_full, began >= min(next_look, next_full)
+            self.read(everything=everything, look=look)
             took = time.monotonic() - began
             if everything and not self._ledger_error:
-                next_full = began + max(SHORTEST_FULL_SECONDS, _SHARE * took)
-            self._woken.wait(max(SHORTEST_SECONDS, _SHARE * took))
+                next_full = began + max(self.full_seconds(), _SHARE * took)
+            if look and not self._ledger_error:
+                next_look = began + max(SHORTEST_LOOK_SECONDS, _SHARE * took)
+            if self._woken.wait(max(SHORTEST_SECONDS, _SHARE * took)):
+                next_look = 0.0
             self._woken.clear()
+
+    def _show_campaigns(self) -> None:
+        self._feed.publish_head(campaigns=self.campaigns.value)
 
     def _head(self) -> dict[str, Any]:
         grid = self._view.plane.deployment.grid
@@ -112,6 +165,7 @@ class Poller:
             "home": grid.home,
             "writes": self._writes,
             "regions": self._regions(),
+            "campaigns": self.campaigns.value,
             "submissions": self._view.submissions(),
             "notices": self._notices(),
             "failures": {
@@ -128,7 +182,9 @@ class Poller:
 
     def _notices(self) -> list[dict[str, str]]:
         found = []
-        if self._ledger_error:
+        if self._is_expired:
+            found.append({"kind": "error", "text": f"{EXPIRED} States may be out of date. {RENEW}"})
+        elif self._ledger_error:
             home = self._view.plane.deployment.grid.home
             text = f"The ledger in {home} does not answer, so states may be out of date. {self._ledger_error}"
             found.append({"kind": "error", "text": text})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import mimetypes
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.responses import FileResponse, JSONResponse, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
 
+from traingrid.aws.clients import renew
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ui import actions
+from traingrid.ui.access import EXPIRED, RENEW, lacks_credentials
 from traingrid.ui.curves import Curves
 from traingrid.ui.feed import Feed
 from traingrid.ui.guard import Guard, Secrets
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.catalog.campaign_facts import CampaignFacts
 
 logger = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
@@ -51,21 +53,36 @@ class Page:
         plane: The control plane.
         grid_file: The path of grid.yaml, for commands that the page shows.
         writes: True if the page may cancel and retry jobs.
+        read_facts: Reads the catalog; returns None if the grid has none.
         secrets: The secrets of this run.
         feed: The state of the page.
+        files: The files of the page, by their paths.
     """
 
     plane: ControlPlane
     grid_file: Path
     writes: bool = False
+    read_facts: Callable[[], CampaignFacts | None] = lambda: None
     secrets: Secrets = field(default_factory=Secrets)
     feed: Feed = field(default_factory=Feed)
     poller: Poller = field(init=False)
     curves: Curves = field(init=False)
+    files: dict[str, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.poller = Poller(self.plane, self.feed, writes=self.writes)
+        self.poller = Poller(
+            self.plane, self.feed, writes=self.writes, read_facts=self.read_facts, renew=self.renew_credentials
+        )
         self.curves = Curves(self.plane)
+        found = (path for path in STATIC.rglob("*") if path.is_file())
+        self.files = {path.relative_to(STATIC).as_posix(): path.read_bytes() for path in found}
+
+    def renew_credentials(self) -> None:
+        """Make all clients again, which read the credentials that the user may have renewed meanwhile."""
+        renew()
+        self.plane = type(self.plane).with_clients(self.plane.deployment)
+        self.curves.use(self.plane)
+        self.poller.use(self.plane)
 
     def serve(self, listening: socket.socket) -> None:
         """Answer requests until the process is interrupted.
@@ -94,6 +111,7 @@ class Page:
         """Return the application for a port. Without `writes` it has no route that changes anything."""
         routes = [
             Route("/", self._index),
+            Route("/api/state", self._state),
             Route("/api/events", self._events),
             Route("/api/curves", self._curves),
             Route("/api/jobs/{submission}/{index:int}", self._job),
@@ -113,16 +131,27 @@ class Page:
         guard = Middleware(Guard, port=port, known=self.secrets)
         boundary = Middleware(_Boundary)
         return Starlette(
-            routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
+            routes=[*routes, Route("/static/{path:path}", self._static)],
             middleware=[guard, boundary],
             exception_handlers=handlers,
         )
 
     async def _index(self, _: Request) -> Response:
-        return FileResponse(STATIC / "index.html")
+        return HTMLResponse(self.files["index.html"])
+
+    async def _static(self, request: Request) -> Response:
+        """Return a file of the page; they are kept in memory, so that a page loads without waiting for threads."""
+        path = request.path_params["path"]
+        if path not in self.files:
+            return PlainTextResponse("There is no such file.\n", status_code=404)
+        return Response(self.files[path], media_type=mimetypes.guess_type(path)[0])
+
+    async def _state(self, _: Request) -> Response:
+        return Response(self.feed.state(), media_type="application/json")
 
     async def _events(self, request: Request) -> Response:
-        stream = self.feed.stream(request.headers.get("last-event-id", ""))
+        last = request.headers.get("last-event-id") or request.query_params.get("last", "")
+        stream = self.feed.stream(last)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     async def _job(self, request: Request) -> Response:
@@ -223,4 +252,6 @@ async def _failed(_: Request, error: Exception) -> Response:
 def _problem(error: Exception, status: int) -> Response:
     if isinstance(error, TraingridError):
         return JSONResponse({"error": error.what, "next_step": error.next_step}, status_code=status)
+    if lacks_credentials(error):
+        return JSONResponse({"error": EXPIRED, "next_step": RENEW}, status_code=status)
     return JSONResponse({"error": f"AWS request failed: {error}", "next_step": ""}, status_code=status)

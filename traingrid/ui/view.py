@@ -1,19 +1,27 @@
 """Ledger view: all submissions and jobs of the ledger, read again where they can change.
 
 It calls neither SageMaker nor Batch. A read of everything costs as much as a scan of the table, so between two of them
-only the submissions with open jobs are read.
+only the submissions with open jobs are read, from the first open job on. The table has no index of submissions. But the
+intake and each retry write a file with their lines to S3, so a list of these files finds new and retried submissions.
+Only a submission by hand has no such file.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.submission.files import submission_of_key
 from traingrid.submission.submitted_jobs import submitted_jobs
 from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row
 
@@ -27,12 +35,16 @@ if TYPE_CHECKING:
 
 MOST_JOBS = 50_000
 """The most jobs on the page; those of the newest submissions."""
+SETTLING_SECONDS = 120.0
+"""A submission is read for this time after its last job has ended, because the last metrics may follow."""
+_DENIED = ("AccessDenied", "403")
 
 
 @dataclass
 class _Known:
-    """A submission as it was last read."""
+    """The items of a submission that were read."""
 
+    first: int = 0
     head: SubmissionItem | None = None
     jobs: dict[int, JobItem] = field(default_factory=dict)
     cancels: dict[str, Cancel] = field(default_factory=dict)
@@ -55,36 +67,53 @@ class LedgerView:
         heads: The shown submissions by id, newest first.
         rows: The rows of their jobs, by submission and key.
         left_out: The number of older submissions that are not shown.
+        finds_changes: False if the caller may not list the files of submissions.
     """
 
     plane: ControlPlane
     heads: dict[str, SubmissionItem] = field(default_factory=dict)
     rows: dict[str, dict[str, Row]] = field(default_factory=dict)
     left_out: int = 0
+    finds_changes: bool = True
     _submitted: dict[str, list[Job]] = field(default_factory=dict)
+    _cancels: dict[str, dict[str, Cancel]] = field(default_factory=dict)
+    _files: Counter[str] = field(default_factory=Counter)
+    _watched_until: dict[str, float] = field(default_factory=dict)
+    _first_open: dict[str, int] = field(default_factory=dict)
 
     def read_all(self) -> None:
         """Read the whole ledger."""
+        files = self._listed_files()  # before the ledger, so that the next list has the files of later submissions
         found: dict[str, _Known] = defaultdict(_Known)
         for item in self.plane.ledger.everything():
             found[item.submission].add(item)
         heads = [known.head for known in found.values() if known.head]
-        heads.sort(key=lambda head: (head.claimed_at, head.submission), reverse=True)
-        shown = _newest(heads)
-        self.left_out = len(heads) - len(shown)
-        rows = {head.submission: self._rows_of(head, found[head.submission]) for head in shown}
-        self.heads, self.rows = {head.submission: head for head in shown}, rows
+        self.left_out = self._show(heads)
+        for submission in self.heads:
+            self._store(found[submission])
+        self._files = files
+
+    def read_changed(self) -> None:
+        """Find and read the submissions that the intake has added, or a user has retried, since the last call."""
+        files = self._listed_files()
+        for submission in [name for name, count in files.items() if self._files[name] != count]:
+            known = self._read(submission)
+            if known.head is None:
+                continue  # it is written, but not in the ledger yet
+            self._files[submission] = files[submission]
+            if submission not in self.heads:
+                self.left_out += self._show([*self.heads.values(), known.head])
+            if submission in self.heads:
+                self._store(known)
 
     def read_open(self) -> None:
-        """Read the submissions with jobs that have not ended."""
-        ledger = self.plane.ledger
-        for submission in [name for name in self.heads if self._is_open(name)]:
-            known = _Known(cancels=ledger.cancels(submission))
-            for item in ledger.items(submission):
-                known.add(item)
-            if known.head:
-                self.heads[submission] = known.head
-                self.rows[submission] = self._rows_of(known.head, known)
+        """Read the submissions with jobs that have not ended, or have ended just now."""
+        now = time.monotonic()
+        for submission in [name for name in self.heads if self._watched_until.get(name, 0) > now]:
+            known = self._read(submission, self._first_to_read(submission))
+            if self._changed_before(known):
+                known = self._read(submission)
+            self._store(known)
 
     def all_rows(self) -> dict[str, Row]:
         """Return the rows of all submissions by key, newest submission first."""
@@ -112,12 +141,56 @@ class LedgerView:
                 found[shortage.pool.region].append(shortage.sentence())
         return dict(found)
 
-    def _is_open(self, submission: str) -> bool:
-        rows = self.rows[submission].values()
-        return not self.heads[submission].is_submitted or any(row["state"] not in FINAL_STATES for row in rows)
+    def _show(self, heads: Iterable[SubmissionItem]) -> int:
+        """Show the newest submissions, and return the number of the others."""
+        ordered = sorted(heads, key=lambda head: (head.claimed_at, head.submission), reverse=True)
+        shown = {head.submission: head for head in _newest(ordered)}
+        self.heads, self.rows = shown, {name: self.rows.get(name, {}) for name in shown}
+        return len(ordered) - len(shown)
 
-    def _rows_of(self, head: SubmissionItem, known: _Known) -> dict[str, Row]:
+    def _read(self, submission: str, first: int = 0) -> _Known:
+        """Read a submission, from a job on."""
+        ledger = self.plane.ledger
+        known = _Known(first=first, cancels=ledger.cancels(submission))
+        for item in ledger.items(submission, first):
+            known.add(item)
+        return known
+
+    def _first_to_read(self, submission: str) -> int:
+        """Return the index of the first job that may change; all jobs before it are shown as they ended."""
+        head, shown = self.heads[submission], self.rows[submission]
+        is_complete = head.is_submitted and not head.is_by_hand and len(shown) == head.jobs
+        return self._first_open.get(submission, 0) if is_complete else 0
+
+    def _changed_before(self, known: _Known) -> bool:
+        """Return True if jobs before the first that was read may have changed: by a retry or a cancel."""
+        if not known.first or known.head is None:
+            return False
+        name = known.head.submission
+        return known.head.arrays != self.heads[name].arrays or known.cancels != self._cancels.get(name)
+
+    def _store(self, known: _Known) -> None:
+        """Update a shown submission with the items that were read."""
+        head = known.head
+        if head is None:
+            return
+        name, before = head.submission, self.rows[head.submission] if known.first else {}
+        rows = self._rows_of(head, known, before)
+        self.heads[name], self.rows[name], self._cancels[name] = head, rows, known.cancels
+        open_ones = (row["index"] for row in rows.values() if row["state"] not in FINAL_STATES)
+        first_open = min(open_ones, default=None)
+        if first_open is not None:
+            self._first_open[name] = first_open
+        if first_open is not None or not head.is_submitted:
+            self._watched_until[name] = math.inf
+        elif self._watched_until.get(name) == math.inf:
+            self._watched_until[name] = time.monotonic() + SETTLING_SECONDS
+
+    def _rows_of(self, head: SubmissionItem, known: _Known, before: dict[str, Row]) -> dict[str, Row]:
+        """Return the rows of a submission; `before` has those of the jobs that were not read."""
         rows = {index: recorded_row(item, known.cancels) for index, item in known.jobs.items()}
+        if before:
+            return before | {key_of(head.submission, index): row for index, row in rows.items()}
         if len(rows) < head.jobs:
             unopened = {job.index: unopened_row(head.submission, job, known.cancels) for job in self._jobs_of(head)}
             unknown = {index: unknown_row(head.submission, index) for index in range(head.jobs)}
@@ -134,6 +207,19 @@ class LedgerView:
                 return jobs
             self._submitted[head.submission] = jobs
         return self._submitted[head.submission]
+
+    def _listed_files(self) -> Counter[str]:
+        """Return the number of files with lines of each submission; none if the caller may not list them."""
+        prefix = S3Uri(self.plane.deployment.manifest_bucket, names.SUBMISSION_PREFIX)
+        try:
+            found = Counter(map(submission_of_key, self.plane.storage.keys_after(prefix, "")))
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _DENIED:
+                raise
+            self.finds_changes = False
+            return Counter()
+        self.finds_changes = True
+        return Counter({name: count for name, count in found.items() if name})
 
 
 def _newest(heads: Iterable[SubmissionItem]) -> list[SubmissionItem]:

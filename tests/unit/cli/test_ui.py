@@ -11,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.local_page import LocalGrid
+from tests.support.sample_grid import GOOD
 from traingrid.api.control_plane import ControlPlane
-from traingrid.cli.ui import ui
+from traingrid.cli.ui import _campaign_facts, ui
+from traingrid.errors import TraingridError
 from traingrid.ledger.ledger import Ledger
 
 
@@ -22,6 +24,8 @@ def test_the_printed_address_opens_the_page_until_an_interrupt(
 ) -> None:
     printed: list[str] = []
     pages: list[bytes] = []
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
     monkeypatch.setattr("click.echo", printed.append)
     monkeypatch.setattr(ControlPlane, "of", lambda _: LocalGrid(ledger).plane)
 
@@ -43,3 +47,14 @@ def test_the_printed_address_opens_the_page_until_an_interrupt(
     assert b"<title>traingrid</title>" in pages[0]
     assert ("and change it" in printed[1]) is bool(words)
     assert printed[2] == "Stopped. Jobs continue."
+
+
+def test_a_grid_without_a_catalog_needs_none(tmp_path: Path) -> None:
+    grid_file = tmp_path / "grid.yaml"
+    grid_file.write_text(GOOD)
+    assert _campaign_facts(grid_file, None) is None
+    (tmp_path / "catalog.db").touch()
+    with pytest.raises(TraingridError, match=r"has no tables\. Create them: traingrid catalog init"):
+        _campaign_facts(grid_file, None)
+    with pytest.raises(TraingridError, match="does not exist"):
+        _campaign_facts(grid_file, f"sqlite:///{tmp_path}/other.db")

@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -253,6 +254,28 @@ def test_lines_with_failed_children_are_listed_until_they_are_closed(retrier: Re
     assert "Batch child has failed" in mended.left[0]
 
 
+def test_a_retry_of_one_job_leaves_the_others(retrier: Retrier, batch: RecordingQueue) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Failed", "Stopped", "Failed"])
+    done = retrier.retry(SUBMISSION, "Ada", index=1)
+    assert (done.indices, done.left) == ([1], {})
+    assert attempts(retrier) == [1, 2, 1]
+    assert [read_job(retrier.storage, array.jobs, 0).index for array in batch.submitted] == [1]
+
+
+@pytest.mark.parametrize(("index", "why"), [(0, "is Completed"), (1, "is Pending"), (2, "no job with index 2")])
+def test_a_retry_of_one_job_that_has_not_failed_is_refused(retrier: Retrier, index: int, why: str) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Completed", "unopened"])
+    with pytest.raises(UsageError, match=why):
+        retrier.planned(SUBMISSION, index=index)
+
+
+def test_a_retry_of_one_job_reports_that_it_cannot_be_retried_yet(retrier: Retrier, children: FakeChildren) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Failed", "Pending"])
+    children.failed = {1}
+    todo = retrier.planned(SUBMISSION, index=1)
+    assert (todo.jobs, todo.late, set(todo.left)) == ([], [1], {1})
+
+
 def commanded(retrier: Retrier, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command use a retrier, as a caller whose ARN needs no request."""
     plane = ControlPlane(
@@ -261,6 +284,24 @@ def commanded(retrier: Retrier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     monkeypatch.setattr(ControlPlane, "retrier", retrier)
     monkeypatch.setattr(ControlPlane, "caller", lambda _plane: "arn:aws:iam::123456789012:user/Ada")
+
+
+def test_the_command_retries_one_job(
+    retrier: Retrier, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    commanded(retrier, monkeypatch)
+    submitted(retrier, [row("a"), row("b")], ["Failed"] * 2)
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION, "--index", "1"])
+    main()
+    assert "1 job retried" in capsys.readouterr().out
+    assert attempts(retrier) == [1, 2]
+    (tmp_path / "lines.csv").write_text(HEADER)
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION, str(tmp_path / "lines.csv"), "--index", "0"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "MANIFEST and --index were both given." in capsys.readouterr().err
+    assert attempts(retrier) == [1, 2]
 
 
 def test_the_command_fails_while_a_line_is_not_closed_yet(

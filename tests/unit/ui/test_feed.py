@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.local_page import event_data
 from traingrid.ui import feed as feeds
 from traingrid.ui.feed import Feed
 
@@ -21,8 +22,8 @@ def events(feed: Feed, count: int, last: str = "") -> list[tuple[str, str, dict[
         stream = feed.stream(last)
         return [await asyncio.wait_for(anext(stream), 5) for _ in range(count)]
 
-    lines = [event.splitlines() for event in asyncio.run(read())]
-    return [(one[0].removeprefix("id: "), one[1].removeprefix("event: "), json.loads(one[2][6:])) for one in lines]
+    found = [(event, event.splitlines()) for event in asyncio.run(read())]
+    return [(one[0].removeprefix("id: "), one[1].removeprefix("event: "), event_data(event)) for event, one in found]
 
 
 def test_a_new_browser_gets_the_whole_state() -> None:
@@ -30,6 +31,18 @@ def test_a_new_browser_gets_the_whole_state() -> None:
     feed.publish({"a/0": row(), "a/1": row()}, {"grid": "g"})
     ((_, name, data),) = events(feed, 1)
     assert (name, data) == ("snapshot", {"rows": {"a/0": row(), "a/1": row()}, "head": {"grid": "g"}})
+
+
+def test_the_state_has_the_id_after_which_changes_follow() -> None:
+    feed = Feed()
+    assert json.loads(feed.state()) == {"id": ""}
+    feed.publish({"a/0": row()}, {"grid": "g"})
+    known = json.loads(feed.state())
+    assert (known["fields"], known["rows"], known["head"]) == (["state"], {"a/0": ["Pending"]}, {"grid": "g"})
+    feed.publish({"a/0": row("Failed")}, {"grid": "g"})
+    ((_, name, data),) = events(feed, 1, known["id"])
+    assert (name, data) == ("change", {"rows": {"a/0": row("Failed")}})
+    assert json.loads(feed.state())["rows"] == {"a/0": ["Failed"]}
 
 
 def test_a_browser_that_connects_again_gets_only_the_missed_changes() -> None:

@@ -1,18 +1,29 @@
 """Poller: the page shows the ledger, and marks a ledger or Region that does not answer."""
 
 import asyncio
-import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
 
-from tests.support.local_page import SUBMISSION, LocalGrid
+from bench import page_cost
+from tests.support.local_page import SUBMISSION, LocalGrid, event_data
+from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
+from traingrid.ui import poller as poller_module
 from traingrid.ui import view
 from traingrid.ui.feed import Feed
 from traingrid.ui.poller import Poller
+from verification.model.table import ModelTable
 
 
 def published(local: LocalGrid) -> tuple[Poller, Feed]:
@@ -26,8 +37,7 @@ def state(feed: Feed) -> dict[str, Any]:
     async def first() -> str:
         return await anext(feed.stream())
 
-    found: dict[str, Any] = json.loads(asyncio.run(first()).splitlines()[2].removeprefix("data: "))
-    return found
+    return event_data(asyncio.run(first()))
 
 
 def test_jobs_that_no_child_has_opened_are_shown_as_submitted(local: LocalGrid) -> None:
@@ -62,6 +72,108 @@ def test_a_submission_that_has_ended_is_not_read_again(local: LocalGrid, monkeyp
     poller.read(everything=False)
 
 
+def test_new_and_retried_submissions_are_found_without_a_read_of_everything(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = local.submit(["night"])
+    key = local.open(jobs[0], state=JobState.FAILED)
+    poller, feed = published(local)
+    monkeypatch.setattr(Ledger, "everything", lambda _: pytest.fail("the whole table was read"))
+    local.submit(["day"], submission="00000002")
+    file = f"s3://{local.deployment.manifest_bucket}/submissions/{SUBMISSION}/retry-1.jsonl"
+    local.storage.objects[file] = b""
+    outcome: AttemptFacts = {"region": jobs[0].region, "state": JobState.FAILED}
+    assert local.ledger.next_attempt(key, outcome, jobs[0].region, reopen="retry-1")
+    poller.read(everything=False, look=False)
+    assert set(state(feed)["rows"]) == {f"{SUBMISSION}/0"}
+    poller.read(everything=False)
+    rows = state(feed)["rows"]
+    assert rows["00000002/0"]["name"] == "day"
+    assert (rows[f"{SUBMISSION}/0"]["state"], rows[f"{SUBMISSION}/0"]["attempt"]) == ("Pending", 2)
+
+
+def test_jobs_before_the_first_open_one_are_read_again_only_after_a_retry_or_cancel(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = local.submit(["a", "b", "c"])
+    for job in jobs[:2]:
+        local.open(job, state=JobState.COMPLETED)
+    key = local.train(jobs[2])
+    poller, feed = published(local)
+    firsts: list[int] = []
+    items = Ledger.items
+
+    def recording(ledger: Ledger, submission: str, first: int = 0) -> Iterator[LedgerItem]:
+        firsts.append(first)
+        return items(ledger, submission, first)
+
+    monkeypatch.setattr(Ledger, "items", recording)
+    local.ledger.record_progress(key, {"epoch": 4.0})
+    poller.read(everything=False)
+    rows = state(feed)["rows"]
+    assert [row["state"] for row in rows.values()] == ["Completed", "Completed", "InProgress"]
+    assert rows[f"{SUBMISSION}/2"]["metrics"] == {"epoch": 4}
+    local.ledger.request_cancel(SUBMISSION, CANCEL_ALL, {"by": "ada"})
+    poller.read(everything=False)
+    assert [row["cancelled"] for row in state(feed)["rows"].values()] == [True] * 3
+    assert firsts == [2, 2, 0]
+
+
+def test_the_last_metrics_are_read_after_the_end_of_a_submission(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = local.submit(["night"])
+    key = local.train(jobs[0])
+    poller, feed = published(local)
+    local.ledger.record_job(key, {"state": JobState.COMPLETED})
+    poller.read(everything=False)
+    local.ledger.record_progress(key, {"epoch": 20.0})
+    poller.read(everything=False)
+    assert state(feed)["rows"][f"{SUBMISSION}/0"]["metrics"] == {"epoch": 20}
+    monkeypatch.setattr(Ledger, "items", lambda *_: pytest.fail("an ended submission was read"))
+    later = time.monotonic() + view.SETTLING_SECONDS
+    monkeypatch.setattr("traingrid.ui.view.time.monotonic", lambda: later)
+    poller.read(everything=False)
+
+
+def test_a_user_who_may_not_list_files_gets_new_submissions_by_reads_of_everything(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "ListObjectsV2")
+
+    monkeypatch.setattr(local.storage, "keys_after", denied)
+    poller, feed = published(local)
+    assert poller.full_seconds() == poller_module.UNLISTED_FULL_SECONDS
+    local.submit(["night"])
+    poller.read(everything=False)
+    assert state(feed)["rows"] == {}
+    poller.read(everything=True)
+    assert len(state(feed)["rows"]) == 1
+    assert state(feed)["head"]["notices"] == []
+
+
+def test_the_page_makes_as_many_requests_as_documented(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def call(_service: str, operation: str, effect: Callable[[], Any]) -> Any:
+        calls.append(operation)
+        return effect()
+
+    monkeypatch.setattr("traingrid.ledger.ledger.Table", lambda *_: ModelTable(call, lambda *_: None))
+    local = LocalGrid(Ledger("ledger"))
+    for submission in ("00000001", "00000002"):
+        local.train(local.submit(["a", "b"], submission=submission)[0], submission)
+    poller, _ = published(local)
+    calls.clear()
+    poller.read(everything=False, look=False)
+    assert Counter(calls) == {"Query": 2 * page_cost.QUERIES_OF_A_SUBMISSION}
+    calls.clear()
+    poller.read(everything=False)
+    of_a_look = Counter(calls) - Counter({"Query": 2 * page_cost.QUERIES_OF_A_SUBMISSION})
+    assert of_a_look.total() == page_cost.READS_OF_A_LOOK
+
+
 def test_a_ledger_that_does_not_answer_is_a_notice_beside_the_last_state(
     local: LocalGrid, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,6 +194,36 @@ def test_a_ledger_that_does_not_answer_is_a_notice_beside_the_last_state(
     assert found["head"]["notices"][0]["text"].startswith("The ledger in us-east-1 does not answer")
     poller.read(everything=False)
     assert state(feed)["head"]["notices"] == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "expired"}}, "GetItem"),
+        TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed"),
+        UnauthorizedSSOTokenError(),
+    ],
+)
+def test_expired_credentials_are_a_notice_with_the_next_step_until_they_are_renewed(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    local.submit(["night"])
+    feed, renewed = Feed(), list[bool]()
+    poller = Poller(local.plane, feed, renew=lambda: renewed.append(True))
+    poller.read(everything=True)
+
+    def expired(_: Ledger) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "pause", expired)
+        poller.read(everything=False)
+    (notice,) = state(feed)["head"]["notices"]
+    assert notice["text"].startswith("The AWS credentials have expired")
+    assert "aws sso login" in notice["text"]
+    assert len(state(feed)["rows"]) == 1
+    poller.read(everything=False)
+    assert (renewed, state(feed)["head"]["notices"]) == ([True], [])
 
 
 def test_a_pause_is_a_notice(local: LocalGrid) -> None:

@@ -1,16 +1,20 @@
 """Server: requests of other pages, hosts and users are refused, and only --write has routes that change anything."""
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support.local_page import SUBMISSION, LocalGrid, RunningPage, running_page
 from traingrid.api.control_plane import ControlPlane
+from traingrid.aws.clients import renew
 from traingrid.errors import UsageError
 from traingrid.submission.cancel import Canceller, CancelReport
 from traingrid.submission.retry import Retried, Retrier
-from traingrid.ui.server import listening_socket
+from traingrid.ui.server import STATIC, listening_socket
 
 
 @pytest.fixture
@@ -40,7 +44,9 @@ def test_the_printed_address_opens_a_session(page: RunningPage) -> None:
     assert page.page.secrets.token not in headers["set-cookie"]
 
 
-@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=wrong", "/static/page.js", "/api/events", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/?token=", "/?token=wrong", "/static/page.js", "/api/events", "/api/state", "/nothing"]
+)
 def test_a_request_without_session_or_token_is_refused(page: RunningPage, path: str) -> None:
     for cookie in (None, "traingrid=1", f"traingrid-{page.port}=wrong", "\xff;;="):
         status, headers, content = page.request(path, Cookie=cookie)
@@ -80,10 +86,15 @@ def test_every_answer_has_the_security_headers(page: RunningPage) -> None:
 def test_the_page_has_no_inline_script_or_style_and_no_other_address(page: RunningPage) -> None:
     content = page.request("/")[2].decode()
     assert not re.search(r"<style|style=|\son\w+=|https?:", content)
-    assert re.findall(r"<script(.*?)></script>", content) == [
-        ' src="/static/uplot/uPlot.iife.min.js" defer',
-        ' type="module" src="/static/page.js"',
-    ]
+    assert re.findall(r"<script(.*?)></script>", content) == [' type="module" src="/static/page.js"']
+
+
+def test_the_browser_loads_all_modules_at_once(page: RunningPage) -> None:
+    modules = {f"/static/{path.name}" for path in STATIC.glob("*.js")} - {"/static/page.js"}
+    assert set(re.findall(r'<link rel="modulepreload" href="(.*?)">', page.request("/")[2].decode())) == modules
+    for path in (*modules, "/static/page.js"):
+        status, headers, _ = page.request(path)
+        assert (status, headers["content-type"]) == (200, "text/javascript; charset=utf-8")
 
 
 @pytest.mark.parametrize("path", ["/static/../server.py", "/static/%2e%2e/server.py", "/static//etc/passwd"])
@@ -118,9 +129,17 @@ def test_a_cancel_is_recorded_for_one_job(writing: RunningPage, monkeypatch: pyt
 
 def test_a_retry_reports_jobs_that_are_left_out(writing: RunningPage, monkeypatch: pytest.MonkeyPatch) -> None:
     done = Retried(batch_jobs=["b"], indices=[0], left={1: "it has not ended"}, late=[])
-    monkeypatch.setattr(Retrier, "retry", lambda *_: done)
+    asked: list[object] = []
+
+    def retry(_: Retrier, *given: str, index: int | None) -> Retried:
+        asked.append((*given, index))
+        return done
+
+    monkeypatch.setattr(Retrier, "retry", retry)
     status, _, content = writing.request("/api/retry", "POST", {"submission": SUBMISSION}, **changes(writing))
     assert (status, content) == (200, b'{"sentences":["1 job retried.","Job 1 is not retried: it has not ended."]}')
+    writing.request("/api/retry", "POST", {"submission": SUBMISSION, "index": 0}, **changes(writing))
+    assert asked == [(SUBMISSION, "arn:ada", index) for index in (None, 0)]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +168,35 @@ def test_an_unexpected_error_is_a_sentence_without_a_traceback(
     assert (status, content) == (500, b'{"error":"Unexpected LookupError: a defect","next_step":""}')
     assert "content-security-policy" in headers
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_request_with_expired_credentials_names_the_next_step(
+    page: RunningPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expired(*_: object) -> None:
+        raise ClientError({"Error": {"Code": "ExpiredToken", "Message": ""}}, "GetObject")
+
+    monkeypatch.setattr("traingrid.ui.server.job_page", expired)
+    status, _, content = page.request(f"/api/jobs/{SUBMISSION}/0")
+    assert status == 502
+    assert json.loads(content)["error"].startswith("The AWS credentials have expired")
+    assert "aws sso login" in json.loads(content)["next_step"]
+
+
+def test_renewed_credentials_are_read_from_the_users_file(
+    page: RunningPage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    found = []
+    for key in ("OLD", "NEW"):
+        file.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = secret\n")
+        page.page.renew_credentials()
+        found.append(page.page.plane.storage._s3._request_signer._credentials.access_key)
+    renew()
+    assert found == ["OLD", "NEW"]
 
 
 def test_the_port_is_one_of_this_machine_only() -> None:

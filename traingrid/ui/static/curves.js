@@ -55,7 +55,8 @@ export class Curves {
     if (keys.length === 0) return this.#draw({ curves: [], errors: [] });
     let answer;
     try {
-      answer = await get(`/api/curves?${keys.map((key) => `job=${encodeURIComponent(key)}`).join("&")}`);
+      const path = `/api/curves?${keys.map((key) => `job=${encodeURIComponent(key)}`).join("&")}`;
+      [answer] = await Promise.all([get(path), loadLibrary()]);
     } catch (error) {
       answer = { curves: this.#answer?.curves ?? [], errors: [error.message] };
     }
@@ -111,6 +112,18 @@ export class Curves {
       if (Math.abs(width - plot.width) > 2) plot.setSize({ width, height: HEIGHT });
     }
   }
+}
+
+let library = null;
+
+/** Load uPlot, which a page without curves does not need. */
+function loadLibrary() {
+  library ??= new Promise((loaded, failed) => {
+    const style = el("link", { rel: "stylesheet", href: "/static/uplot/uPlot.min.css" });
+    const lost = () => { library = null; failed(new Error("The plots cannot be loaded. Is `traingrid ui` still running?")); };
+    document.head.append(style, el("script", { src: "/static/uplot/uPlot.iife.min.js", onload: loaded, onerror: lost }));
+  });
+  return library;
 }
 
 function colour(index) {

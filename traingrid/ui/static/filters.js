@@ -1,5 +1,6 @@
 // Filters of the table.
 import { byId, el } from "./dom.js";
+import { printable } from "./format.js";
 
 export class Filters {
   constructor(changed) {
@@ -12,7 +13,7 @@ export class Filters {
 
   /** Set some filters and clear the others. */
   set(values) {
-    for (const name of ["text", "submission", "region", "state"]) {
+    for (const name of ["text", "submission", "campaign", "region", "state"]) {
       const field = this.form.elements[name], value = values[name] ?? "";
       field.value = value;
       if (field.value !== value) { // no job has it now
@@ -23,22 +24,22 @@ export class Filters {
     this.changed();
   }
 
-  /** Offer the values that rows have. */
-  offer(store) {
-    const rows = [...store.rows.values()];
-    const regions = new Set([...store.head.regions.map((region) => region.name), ...rows.map((row) => row.region)]);
-    const name = ({ id, manifest }) => [id, `${id} ${manifest}`];
-    this.#options("submission", store.head.submissions.map(name));
-    this.#options("region", [...regions].filter(Boolean).sort().map((region) => [region, region]));
-    this.#options("state", [...new Set(rows.map((row) => row.state))].sort().map((state) => [state, state]));
+  /** Offer the values that jobs have. */
+  offer({ head }, { regions, states, campaigns }) {
+    this.#options("campaign", [...campaigns.keys()].sort().map((name) => [name, printable(name)]));
+    byId("campaign-filter").hidden = campaigns.size === 0 && !this.form.elements.campaign.value;
+    this.#options("submission", head.submissions.map(({ id, manifest }) => [id, `${id} ${manifest}`]));
+    this.#options("region", [...regions.keys()].sort().map((region) => [region, region]));
+    this.#options("state", [...states.keys()].sort().map((state) => [state, state]));
   }
 
   /** Return the rows that all filters accept. */
   apply(rows) {
-    const { text, submission, region, state } = Object.fromEntries(new FormData(this.form));
+    const { text, submission, campaign, region, state } = Object.fromEntries(new FormData(this.form));
     const needle = text.trim().toLowerCase();
+    if (!needle && !submission && !campaign && !region && !state) return [...rows];
     return [...rows].filter((row) =>
-      (!submission || row.submission === submission) && (!region || row.region === region) && (!state || row.state === state) &&
+      (!submission || row.submission === submission) && (!campaign || row.campaign === campaign) && (!region || row.region === region) && (!state || row.state === state) &&
       (!needle || `${row.name}\n${row.failure}\n${row.reason}\n${row.key}`.toLowerCase().includes(needle)));
   }
 

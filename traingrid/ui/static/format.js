@@ -1,5 +1,7 @@
 // Formats of numbers and states.
 
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
 export const FINAL = new Set(["Completed", "Failed", "Stopped"]);
 const LOSS = /loss/i, ACCURACY = /top1|acc/i, RATE = /per_second|throughput/i;
 
@@ -13,10 +15,13 @@ export function printable(text) {
 /** Return lines as they are, each with its control characters as visible escapes. */
 export const printableLines = (text) => String(text).split("\n").map(printable).join("\n");
 
+/** Return a whole number with separators. */
+export const count = (value) => WHOLE.format(value);
+
 /** Return a number with four significant digits, and large ones with separators. */
 export function number(value) {
   if (value === undefined || value === null || Number.isNaN(value)) return "";
-  if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en-US");
+  if (Math.abs(value) >= 1000) return WHOLE.format(value);
   return String(Number(value.toPrecision(4)));
 }
 
@@ -33,6 +38,15 @@ export function rough(seconds) {
   if (seconds < 60) return "under 1 min";
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${number(Math.round(seconds / 360) / 10)} h`;
 }
+
+/** Return bytes in a unit of which there is at least one. */
+export function size(bytes) {
+  const unit = Math.min(4, Math.max(0, Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1000))));
+  return `${number(bytes / 1000 ** unit)} ${["bytes", "kB", "MB", "GB", "TB"][unit]}`;
+}
+
+/** Return the name of a state in a sentence. */
+export const stateTitle = (state) => (state === "InProgress" ? "running" : state.toLowerCase());
 
 export const dollars = (value) => (value ? `$${value.toFixed(value < 100 ? 2 : 0)}` : "");
 

@@ -1,11 +1,14 @@
 // Page: connects the parts.
+import { drawCampaigns } from "./campaigns.js";
 import { Curves } from "./curves.js";
 import { byId, setText } from "./dom.js";
 import { Filters } from "./filters.js";
+import * as format from "./format.js";
 import { drawOverview, showConnection } from "./overview.js";
 import { Panel } from "./panel.js";
 import { keepToken } from "./requests.js";
 import { Store } from "./store.js";
+import { summarise } from "./summary.js";
 import { Table } from "./table.js";
 import { startTheme } from "./theme.js";
 
@@ -17,12 +20,13 @@ const table = new Table(byId("table"), {
   opened: (row) => panel.open(row),
   selected: (row) => curves.toggle(row),
   isSelected: (row) => curves.has(row),
+  isOpen: (row) => panel.shows(row),
 });
-const panel = new Panel(store, { compare: (row) => curves.show(row), closed: () => table.focus() });
+const panel = new Panel(store, { compare: (row) => curves.show(row), closed: () => table.focus(), changed: () => table.refresh() });
 
 function filtered() {
   const rows = filters.apply(store.rows.values());
-  const [shown, all] = [rows.length, store.rows.size].map((number) => number.toLocaleString("en-US"));
+  const [shown, all] = [rows.length, store.rows.size].map(format.count);
   setText(byId("count"), shown === all ? all : `${shown} of ${all}`);
   return rows;
 }
@@ -34,8 +38,11 @@ function draw({ head }) {
     setText(byId("grid"), `${grid}, home ${home}`);
     setText(byId("mode"), writes ? "cancel and retry allowed" : "read-only");
   }
-  filters.offer(store);
-  drawOverview(store, filters, (row) => panel.open(row));
+  const summary = summarise(store.rows.values(), store.head.regions.map((region) => region.name));
+  filters.offer(store, summary);
+  drawOverview(store, summary, filters, (key) => panel.open(store.rows.get(key)));
+  drawCampaigns(store, summary.campaigns, filters);
+  byId("table").classList.toggle("without-dollars", !summary.projected);
   table.refresh(filtered);
   panel.update();
 }
@@ -50,4 +57,4 @@ store.addEventListener("change", (event) => {
 store.addEventListener("connection", (event) => showConnection(event.detail));
 startTheme(() => curves.redraw());
 setInterval(() => { if (store.rows.size) draw({ head: false }); }, 5000); // elapsed times
-store.connect();
+store.start();

@@ -10,14 +10,20 @@ export class Panel {
   #key = null;
   #timer = null;
 
-  constructor(store, { compare, closed }) {
+  constructor(store, { compare, closed, changed }) {
     this.store = store;
     this.compare = compare;
     this.closed = closed;
+    this.changed = changed;
     this.element = byId("panel");
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && this.#key && !byId("confirm").open) this.close();
     });
+  }
+
+  /** Return True if the panel shows a job. */
+  shows(row) {
+    return row.key === this.#key;
   }
 
   /** Open the panel for a job. */
@@ -27,6 +33,7 @@ export class Panel {
     this.#build(row);
     this.element.hidden = false;
     document.body.classList.add("with-panel");
+    this.changed();
     this.element.focus();
     this.#loadPage(row.key);
     this.#loadLog(row.key);
@@ -37,6 +44,7 @@ export class Panel {
     this.#key = null;
     history.replaceState(null, "", location.pathname);
     this.element.hidden = true;
+    this.changed();
     document.body.classList.remove("with-panel");
     this.closed();
   }
@@ -67,23 +75,28 @@ export class Panel {
   }
 
   #fillActions(row) {
-    const ended = format.FINAL.has(row.state), writes = this.store.head.writes;
+    const ended = format.FINAL.has(row.state), retried = ended && row.state !== "Completed" && !row.cancelled;
+    const writes = this.store.head.writes;
     this.actions.replaceChildren(...[
       el("button", { type: "button", onclick: () => this.compare(this.store.rows.get(row.key) ?? row) }, "Show curves"),
       writes && !ended && el("button", { type: "button", class: "danger", onclick: () => confirmAction({
         title: `Cancel ${format.printable(row.name)}?`,
         text: `Job ${row.index} of submission ${row.submission} is stopped for good, in ${row.region || "its Region"}.`,
         label: "Cancel the job", withReason: true, path: "/api/cancel", body: { submission: row.submission, index: row.index } }) }, "Cancel job"),
-      writes && ended && row.state !== "Completed" && el("button", { type: "button", onclick: () => confirmAction({
+      writes && retried && el("button", { type: "button", onclick: () => confirmAction({
+        title: `Retry ${format.printable(row.name)}?`,
+        text: `Job ${row.index} of submission ${row.submission} gets attempt ${row.attempt + 1}, which costs money.`,
+        label: "Retry the job", path: "/api/retry", body: { submission: row.submission, index: row.index } }) }, "Retry job"),
+      writes && retried && el("button", { type: "button", onclick: () => confirmAction({
         title: `Retry submission ${row.submission}?`,
         text: "Each job of the submission that failed or was stopped gets a new attempt, which costs money.",
-        label: "Retry the jobs", path: "/api/retry", body: { submission: row.submission } }) }, "Retry failed jobs"),
+        label: "Retry the jobs", path: "/api/retry", body: { submission: row.submission } }) }, "Retry all failed jobs"),
     ].filter(Boolean));
   }
 
   #fillFacts(row) {
     const before = this.stateText;
-    this.stateText = `${row.attempt} ${row.state} ${row.failure}`;
+    this.stateText = `${row.attempt} ${row.state} ${row.failure} ${row.cancelled}`;
     if (before !== this.stateText) this.#fillActions(row);
     setText(this.state, format.stateText(row));
     this.state.dataset.state = format.stateClass(row.state);
@@ -121,7 +134,7 @@ export class Panel {
     try {
       const answer = await get(`/api/jobs/${key}/log`);
       lines = answer.lines;
-      note = answer.error || (lines.length ? `The last ${lines.length} lines.` : "The training job has printed nothing yet.");
+      note = answer.error || lastLines(lines.length);
     } catch (error) {
       note = error.message;
     }
@@ -140,6 +153,11 @@ export class Panel {
       `${new Date(line.time).toISOString().slice(11, 19)} ${hosts ? `${line.host} ` : ""}${format.printable(line.text)}`).join("\n"));
     if (atEnd) this.log.scrollTop = this.log.scrollHeight;
   }
+}
+
+function lastLines(count) {
+  if (count === 0) return "The training job has printed nothing yet.";
+  return count === 1 ? "The last line." : `The last ${count} lines.`;
 }
 
 function pairs(entries) {

@@ -2,7 +2,7 @@
 import { el, setText } from "./dom.js";
 import * as format from "./format.js";
 
-const ROW = 36, SPARE = 6;
+const ROW = 36, SPARE = 6, FIRST_HEIGHT = 640; // as in page.css
 const text = (value) => format.printable(value ?? "");
 const COLUMNS = [
   { name: "select", title: "", class: "select" },
@@ -25,12 +25,16 @@ export class Table {
   #pool = [];
   #active = 0;
   #order = { column: null, descending: false };
+  // The place of the visible part. Reading it from the element would make the browser lay out the page in each update.
+  #top = 0;
+  #height = 0;
 
   /** Create the table in a host element; `opened` and `selected` receive rows. */
-  constructor(host, { opened, selected, isSelected }) {
+  constructor(host, { opened, selected, isSelected, isOpen }) {
     this.opened = opened;
     this.selected = selected;
     this.isSelected = isSelected;
+    this.isOpen = isOpen;
     this.source = () => [];
     this.body = el("div", { class: "rows", role: "rowgroup" });
     this.head = el("div", { class: "row head", role: "row", "aria-rowindex": 1 }, COLUMNS.map((column) => this.#heading(column)));
@@ -38,10 +42,10 @@ export class Table {
       el("div", { class: "sticky", role: "rowgroup" }, this.head), this.body);
     this.empty = el("p", { class: "empty", hidden: true }, "No job matches the filters.");
     host.append(this.grid, this.empty);
-    this.grid.addEventListener("scroll", () => this.#draw(), { passive: true });
+    this.grid.addEventListener("scroll", () => this.#look(), { passive: true });
     this.grid.addEventListener("keydown", (event) => this.#key(event));
     this.body.addEventListener("click", (event) => this.#click(event));
-    new ResizeObserver(() => this.#draw()).observe(this.grid);
+    new ResizeObserver(() => this.#look()).observe(this.grid);
   }
 
   /** Show rows: `source` returns the filtered rows. */
@@ -83,10 +87,16 @@ export class Table {
     this.refresh();
   }
 
+  #look() {
+    this.#top = this.grid.scrollTop;
+    this.#height = this.grid.clientHeight;
+    this.#draw();
+  }
+
   #draw() {
-    const top = this.grid.scrollTop, height = this.grid.clientHeight;
-    const first = Math.max(0, Math.floor(top / ROW) - SPARE);
-    const last = Math.min(this.#rows.length, Math.ceil((top + height) / ROW) + SPARE);
+    const height = this.#height || FIRST_HEIGHT;
+    const first = Math.max(0, Math.min(Math.floor(this.#top / ROW), this.#rows.length - Math.ceil(height / ROW)) - SPARE);
+    const last = Math.min(this.#rows.length, Math.ceil((Math.max(this.#top, first * ROW) + height) / ROW) + SPARE);
     while (this.#pool.length < last - first) this.#pool.push(this.#blank());
     this.#pool.forEach((view, position) => {
       const index = first + position;
@@ -114,6 +124,7 @@ export class Table {
     element.setAttribute("aria-rowindex", index + 2);
     element.setAttribute("aria-selected", selected);
     element.classList.toggle("active", index === this.#active);
+    element.classList.toggle("open", this.isOpen(row));
     COLUMNS.forEach((column, position) => {
       if (column.show) setText(cells[position], column.show(row));
     });
@@ -149,5 +160,6 @@ export class Table {
     const bottom = this.grid.scrollTop + this.grid.clientHeight - header;
     if (top < this.grid.scrollTop) this.grid.scrollTop = top;
     else if (top + ROW > bottom) this.grid.scrollTop = top + ROW - this.grid.clientHeight + header;
+    this.#top = this.grid.scrollTop;
   }
 }

@@ -1,0 +1,42 @@
+// Summary: everything that the page counts, in one pass over all jobs.
+import * as format from "./format.js";
+
+const MOST_RUNNING = 5;
+
+/** Return the counts of states, Regions, campaigns and classes of failures, the dollars, and the first running jobs of each Region. */
+export function summarise(rows, regionNames) {
+  const found = { states: new Map(), failures: new Map(), campaigns: new Map(), regions: new Map(), spent: 0, projected: 0 };
+  for (const name of regionNames) found.regions.set(name, emptyRegion());
+  for (const row of rows) {
+    const state = row.state;
+    add(found.states, state);
+    found.spent += format.spent(row);
+    found.projected += format.projected(row);
+    if (state === "Failed") add(found.failures, row.failure);
+    if (row.campaign) addState(found.campaigns, row.campaign, state);
+    if (row.region) addTo(found.regions, row, state);
+  }
+  return found;
+}
+
+const emptyRegion = () => ({ jobs: 0, states: new Map(), running: 0, first: [] });
+
+function addTo(regions, row, state) {
+  let region = regions.get(row.region);
+  if (!region) regions.set(row.region, region = emptyRegion());
+  region.jobs += 1;
+  add(region.states, state);
+  if (state !== "InProgress" && state !== "Stopping") return;
+  region.running += 1;
+  if (region.first.length < MOST_RUNNING) region.first.push(row);
+}
+
+function addState(groups, name, state) {
+  let states = groups.get(name);
+  if (!states) groups.set(name, states = new Map());
+  add(states, state);
+}
+
+function add(counts, key) {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
