@@ -43,6 +43,7 @@ FEATURES = (
     "localcloud.credentials.session_tokens",
     "localcloud.faults.faults",
     "localcloud.dynamodb",
+    "localcloud.sns",
     "localcloud.cloudformation",
     "localcloud.s3.bucket_policies",
     "localcloud.s3.object_events",
