@@ -76,6 +76,8 @@ CONFIGURATIONS: dict[str, Grid] = {
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
     "catalog in Aurora DSQL": a_grid(1, catalog="dsql"),
     "emails and a budget": a_grid(2, alarms=SUBSCRIBED),
+    "notifications": a_grid(1, notifications={"emails": ["team@example.com"]}),
+    "notifications and keys": a_grid(1, notifications={}, encryption="kms"),
     "more emails": a_grid(2, alarms={**SUBSCRIBED, "emails": ["ml-on-call@example.com", "head@example.com"]}),
     "keys and private network": a_grid(2, encryption="kms", network="private"),
     "training images built, manual replication rules": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
