@@ -37,6 +37,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "network: private": {"network": "private"},
     "both": {"encryption": "kms", "network": "private"},
     "catalog: dsql": {"catalog": "dsql"},
+    "notifications: {}": {"notifications": {}},
 }
 
 Template = Mapping[str, Any]

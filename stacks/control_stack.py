@@ -25,6 +25,7 @@ from stacks.ledger import Ledger
 from stacks.log_keeping import log_keeping
 from stacks.manifest_intake import ManifestIntake
 from stacks.network import zones
+from stacks.notification_topic import NotificationTopic, let_publish
 from stacks.orchestrator import Orchestrator
 from stacks.reconciler import Reconciler
 from stacks.region_guard import RegionGuard, let_look
@@ -67,7 +68,8 @@ class ControlStack(Stack):
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
-        self.reconciler = Reconciler(self, "Reconciler", grid=grid, runtime=to_submit)
+        self.notifications = self._notifications()
+        self.reconciler = Reconciler(self, "Reconciler", grid=grid, runtime=self._runtime_of_sweeps(to_submit))
         with_rules = {**runtime.environment, "TRAINGRID_GRID": grid.to_environment(rules=True)}
         self.datasets = DatasetRegistration(
             self, "Datasets", grid=grid, bus=self.job_events.bus, runtime=replace(runtime, environment=with_rules)
@@ -102,6 +104,23 @@ class ControlStack(Stack):
         )
         let_follow(follower.role, self.manifests, self.ledger, cluster)
         return follower
+
+    def _notifications(self) -> NotificationTopic | None:
+        """Return the topic of notifications, if the grid has them."""
+        if self._grid.notifications is None:
+            return None
+        emails = self._grid.notifications.emails
+        made = NotificationTopic(self, "Notifications", grid=self._grid.name, emails=emails, key=self._key)
+        CfnOutput(self, "NotificationTopic", value=made.topic.topic_arn)
+        return made
+
+    def _runtime_of_sweeps(self, runtime: Runtime) -> Runtime:
+        """Return a runtime whose functions know the topic of notifications, if there is one."""
+        if self.notifications is None:
+            return runtime
+        return replace(
+            runtime, environment={**runtime.environment, "TRAINGRID_TOPIC": self.notifications.topic.topic_arn}
+        )
 
     def _runtime(self, layer: Path) -> Runtime:
         return Runtime(
@@ -145,6 +164,8 @@ class ControlStack(Stack):
         watcher_permissions.let_close_lines(self.reconciler.role, bucket, ledger)
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid, grid.at_home())
         let_act_elsewhere(self.reconciler.role, grid, "sweep")
+        if self.notifications:
+            let_publish(self.reconciler.role, self.notifications, self._key, region=grid.home)
         let_register(self.datasets.role, grid, bucket, ledger)
         let_read_datasets(self.datasets.role, grid, grid.at_home())
         let_act_elsewhere(self.datasets.role, grid, "register")

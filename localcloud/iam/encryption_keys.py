@@ -12,6 +12,7 @@ from typing import Any
 from moto.dynamodb.models import dynamodb_backends
 from moto.kms.models import kms_backends
 from moto.s3.models import s3_backends
+from moto.sns.models import sns_backends
 from moto.sqs.models import sqs_backends
 
 from localcloud.iam.request_keys import Context
@@ -19,7 +20,7 @@ from localcloud.iam.resource_policies import lets
 
 
 def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region: str, account: str) -> Iterator[str]:
-    """Yield the ARN of the customer managed key that a call to S3, DynamoDB or SQS uses, if any.
+    """Yield the ARN of the customer managed key that a call to S3, DynamoDB, SQS or SNS uses, if any.
 
     Args:
         service: The signing name of the service.
@@ -35,6 +36,9 @@ def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region:
         queue = str(parameters.get("QueueName") or str(parameters.get("QueueUrl") or "").rpartition("/")[2])
         known = sqs_backends[account][region].queues.get(queue)
         found = getattr(known, "kms_master_key_id", None)
+    elif service == "sns" and operation == "Publish":
+        topic = sns_backends[account][region].topics.get(str(parameters.get("TopicArn") or ""))
+        found = topic.kms_master_key_id if topic else None
     elif service == "dynamodb":
         table = dynamodb_backends[account][region].tables.get(str(parameters.get("TableName") or "").rpartition("/")[2])
         specified = (table.sse_specification if table else None) or {}

@@ -60,9 +60,10 @@ class Enforcer:
             if decision == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
                 decision = "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
             if decision != "Allowed":
-                return _denied(environ, signature, _message(principal, need, decision))(environ, start_response)
+                return _denied(environ, signature, _message(principal, need, decision), need)(environ, start_response)
             if need.action.startswith("kms:") and not _key_lets(principal, need):
-                return _denied(environ, signature, _message(principal, need, KEY_POLICY))(environ, start_response)
+                message = _message(principal, need, KEY_POLICY)
+                return _denied(environ, signature, message, need)(environ, start_response)
         reads = documents is not None and wanted and wanted[0].action in _READS
         if documents is not None and reads and not _may_list(documents, wanted[0].resource):
             return self._hide_missing_object(
@@ -136,8 +137,15 @@ def _message(principal: str, need: Permission, decision: str) -> str:
     return f"User: {principal} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
 
 
-def _denied(environ: dict[str, Any], signature: Signature, message: str) -> Response:
-    """Return AccessDeniedException, HTTP 400 or, in REST, 403 (AWS, "Common errors"); S3's code is AccessDenied."""
-    code = "AccessDenied" if signature.service in ("s3", "sts", "sns") else "AccessDeniedException"
+def _denied(environ: dict[str, Any], signature: Signature, message: str, need: Permission | None = None) -> Response:
+    """Return AccessDeniedException, HTTP 400 or, in REST, 403 (AWS, "Common errors"); S3's code is AccessDenied.
+
+    SNS has codes for itself and for keys (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html#API_Publish_Errors).
+    """
+    if signature.service == "sns":
+        if need and need.action.startswith("kms:"):
+            return refusal(environ, HTTPStatus.BAD_REQUEST, "KMSAccessDenied", message, "sns")
+        return refusal(environ, HTTPStatus.FORBIDDEN, "AuthorizationError", message, "sns")
+    code = "AccessDenied" if signature.service in ("s3", "sts") else "AccessDeniedException"
     status = HTTPStatus.BAD_REQUEST if environ.get("HTTP_X_AMZ_TARGET") else HTTPStatus.FORBIDDEN
     return refusal(environ, status, code, message, signature.service)

@@ -125,7 +125,14 @@ def _sqs(asked: Asked) -> Named:
         yield "sqs:queue", asked.arn(queue)
 
 
+def _sns(asked: Asked) -> Named:
+    if topic := asked.text("TopicArn"):
+        yield "sns:topic", topic
+
+
 def _ssm(asked: Asked) -> Named:
+    if asked.operation.endswith("Session"):
+        return  # a container of a training job is no resource of IAM
     for name in asked.parameters.get("Names") or [asked.text("Name")]:
         yield "ssm:parameter", asked.arn(f"parameter/{str(name).removeprefix('/')}")
 
@@ -174,6 +181,7 @@ _BY_SERVICE: Mapping[str, Callable[[Asked], Named]] = {
     "s3": _s3,
     "batch": _batch,
     "logs": _logs,
+    "sns": _sns,
     "sqs": _sqs,
     "ssm": _ssm,
     "sts": _sts,

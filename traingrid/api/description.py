@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from traingrid.aws.console import console_address
 from traingrid.job.failures import FAILURES
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
@@ -72,15 +73,6 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         advice=FAILURES[failure].next_step if failure in FAILURES else "",
         console=console_address(status.region, status.training_job) if status.training_job else "",
     )
-
-
-def console_address(region: str, training_job: str) -> str:
-    """Return the address of a training job's page in the AWS console.
-
-    AWS does not document it. The form is that of SageMaker's other pages (interactive_apps in
-    https://github.com/aws/sagemaker-python-sdk), and public scripts use it with `#/jobs/`. It was not tried in AWS.
-    """
-    return f"https://{region}.console.aws.amazon.com/sagemaker/home?region={region}#/jobs/{training_job}"
 
 
 def _set_fields(job: Job) -> dict[str, Any]:

@@ -31,6 +31,7 @@ _COMMANDS = {
     "report": "report.report",
     "open": "describe.open_",
     "tensorboard": "tensorboard.tensorboard",
+    "shell": "shell.shell",
     "ui": "ui.ui",
     "cancel": "cancel.cancel",
     "retry": "retry.retry",

@@ -60,7 +60,6 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     running jobs.
     """
     plane = ControlPlane.of(grid_file)
-    out = console()
     submission = submission and plane.submission_id(submission)
     if output != "table":
         if watch:
@@ -70,15 +69,25 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
         else:
             write_rows(map(SUBMISSION_ROWS.of, plane.ledger.submissions()), SUBMISSION_ROWS, output)
         return
+    out = console()
+    _print_warnings(plane, out)
+    if submission is None:
+        out.print(_submissions(plane))
+    else:
+        _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
+
+
+def _print_warnings(plane: ControlPlane, out: Console) -> None:
+    """Print a pause, and the Regions without capacity."""
     pause = plane.ledger.pause()
     if pause:
         out.print(paused_sentence(pause), style="yellow", markup=False, soft_wrap=True)
     for shortage in plane.ledger.shortages():
         if not shortage.is_over(time.time()):
             out.print(printable(shortage.sentence()), style="yellow", markup=False, soft_wrap=True)
-    if submission is None:
-        out.print(_submissions(plane))
-        return
+
+
+def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bool, is_complete: bool) -> None:
     if not (watch or is_complete) and (head := plane.head(submission)).jobs > _LARGE:
         print_overview(submission_overview(head, plane.ledger), out)
         return

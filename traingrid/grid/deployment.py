@@ -35,6 +35,7 @@ class Deployment:
         frameworks: AWS's own training images that the deployment found, by alias.
         job_queue: The name or ARN of the Batch job queue; empty in processes that submit no jobs.
         job_definition: The name or ARN of the Batch job definition; empty in processes that submit no jobs.
+        topic: The ARN of the topic of notifications; empty in processes that publish none.
         part: The part of this process in Regions of other accounts, which selects the role that it assumes there.
     """
 
@@ -46,6 +47,7 @@ class Deployment:
     frameworks: Mapping[str, FrameworkImage] = field(default_factory=dict)
     job_queue: str = ""
     job_definition: str = ""
+    topic: str = ""
     part: Part = "use"
 
     @classmethod
@@ -69,6 +71,7 @@ class Deployment:
                 frameworks=framework_images.from_environment(environment.get("TRAINGRID_FRAMEWORKS", "{}")),
                 job_queue=environment.get("TRAINGRID_JOB_QUEUE", ""),
                 job_definition=environment.get("TRAINGRID_JOB_DEFINITION", ""),
+                topic=environment.get("TRAINGRID_TOPIC", ""),
                 part=part,
             )
         except KeyError as missing:

@@ -34,6 +34,7 @@ from traingrid.grid.image import Image, refuse_efa
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.grid.limits import Limits
 from traingrid.grid.network import Network
+from traingrid.grid.notifications import Notifications
 from traingrid.grid.on_dataset import MAX_RULES, DatasetRule, refuse_rules
 from traingrid.grid.orchestrator import Orchestrator
 from traingrid.grid.part import GridPart
@@ -63,7 +64,7 @@ class GridError(UsageError):
         self.problems = problems
 
 
-_NOT_IN_ENVIRONMENT = {"abandoned_regions", "alarms", "catalog", "network", "on_dataset", "rebuild"}
+_NOT_IN_ENVIRONMENT = {"abandoned_regions", "alarms", "catalog", "network", "notifications", "on_dataset", "rebuild"}
 """The fields that neither children nor functions need; one function needs `on_dataset`."""
 
 
@@ -128,6 +129,9 @@ class Grid(GridPart):
     """Keys that encrypt data at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with your own keys."""
     alarms: Alarms = Field(default=Alarms(), examples=[{"emails": ["ml-on-call@example.com"]}])
     """Addresses that are notified of alarms, and the monthly budget."""
+    notifications: Notifications | None = Field(default=None, examples=[{"emails": ["team@example.com"]}])
+    """Messages about the first failure, the budget and the end of each submission, to an SNS topic with these
+    subscribers; `{}` for a topic without subscribers. There is no topic without this key."""
     catalog: CatalogUrl = Field(default=NO_CATALOG, examples=["postgresql://traingrid@db.example.com/catalog"])
     """Database of campaigns, datasets, prices and runs: `none` for a SQLite file beside grid.yaml, `dsql` for a cluster
     of Aurora DSQL that the deployment creates (experimental), or the URL of a database, without a password. Only

@@ -16,6 +16,7 @@ from traingrid.aws.dynamodb import Table
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
+from traingrid.ledger.notices import Notice, NoticeKind, notice_field
 from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
@@ -224,6 +225,22 @@ class Ledger:
         self._table.update(
             key, {"updated_at": now()}, "attribute_exists(arrays)", {}, appended={"arrays": [array.entry()]}
         )
+
+    def replace_notice(self, submission: str, kind: NoticeKind, read: Notice | None, new: Notice) -> bool:
+        """Record a notice of a submission.
+
+        Args:
+            submission: The submission's id.
+            kind: The event.
+            read: The recorded notice that the caller has read; None if there was none.
+            new: The new notice.
+
+        Returns:
+            False, without a change, if the recorded notice has changed since.
+        """
+        field, values = notice_field(kind), {":read": read.stored()} if read else {}
+        condition = f"#{field} = :read" if read else f"attribute_exists(manifest) AND attribute_not_exists({field})"
+        return self._table.update((submission, SUBMISSION), {field: new.stored()}, condition, values)
 
     def submission(self, submission: str) -> SubmissionItem | None:
         """Return a submission's item, or None if it does not exist."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.notices import Notice, NoticeKind, notices_of
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class SubmissionItem:
             single array did not store them.
         children: The number of children of the Batch job of a submission by hand; None if it is not stored.
         budget_dollars: The budget; None if it has none.
+        notices: The notifications that the reconciler publishes or has published.
         stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
     """
 
@@ -88,6 +90,7 @@ class SubmissionItem:
     arrays: tuple[Array, ...] = ()
     children: int | None = None
     budget_dollars: float | None = None
+    notices: Mapping[NoticeKind, Notice] = field(default_factory=dict)
     stored: frozenset[str] = frozenset()
 
     @classmethod
@@ -116,6 +119,7 @@ class SubmissionItem:
                 arrays=_arrays(item),
                 children=get("children"),
                 budget_dollars=get("budget_dollars"),
+                notices=notices_of(item),
                 stored=frozenset(item),
             )
         except KeyError as missing:

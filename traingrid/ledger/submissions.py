@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.job.state import FINAL_STATES
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.spending import ended_dollars
 from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,18 +21,64 @@ if TYPE_CHECKING:
 
 @dataclass
 class Submission:
-    """The data of a submission that a sweep uses; for ended lines, only the index and the sum of their dollars."""
+    """The data of a submission that a sweep uses; of ended lines, only sums and two examples, because they are many.
+
+    Attributes:
+        head: Its item; None if only items of its jobs exist.
+        live: The jobs that have not ended, by index.
+        opened: The indexes of all jobs that a child has opened.
+        cancels: The recorded cancels by scope.
+        ended_dollars: The dollars of all ended attempts, as far as they are known.
+        ended: The number of ended jobs by state.
+        reopened: The number of attempts that users have retried.
+        first_failed: The job that failed first.
+        last_ended: The job that ended last.
+    """
 
     head: SubmissionItem | None = None
     live: dict[int, JobItem] = field(default_factory=dict)
     opened: set[int] = field(default_factory=set)
     cancels: dict[str, Cancel] = field(default_factory=dict)
     ended_dollars: float = 0.0
+    ended: Counter[JobState] = field(default_factory=Counter)
+    reopened: int = 0
+    first_failed: JobItem | None = None
+    last_ended: JobItem | None = None
 
     @property
     def unopened(self) -> set[int]:
         """The lines that no child has opened yet."""
         return set(range(self.head.jobs)) - self.opened if self.head and self.head.is_submitted else set()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if all jobs have ended."""
+        return self.head is not None and self.head.is_submitted and not (self.live or self.unopened)
+
+    @property
+    def ended_at(self) -> int:
+        """The time at which the last ended job ended, in seconds since 1970; 0 if none has ended."""
+        return epoch_seconds(_ended(self.last_ended)) if self.last_ended else 0
+
+    def add(self, item: JobItem) -> None:
+        """Add a job."""
+        self.opened.add(item.index)
+        self.ended_dollars += ended_dollars(item)
+        self.reopened += sum(bool(former.reopened) for former in item.tried)
+        if item.state not in FINAL_STATES:
+            self.live[item.index] = item
+            return
+        self.ended[item.state] += 1
+        if self.last_ended is None or _ended(item) > _ended(self.last_ended):
+            self.last_ended = item
+        failed_first = self.first_failed is None or _ended(item) < _ended(self.first_failed)
+        if item.state == JobState.FAILED and failed_first:
+            self.first_failed = item
+
+
+def _ended(item: JobItem) -> str:
+    """Return the timestamp of the last change of a job; timestamps sort by time as texts."""
+    return max(item.updated_at, item.opened_at)
 
 
 def by_submission(items: Iterable[LedgerItem]) -> dict[str, Submission]:
@@ -42,10 +89,7 @@ def by_submission(items: Iterable[LedgerItem]) -> dict[str, Submission]:
         if isinstance(item, SubmissionItem):
             submission.head = item
         elif isinstance(item, JobItem):
-            submission.opened.add(item.index)
-            submission.ended_dollars += ended_dollars(item)
-            if item.state not in FINAL_STATES:
-                submission.live[item.index] = item
+            submission.add(item)
         else:
             submission.cancels[item.scope] = item
     return found

@@ -25,6 +25,7 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.clients import brisk
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.aws.sns import Topic
 from traingrid.backends import watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
@@ -38,6 +39,7 @@ from traingrid.ledger.submission_item import Array
 from traingrid.ledger.submissions import Submission, by_submission
 from traingrid.reconciler.budgets import Budgets
 from traingrid.reconciler.line_closer import Closer, Line
+from traingrid.reconciler.notifications import Notifications
 from traingrid.reconciler.sweep import Sweep
 from traingrid.reconciler.sweep_coverage import Reach
 from traingrid.reconciler.sweep_order import rotated
@@ -89,6 +91,7 @@ class Reconciler:
         regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
         training_jobs: Returns the training jobs of a Region.
         backend: Returns the service of a Region.
+        notifications: Publishes events of submissions; None if the grid has no notifications.
         grace_seconds: See `GRACE_SECONDS`.
         in_regions: Calls a function for each Region.
     """
@@ -102,6 +105,7 @@ class Reconciler:
     regions: Collection[str]
     training_jobs: Callable[[str], TrainingJobs]
     backend: Callable[[str], Backend]
+    notifications: Notifications | None = None
     grace_seconds: float = GRACE_SECONDS
     in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
 
@@ -109,16 +113,18 @@ class Reconciler:
     def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:
         """Return the reconciler of a deployment."""
         grid, storage = deployment.grid, Storage(deployment.grid.home, brisk)
+        ledger = Ledger(deployment.table, grid.home, brisk)
         return cls(
             grid=grid.name,
             bucket=deployment.manifest_bucket,
-            ledger=Ledger(deployment.table, grid.home, brisk),
+            ledger=ledger,
             storage=storage,
             children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
             batch=Batch(deployment, grid.home, brisk),
             regions=list(grid.regions),
             training_jobs=cache(lambda region: training_jobs_in(deployment, region, brisk)),
             backend=cache(lambda region: watching(deployment, region, brisk)),
+            notifications=_notifications(deployment, ledger),
             grace_seconds=grace_seconds,
         )
 
@@ -153,6 +159,8 @@ class Reconciler:
         self._budgets.enforce(submissions, running, reach, done)
         over = [job for job in active if job.identity.submission in done.over_budget]
         self._stop_unwanted(over, submissions, reach, until, done)
+        if self.notifications:
+            self.notifications.send(submissions, until, done)
         self._look_after(submissions, running, reach, until, done)
         reach.raise_failures()
         return done
@@ -290,3 +298,16 @@ class Reconciler:
     @property
     def _closer(self) -> Closer:
         return Closer(grid=self.grid, ledger=self.ledger, backend=self.backend, grace_seconds=self.grace_seconds)
+
+
+def _notifications(deployment: Deployment, ledger: Ledger) -> Notifications | None:
+    """Return the notifications of a deployment, or None if its grid has none."""
+    if not deployment.topic:
+        return None
+    topic, grid = Topic(deployment.topic, brisk), deployment.grid
+    return Notifications(
+        grid=grid.name,
+        home=grid.home,
+        ledger=ledger,
+        publish=lambda message: topic.publish(message.subject, message.email(), message.event()),
+    )

@@ -23,6 +23,8 @@ class Sweep:
         unreachable: Regions and submissions that could not be processed completely, with the reasons. The sweep skips
             a Region that does not answer.
         over_budget: The submissions that the sweep cancelled because their budgets are reached.
+        notified: The published notifications: the submission, the event and its occurrence.
+        unsent: Notifications that could not be published, with the reasons. The next sweeps try them again.
         left: The number of lines for which there was no time; the next sweeps start at other lines.
         lines: The number of unfinished lines at the start of the sweep, by state. A line in a service queue counts as
             Waiting, because it does not train.
@@ -34,6 +36,8 @@ class Sweep:
     stopped: list[str] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
     over_budget: list[str] = field(default_factory=list)
+    notified: list[str] = field(default_factory=list)
+    unsent: dict[str, str] = field(default_factory=dict)
     left: int = 0
     lines: dict[str, int] = field(default_factory=dict)
     running: int = 0

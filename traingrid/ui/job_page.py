@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.description import console_address
 from traingrid.api.logs import LogReader
+from traingrid.aws.console import console_address
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import JobState
 from traingrid.submission.manifest_text import header_of, lines_of, manifest_content

@@ -91,6 +91,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "batch:ListJobs": set(),
         "batch:DescribeJobs": set(),
         "batch:TerminateServiceJob": set(),
+        "sns:Publish": {KEY},
     },
     "registrar": {
         **_FUNCTION,

@@ -140,6 +140,12 @@ def _reconciler() -> Iterator[Case]:
     for action in ("ListJobs", "DescribeJobs"):
         yield reconciler.may("find lines without a child", f"batch:{action}", "*")
     yield reconciler.may_not("submit an array", "batch:SubmitJob", QUEUE)
+    topic = f"arn:aws:sns:{HOME}:{ACCOUNT}:NotificationsTopic"
+    yield reconciler.may("publish notifications", "sns:Publish", topic)
+    for other in (f"{topic}2", topic.replace("Notifications", "Alarms"), topic.replace(HOME, "eu-west-1")):
+        yield reconciler.may_not("publish to another topic", "sns:Publish", other, breaks=RESOURCE)
+    for action in ("Subscribe", "SetTopicAttributes", "DeleteTopic", "CreateTopic"):
+        yield reconciler.may_not("change the topic", f"sns:{action}", topic)
 
 
 def _registrar() -> Iterator[Case]:

@@ -79,6 +79,7 @@ def the_grid() -> Grid:
         job={"image": "resnet", "instance_type": "ml.g5.48xlarge", "share": "research"},
         encryption="kms",
         moves=True,
+        notifications={},
         instance_types=["ml.p4d.24xlarge"],
         image_registries=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"],
         training={"max_runtime": "2d", "network_isolation": True, "encrypt_traffic": True},
@@ -127,6 +128,7 @@ _OF_REGIONS = {f"traingrid-{region}" for region in (INSIDE, FREE)}
 _ARNS = {
     "AWS::DSQL::Cluster": "arn:aws:dsql:{region}:{account}:cluster/{name}",
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:{region}:{account}:table/{name}",
+    "AWS::SNS::Topic": "arn:aws:sns:{region}:{account}:{name}",
     "AWS::SQS::Queue": "arn:aws:sqs:{region}:{account}:{name}",
     "AWS::Logs::LogGroup": "arn:aws:logs:{region}:{account}:log-group:{name}:*",
     "AWS::Batch::JobQueue": "arn:aws:batch:{region}:{account}:job-queue/{name}",

@@ -21,8 +21,9 @@ def through(service: str, region: str = HOME, alias: str = "") -> Context:
 
 
 def cases() -> Iterator[Case]:
-    for role in ("intake", "recorder", "reconciler", "registrar", "region guard"):
+    for role in ("intake", "recorder", "registrar", "region guard"):
         yield from _home_key(Caller(role), CONTROL, ("s3", "dynamodb", "sqs"))
+    yield from _home_key(Caller("reconciler"), CONTROL, ("s3", "dynamodb", "sqs", "sns"))
     yield from _home_key(Caller("child"), CONTROL, ("s3", "dynamodb"))
     yield from _home_key(Caller("image builder"), IMAGES, ("sqs",))
     yield from _child()

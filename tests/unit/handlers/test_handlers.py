@@ -115,6 +115,8 @@ def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
         "stopped": [],
         "unreachable": {},
         "over_budget": [],
+        "notified": [],
+        "unsent": {},
         "left": 0,
         "lines": {},
         "running": 0,

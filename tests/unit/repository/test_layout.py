@@ -72,7 +72,7 @@ PARTS = {
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),
-        *("dynamodb", "s3"),
+        *("dynamodb", "s3", "sns"),
         *(
             "ecr",
             "checkout",

@@ -15,6 +15,7 @@ from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
 from traingrid.deploy.checkup.finding import Finding, Verdict
 from traingrid.deploy.checkup.left_stacks import left_stacks
 from traingrid.deploy.checkup.linked_roles import linked_roles
+from traingrid.deploy.checkup.notifications import notifications
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,6 +89,7 @@ def _of_control_plane(grid: Grid) -> Iterator[Finding]:
     yield stack
     if stack.verdict is Verdict.GOOD:
         yield from batch_queue(grid)
+        yield from notifications(grid)
 
 
 def _elsewhere(wanted: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:

@@ -1,0 +1,178 @@
+"""A grid with notifications, end to end with IAM and keys enforced: first failure, budget, end, and failures of SNS."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.checkout import images
+from localcloud.ecr import process_images
+from localcloud.server.local_cloud import LocalCloud
+from tests.e2e.deployed import control_plane, two_regions
+from tests.e2e.test_two_regions import ended, submit, until
+from traingrid import names
+from traingrid.api.control_plane import ControlPlane
+from traingrid.aws.clients import client
+from traingrid.deploy.checkup.finding import Verdict
+from traingrid.deploy.checkup.notifications import notifications
+from traingrid.grid.file import load_grid
+
+HOME = "us-east-1"
+GRID = """\
+name: traingrid
+home: us-east-1
+regions:
+  us-east-1:
+encryption: kms
+notifications: {emails: [team@example.com]}
+images:
+  tiny: {repository: training, tag: tiny}
+job:
+  image: tiny
+  instance_type: ml.m5.large
+  volume_gb: 10
+  max_runtime: 10m
+"""
+TRAINS = (
+    "import json, os, pathlib, sys, time; base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR']); "
+    "wanted = json.loads((base / 'input/config/hyperparameters.json').read_text()); "
+    "time.sleep(float(wanted.get('seconds', 0))); sys.exit(int(wanted.get('code', 0)))"
+)
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    image = process_images.ProcessImage(command=(sys.executable, "-c", TRAINS, "train"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "TRAINING", image)  # the deployment pushes it as the training image
+        with two_regions(tmp_path_factory.mktemp("notified"), grid=GRID) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
+    with control_plane(cloud) as made:
+        bucket = names.data_bucket("traingrid", made.deployment.account, HOME)
+        for channel in ("train", "validation"):
+            client("s3", HOME).put_object(Bucket=bucket, Key=f"x/{channel}/a", Body=b"a")
+        yield made
+
+
+def outputs() -> dict[str, str]:
+    (stack,) = client("cloudformation", HOME).describe_stacks(StackName="traingrid-control")["Stacks"]
+    return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+
+
+class Subscriber:
+    """A queue that is subscribed to the topic."""
+
+    def __init__(self) -> None:
+        self._sqs: Any = client("sqs", HOME)
+        self._url = self._sqs.create_queue(QueueName="subscriber")["QueueUrl"]
+        attributes = self._sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=["QueueArn"])["Attributes"]
+        topic = outputs()["NotificationTopic"]
+        client("sns", HOME).subscribe(TopicArn=topic, Protocol="sqs", Endpoint=attributes["QueueArn"])
+
+    def received(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the subjects and events of all messages since the last call."""
+        found = []
+        while messages := self._sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=10).get("Messages"):
+            for message in messages:
+                body = json.loads(message["Body"])
+                found.append((body["Subject"], json.loads(body["Message"])))
+                self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+
+@pytest.fixture(scope="module")
+def subscriber(plane: ControlPlane) -> Subscriber:
+    return Subscriber()
+
+
+def sweep() -> dict[str, Any]:
+    """Run one sweep as the deployed function, and return its result."""
+    function = outputs()["ReconcileFunction"]
+    reply = client("lambda", HOME).invoke(FunctionName=function, Payload=json.dumps({"grace_seconds": 0}).encode())
+    done: dict[str, Any] = json.loads(reply["Payload"].read())
+    assert "errorMessage" not in done, done
+    return done
+
+
+def manifest(plane: ControlPlane, *hyperparameters: dict[str, Any], **fields: Any) -> str:
+    data = f"s3://{names.data_bucket('traingrid', plane.deployment.account, HOME)}/x"
+    lines = [{"region": HOME, "s3_uri": data, "hyperparameters": wanted, **fields} for wanted in hyperparameters]
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+def test_doctor_reports_the_email_that_is_not_confirmed(plane: ControlPlane, cloud: LocalCloud) -> None:
+    (found,) = notifications(load_grid(Path(cloud.data_dir) / "grid.yaml"))
+    assert (found.verdict, found.why) == (Verdict.WRONG, "1 of the topic's subscriptions is not confirmed")
+
+
+def test_the_first_failure_and_the_end_are_published_once(plane: ControlPlane, subscriber: Subscriber) -> None:
+    lines = manifest(plane, {"code": "3"}, {"seconds": "600"})
+    submission = submit(plane, "first.jsonl", lines)["submission"]
+    until(lambda: [job.state for job in plane.status(submission).jobs] == ["Failed", "InProgress"])
+    assert sweep()["notified"] == [f"{submission} first_failure 0"]
+    assert sweep()["notified"] == []
+    ((subject, event),) = subscriber.received()
+    assert subject == f"traingrid traingrid: submission {submission} has its first failed job"
+    assert event["content"]["nextSteps"][-1] == f"`traingrid logs {submission} 0`"
+    assert f"#/jobs/traingrid-{submission}-0-1" in event["content"]["description"]
+    assert "AlgorithmError" in event["content"]["description"]
+    plane.ledger.request_cancel(submission, "all", {"by": "Ada", "reason": "enough"})
+    sweep()
+    ended(plane, submission)
+    sweep()
+    ((subject, event),) = subscriber.received()
+    assert subject == f"traingrid traingrid: submission {submission} has ended: 1 failed, 1 stopped"
+    assert event["metadata"] == {**event["metadata"], "eventType": "end", "threadId": f"traingrid-{submission}"}
+
+
+def test_a_budget_is_published_with_its_dollars(plane: ControlPlane, subscriber: Subscriber) -> None:
+    prices = {"dollars_per_hour": 3600.0, "budget_dollars": 10.0}
+    submission = submit(plane, "budget.jsonl", manifest(plane, {"seconds": "600"}, **prices))["submission"]
+    until(lambda: plane.status(submission).jobs[0].state == "InProgress")
+    until(lambda: submission in sweep()["over_budget"])
+    events = [event for _, event in subscriber.received()]
+    assert [event["metadata"]["eventType"] for event in events] == ["budget"] * len(events)
+    assert events[-1]["id"] == f"traingrid-{submission}-budget-100"
+    assert "the budget of $10.00 is reached" in events[-1]["content"]["description"]
+    ended(plane, submission)
+    sweep()
+    ((subject, _),) = subscriber.received()
+    assert subject.endswith("has ended: 1 stopped")
+
+
+def test_the_sweep_continues_without_permission_or_topic_and_publishes_later(
+    plane: ControlPlane, subscriber: Subscriber
+) -> None:
+    submission = submit(plane, "denied.jsonl", manifest(plane, {}))["submission"]
+    ended(plane, submission)
+    iam, role = client("iam", HOME), names.home_role("traingrid", "sweep")
+    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+    for missing in ("sns:Publish", "kms:GenerateDataKey"):
+        kept = [found for found in document["Statement"] if missing not in found["Action"] or "s3." in str(found)]
+        assert len(kept) < len(document["Statement"])
+        weak = json.dumps({**document, "Statement": kept})
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=weak)
+        (reason,) = sweep()["unsent"].values()
+        assert f"is not authorized to perform: {missing}" in reason
+    iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
+    assert sweep()["notified"] == [f"{submission} end 0"]
+    assert [event["id"] for _, event in subscriber.received()] == [f"traingrid-{submission}-end-0"]
+    client("sns", HOME).delete_topic(TopicArn=outputs()["NotificationTopic"])
+    submission = submit(plane, "deleted.jsonl", manifest(plane, {}))["submission"]
+    ended(plane, submission)
+    (reason,) = sweep()["unsent"].values()
+    assert "NotFound" in reason
+
+
+def test_doctor_reports_a_deleted_topic(plane: ControlPlane, cloud: LocalCloud, subscriber: Subscriber) -> None:
+    (found,) = notifications(load_grid(Path(cloud.data_dir) / "grid.yaml"))
+    assert found.verdict is Verdict.WRONG
+    assert found.why.endswith("does not exist")

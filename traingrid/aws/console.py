@@ -1,0 +1,13 @@
+"""Console: addresses of pages of the AWS console."""
+
+from __future__ import annotations
+
+
+def console_address(region: str, training_job: str = "") -> str:
+    """Return the address of a training job's page in the AWS console, or of the list of all training jobs.
+
+    AWS does not document it. The form is that of SageMaker's other pages (interactive_apps in
+    https://github.com/aws/sagemaker-python-sdk), and public scripts use it with `#/jobs/`. It was not tried in AWS.
+    """
+    address = f"https://{region}.console.aws.amazon.com/sagemaker/home?region={region}#/jobs"
+    return f"{address}/{training_job}" if training_job else address

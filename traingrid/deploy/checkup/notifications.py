@@ -1,0 +1,49 @@
+"""Notifications: checks that the topic of notifications exists and has confirmed subscriptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.aws.clients import client
+from traingrid.deploy.checkup.finding import DEPLOY, REVERT_DRIFT, Finding, Verdict, looked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.grid.model import Grid
+
+_WHAT = "notifications"
+
+
+def notifications(grid: Grid) -> Iterator[Finding]:
+    """Check the topic of a deployed grid; nothing if grid.yaml has no `notifications`."""
+    if grid.notifications is not None:
+        needed = "sns:GetTopicAttributes and cloudformation:DescribeStacks"
+        yield looked(grid.home, _WHAT, lambda: _topic(grid), needed)
+
+
+def _topic(grid: Grid) -> Finding:
+    stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
+    if "NotificationTopic" not in outputs:
+        return _wrong(grid.home, "the deployed grid has no topic", DEPLOY)
+    topic = outputs["NotificationTopic"]
+    try:
+        found = client("sns", grid.home).get_topic_attributes(TopicArn=topic)["Attributes"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NotFound":
+            raise
+        return _wrong(grid.home, f"the topic {topic} does not exist", REVERT_DRIFT)
+    if pending := int(found.get("SubscriptionsPending", 0)):
+        why = f"{pending} of the topic's subscriptions {'are' if pending > 1 else 'is'} not confirmed"
+        return _wrong(grid.home, why, "open the link in AWS's email with the subject about a subscription confirmation")
+    if not int(found.get("SubscriptionsConfirmed", 0)):
+        return _wrong(grid.home, f"the topic {topic} has no subscription", "add one (docs/notifications.md)")
+    return Finding(region=grid.home, what=_WHAT, verdict=Verdict.GOOD)
+
+
+def _wrong(region: str, why: str, mend: str) -> Finding:
+    return Finding(region=region, what=_WHAT, verdict=Verdict.WRONG, why=why, mend=mend)

@@ -1,0 +1,63 @@
+"""Notices: the notifications of a submission, as fields of its ledger item.
+
+A notice is claimed before its message is published, and recorded as published after it, each by one conditional write.
+So concurrent sweeps publish a message once, and a sweep that is killed between the two writes leaves a claim that
+expires, after which another sweep publishes the message (again).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NoticeKind = Literal["first_failure", "budget", "end"]
+"""The event that a notification reports."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Notice:
+    """A notification that is being published, or was.
+
+    Attributes:
+        occurrence: The number of the event, which only increases: the percentage of a budget; for the end, the number
+            of attempts that users have retried; 0 for the first failure.
+        claimed_at: The time of the claim, in seconds since 1970; 0 if publishing has failed and may be tried again.
+        published: True once SNS has accepted the message.
+    """
+
+    occurrence: int
+    claimed_at: int
+    published: bool = False
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the notice of a stored field.
+
+        Raises:
+            KeyError: A required field is missing.
+        """
+        return cls(
+            occurrence=stored["occurrence"], claimed_at=stored["claimed_at"], published=stored.get("published", False)
+        )
+
+    def stored(self) -> dict[str, Any]:
+        """Return the value of the field."""
+        return asdict(self)
+
+
+def notice_field(kind: NoticeKind) -> str:
+    """Return the name of the field of a submission's item that has a notice."""
+    return f"notice_{kind}"
+
+
+def notices_of(item: Mapping[str, Any]) -> dict[NoticeKind, Notice]:
+    """Return the notices of a submission's stored item.
+
+    Raises:
+        KeyError: A required field is missing.
+    """
+    kinds: tuple[NoticeKind, ...] = get_args(NoticeKind)
+    return {kind: Notice.read(item[notice_field(kind)]) for kind in kinds if notice_field(kind) in item}

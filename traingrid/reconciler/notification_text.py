@@ -1,0 +1,169 @@
+"""Notification text: the messages about a submission, as an email and as an event for chats and programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.aws.console import console_address
+from traingrid.job.state import JobState
+from traingrid.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.notices import NoticeKind
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.submissions import Submission
+
+_LONGEST = 500
+"""The maximum number of characters of a reason, which may contain output of the training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """An event of a submission.
+
+    Attributes:
+        head: The submission's item.
+        submission: The submission.
+        kind: The kind of the event.
+        occurrence: Its number (`Notice.occurrence`).
+        spent: The dollars that the submission has cost so far; 0 if they are not known.
+    """
+
+    head: SubmissionItem
+    submission: Submission
+    kind: NoticeKind
+    occurrence: int
+    spent: float
+
+    @property
+    def sentence(self) -> str:
+        """The end of a sentence that begins with the submission's id."""
+        if self.kind == "end":
+            return f"has ended: {_counts(self.submission)}"
+        if self.kind == "budget":
+            return f"has spent {self.occurrence} % of its budget"
+        return "has its first failed job"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """A message.
+
+    Attributes:
+        identifier: Its identity: the grid, the submission, the event and its occurrence.
+        thread: The identity that all messages of a submission share.
+        kind: The event.
+        subject: A summary in one line.
+        facts: The other lines, by name.
+        commands: The commands to investigate.
+        console: The address of a page in the AWS console.
+    """
+
+    identifier: str
+    thread: str
+    kind: NoticeKind
+    subject: str
+    facts: tuple[tuple[str, str], ...]
+    commands: tuple[str, ...]
+    console: str
+
+    def email(self) -> str:
+        """Return the text of an email."""
+        facts = [f"{name}: {value}" for name, value in self.facts]
+        commands = [f"    {command}" for command in self.commands]
+        console = ["AWS console:", f"    {self.console}"]
+        return "\n".join([f"{self.subject}.", "", *facts, "", "To investigate:", *commands, "", *console, ""])
+
+    def event(self) -> dict[str, Any]:
+        """Return the event in the schema of custom notifications of Amazon Q Developer in chat applications.
+
+        https://docs.aws.amazon.com/chatbot/latest/adminguide/custom-notifs.html
+        """
+        facts = [f"*{name}*: `{_unformatted(value)}`" for name, value in self.facts]
+        content = {
+            "textType": "client-markdown",
+            "title": _unformatted(self.subject),
+            "description": "\n".join([*facts, f"AWS console: {self.console}"]),
+            "nextSteps": [f"`{command}`" for command in self.commands],
+            "keywords": ["traingrid"],
+        }
+        metadata = {"threadId": self.thread, "summary": _unformatted(self.subject), "eventType": self.kind}
+        return {"version": "1.0", "source": "custom", "id": self.identifier, "content": content, "metadata": metadata}
+
+
+def message(grid: str, home: str, event: Event) -> Message:
+    """Return the message about an event of a submission.
+
+    Args:
+        grid: The grid's name.
+        home: The home Region.
+        event: The event.
+    """
+    name, failed = event.head.submission, event.submission.first_failed
+    shown = failed or _with_training_job(event.submission)
+    return Message(
+        identifier=f"{grid}-{name}-{event.kind}-{event.occurrence}",
+        thread=f"{grid}-{name}",
+        kind=event.kind,
+        subject=f"traingrid {grid}: submission {name} {event.sentence}",
+        facts=tuple(_facts(event)),
+        commands=tuple(_commands(name, failed)),
+        console=console_address(shown.region, shown.training_job) if shown else console_address(home),
+    )
+
+
+def _facts(event: Event) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a message; names and reasons come from users and trainings, so they are escaped."""
+    submission, head, spent = event.submission, event.head, event.spent
+    yield "Jobs", f"{head.jobs}, of which {_counts(submission)}"
+    yield "Manifest", _shortened(head.manifest)
+    if spent:
+        budget = f" of a budget of ${head.budget_dollars:,.2f}" if head.budget_dollars else ""
+        yield "Cost", f"${spent:,.2f}{budget}, without transfer and orchestration"
+    for cancel in list(submission.cancels.values())[:1]:
+        yield "Cancel", _shortened(cancel.sentence)
+    if failed := submission.first_failed:
+        where = f"job {failed.index} ({_shortened(failed.name)}) in {failed.region}"
+        failure = f" ({failed.failure})" if failed.failure else ""
+        yield "First failure", f"{where}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
+
+
+def _counts(submission: Submission) -> str:
+    """Return the number of jobs by state: "2 completed, 1 failed, 1 running or waiting"."""
+    unfinished = len(submission.live) + len(submission.unopened)
+    ended = {state: submission.ended[state] for state in (JobState.COMPLETED, JobState.FAILED, JobState.STOPPED)}
+    found = [f"{number} {state.lower()}" for state, number in ended.items() if number]
+    return ", ".join([*found, *([f"{unfinished} running or waiting"] if unfinished else [])])
+
+
+def _commands(name: str, failed: JobItem | None) -> Iterator[str]:
+    yield f"traingrid status {name}"
+    if failed:
+        yield f"traingrid describe {name} {failed.index}"
+        yield f"traingrid logs {name} {failed.index}" + " --child" * (not failed.training_job)
+
+
+def _with_training_job(submission: Submission) -> JobItem | None:
+    """Return a job that has a training job: the one that ended last, or the first one that runs."""
+    candidates = [submission.last_ended, *submission.live.values()]
+    return next((item for item in candidates if item and item.training_job), None)
+
+
+def _shortened(text: str) -> str:
+    """Return a text in one line of limited length, with control characters as escapes."""
+    shown = printable(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+def _unformatted(text: str) -> str:
+    """Return a text without the characters with which a chat formats text, links and mentions.
+
+    https://docs.slack.dev/messaging/formatting-message-text#escaping
+    """
+    for character, replacement in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("`", "'")):
+        text = text.replace(character, replacement)
+    return text

@@ -1,0 +1,147 @@
+"""Notifications: publishes the events of submissions to an SNS topic, each at least once and as a rule once.
+
+A sweep has all data of an event already: no other request than those that claim, publish and record it is necessary.
+The events are the first failed job of a submission, thresholds of its budget, and its end. For a submission that has
+ended, only the end is published, because its message has the rest.
+
+The ledger has a notice for each event (`traingrid.ledger.notices`). If a sweep is killed between the publication and
+its record, a later one publishes the message again. Nothing else depends on a notification: an error of SNS is recorded
+in the sweep's result, and the next sweep tries again. A message is given up a day after its event, so that a grid that
+enables notifications does not report its past.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.backoff import SWEEP_SECONDS
+from traingrid.ledger.notices import Notice
+from traingrid.ledger.spending import running_dollars
+from traingrid.reconciler.notification_text import Event, message
+from traingrid.reconciler.sweep_order import rotated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.notices import NoticeKind
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.submissions import Submission
+    from traingrid.reconciler.notification_text import Message
+    from traingrid.reconciler.sweep import Sweep
+
+PERCENTAGES = (50, 80, 100)
+"""The percentages of a submission's budget that are published, as those of the grid's budget (stacks/budget.py)."""
+
+CLAIM_SECONDS = SWEEP_SECONDS - 30
+"""The time after which the sweep that claimed a notice must have ended (`LONGEST_SWEEP` in stacks/reconciler.py)."""
+
+FORGOTTEN_SECONDS = 24 * 3600
+"""The age of an event at which it is no longer published."""
+
+_PATIENCE = 3
+"""The number of refused messages after which a sweep publishes no more. One unanswered call has the same effect."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notifications:
+    """The notifications of a grid.
+
+    Attributes:
+        grid: The grid's name.
+        home: The home Region.
+        ledger: The ledger.
+        publish: Publishes a message.
+    """
+
+    grid: str
+    home: str
+    ledger: Ledger
+    publish: Callable[[Message], None]
+
+    def send(self, submissions: Mapping[str, Submission], until: float, done: Sweep) -> None:
+        """Publish the events of all submissions that are not published yet.
+
+        Each sweep begins with another submission, so that messages that SNS refuses do not delay all others.
+
+        Args:
+            submissions: The submissions, as the sweep read them.
+            until: The time at which the sweep starts no more work.
+            done: The sweep.
+        """
+        sweep = int(time.time() // SWEEP_SECONDS)
+        for _, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
+            for event in due(submission, time.time()):
+                if time.time() >= until or len(done.unsent) >= _PATIENCE:
+                    return
+                what = f"{event.head.submission} {event.kind} {event.occurrence}"
+                try:
+                    if self._send(event):
+                        done.notified.append(what)
+                except ClientError as error:
+                    done.unsent[what] = str(error)
+                except BotoCoreError as error:
+                    done.unsent[what] = str(error)
+                    return
+
+    def _send(self, event: Event) -> bool:
+        """Claim a notice, publish its message and record that; return False if another sweep has claimed it."""
+        name, read = event.head.submission, event.head.notices.get(event.kind)
+        claim = Notice(occurrence=event.occurrence, claimed_at=int(time.time()))
+        if not self.ledger.replace_notice(name, event.kind, read, claim):
+            return False
+        try:
+            self.publish(message(self.grid, self.home, event))
+        except (BotoCoreError, ClientError):
+            self.ledger.replace_notice(name, event.kind, claim, replace(claim, claimed_at=0))
+            raise
+        return self.ledger.replace_notice(name, event.kind, claim, replace(claim, published=True))
+
+
+def due(submission: Submission, now: float) -> Iterator[Event]:
+    """Yield the events of a submission that are to be published.
+
+    Args:
+        submission: The submission.
+        now: The time in seconds since 1970.
+    """
+    head, spent = submission.head, spent_dollars(submission, now)
+    if head is None:
+        return
+    for kind, occurrence in _events(submission, head, spent, now):
+        if _is_open(head.notices.get(kind), occurrence, now):
+            yield Event(head=head, submission=submission, kind=kind, occurrence=occurrence, spent=spent)
+
+
+def _events(submission: Submission, head: SubmissionItem, spent: float, now: float) -> Iterator[tuple[NoticeKind, int]]:
+    """Yield the kind and the occurrence of each event of a submission within the last day."""
+    if submission.has_ended:
+        if now - submission.ended_at < FORGOTTEN_SECONDS:
+            yield "end", submission.reopened
+        return
+    failed, budget = submission.first_failed, head.budget_dollars
+    if failed and now - failed.changed_at < FORGOTTEN_SECONDS:
+        yield "first_failure", 0
+    if reached := [percentage for percentage in PERCENTAGES if budget and spent >= budget * percentage / 100]:
+        yield "budget", reached[-1]
+
+
+def _is_open(notice: Notice | None, occurrence: int, now: float) -> bool:
+    """Return True if an event is not published, and no running sweep publishes it."""
+    if notice is None or notice.occurrence < occurrence:
+        return True
+    return not notice.published and now - notice.claimed_at >= CLAIM_SECONDS
+
+
+def spent_dollars(submission: Submission, now: float) -> float:
+    """Return the dollars that a submission has cost so far; 0 if the ledger has no prices.
+
+    Args:
+        submission: The submission.
+        now: The time in seconds since 1970.
+    """
+    return submission.ended_dollars + sum(running_dollars(item, now) for item in submission.live.values())
