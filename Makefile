@@ -122,8 +122,9 @@ BUDGET ?= 5
 conformance: setup-control  ## Check our assumptions about AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
 	.venv/bin/python -m conformance $(if $(filter command,$(firstword $(origin ACCOUNT))),--account $(ACCOUNT) --regions $(REGIONS) --budget $(BUDGET))
 
-api-page: .venv/.installed  ## Write docs/api.md from docstrings
+api-page: .venv/.installed  ## Write docs/api.md from docstrings, and docs/sagemaker-sdk.md from the table of attributes
 	.venv/bin/python -m docs_site.api_page
+	.venv/bin/python -m docs_site.trainer_page
 
 cli-page: .venv/.installed  ## Write docs/cli.md from the definitions of the commands
 	.venv/bin/python -m docs_site.cli_page
