@@ -38,7 +38,7 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers and test-ui
+test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers, test-ui and test-notebook
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
@@ -90,6 +90,9 @@ test-containers: setup  ## Build both images, and run tests on two hosts and end
 test-ui: setup-control setup/ui/node_modules/.installed  ## Test the page of `traingrid ui` in a browser (requires chromium)
 	.venv/bin/python -m pytest -c tests/ui/pytest.ini tests/ui
 
+test-notebook: setup-notebook  ## Convert trainers of the SageMaker SDK
+	.venv-notebook/bin/python -m pytest -c tests/notebook/pytest.ini tests/notebook/sdk
+
 first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS with a new account (requires the AWS CLI; about ten minutes)
 	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e/test_first_hour.py
 
@@ -108,6 +111,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	$(LOCK) requirements-images.in --output-file requirements-images.txt
 	$(LOCK) requirements-docs.in --output-file requirements-docs.txt
+	$(LOCK) requirements-notebook.in --output-file requirements-notebook.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
@@ -187,8 +191,10 @@ setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check
 
 setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
+setup-notebook: .venv-notebook/.installed  ## Install the SageMaker Python SDK v3 and a kernel for the example notebook
+
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules setup/ui/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-notebook .venv-scanners node_modules docs_site/node_modules setup/ui/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -256,6 +262,14 @@ build/mpi: FORCE
 	$(call INSTALL,.venv-images) -r requirements-images.txt
 	@touch $@
 
+# The SageMaker Python SDK v3 with ModelTrainer, and the requirements of the example notebook. traingrid is installed
+# without its requirements, because the SDK needs an older rich than .venv.
+.venv-notebook/.installed: requirements-notebook.txt pyproject.toml
+	$(PYTHON) -m venv .venv-notebook
+	$(call INSTALL,.venv-notebook) -r requirements-notebook.txt
+	$(call PIP,.venv-notebook) --no-deps --no-build-isolation --editable .
+	@touch $@
+
 .venv-docs/.installed: requirements-docs.txt
 	$(PYTHON) -m venv .venv-docs
 	$(call INSTALL,.venv-docs) -r requirements-docs.txt
@@ -276,4 +290,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-plan bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost permissions setup setup-control setup-images setup-notebook setup-scanners synth test test-containers test-control test-notebook test-training test-ui test-unit types ui-library ui-picture
