@@ -90,8 +90,10 @@ test-containers: setup  ## Build both images, and run tests on two hosts and end
 test-ui: setup-control setup/ui/node_modules/.installed  ## Test the page of `traingrid ui` in a browser (requires chromium)
 	.venv/bin/python -m pytest -c tests/ui/pytest.ini tests/ui
 
-test-notebook: setup-notebook  ## Convert trainers of the SageMaker SDK
+# The tests of tests/notebook/sdk run in the environment of the SDK; the others execute the notebook there.
+test-notebook: setup-control setup-notebook .venv-training/.installed  ## Convert trainers of the SageMaker SDK, and execute the example notebook in a local AWS
 	.venv-notebook/bin/python -m pytest -c tests/notebook/pytest.ini tests/notebook/sdk
+	.venv/bin/python -m pytest -c tests/notebook/pytest.ini --ignore=tests/notebook/sdk tests/notebook
 
 first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS with a new account (requires the AWS CLI; about ten minutes)
 	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e/test_first_hour.py

@@ -34,7 +34,9 @@ as the AWS CLI does, and finds the grid by its grid.yaml:
     curves = submission.metrics()  # a pandas DataFrame, or a list without pandas
     submission.download("models")
 
-The fields of a job are those of a [manifest](manifest.md). The [commands](commands.md) use the same functions.
+The fields of a job are those of a [manifest](manifest.md). The [commands](commands.md) use the same functions. A
+[notebook](../examples/notebook) finds the best of four runs, and `from_model_trainer` converts jobs of
+the [SageMaker Python SDK](sagemaker-sdk.md).
 
 `make api-page` writes this page from the docstrings. All other modules of traingrid are internal and may change with
 every release.

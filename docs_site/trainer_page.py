@@ -41,8 +41,8 @@ Region:
   of a later version of the SDK are errors, too, unless they have their default.
 
 The SDK must be installed to create a trainer; traingrid itself does not require it. `make test-notebook` converts
-trainers of sagemaker-train 1.27.0 and compares the training jobs with those that the SDK requests. No such job has run
-in AWS ([status.md](status.md)).
+trainers of sagemaker-train 1.27.0 and compares the training jobs with those that the SDK requests. The last section of
+the [notebook](../examples/notebook) trains one in a local AWS. No such job has run in AWS ([status.md](status.md)).
 
 ## Differences from `train()`
 
