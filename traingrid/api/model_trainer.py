@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traingrid.api.trainer_attributes import attributes, is_a
-from traingrid.api.trainer_channels import Data, channels_of, in_region
+from traingrid.api.trainer_channels import channels_of, in_region
 from traingrid.api.trainer_script import script_fields
 from traingrid.errors import UsageError
 from traingrid.manifest.accelerators import accelerators
@@ -29,7 +29,7 @@ _MPI_FIELDS = {
 
 
 def from_model_trainer(
-    trainer: object, regions: Sequence[str], data: Data | None = None, image: str = ""
+    trainer: object, regions: Sequence[str], data: Mapping[str, Mapping[str, str]] | None = None, image: str = ""
 ) -> list[dict[str, Any]]:
     """Convert a ModelTrainer of the SageMaker Python SDK v3 into a job for each Region, for `Grid.submit`.
 
@@ -107,12 +107,11 @@ def _with_configured_defaults(trainer: Any) -> Any:
 
 def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are equal in every Region and independent of hosts and output."""
-    hyperparameters = {name: _text(value) for name, value in values.get("hyperparameters", {}).items()}
+    fields = () if "algorithm_name" in values else (_MPI, *_MPI_FIELDS)  # the intake refuses them for an algorithm
+    hyperparameters = values.get("hyperparameters", {})
     found: dict[str, Any] = {
         "name": values.get("base_job_name"),
-        "hyperparameters": {
-            name: value for name, value in hyperparameters.items() if name != _MPI and name not in _MPI_FIELDS
-        },
+        "hyperparameters": {name: _text(value) for name, value in hyperparameters.items() if name not in fields},
         "environment": dict(values.get("environment", {})),
         "tags": _pairs(values.get("tags", ()), "tags", "key", "value"),
         "metrics": _pairs(values.get("_metric_definitions", ()), "_metric_definitions", "name", "regex"),
@@ -162,20 +161,27 @@ def _seconds(number: int | None) -> str | None:
 
 def _launch(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the processes of a host, and the options of mpirun."""
-    if "algorithm_name" in values:
+    if "algorithm_name" in values and "distributed" not in values:
         return {}
-    hyperparameters, distributed = values.get("hyperparameters", {}), values.get("distributed")
-    compute = attributes(values["compute"], f"{_PATH}.compute")
-    if distributed is not None:
-        found = attributes(distributed, f"{_PATH}.distributed")
-        options = " ".join(shlex.quote(option) for option in found.get("mpi_additional_options", ()))
-        processes = found.get("process_count_per_node") or _one_for_each_gpu(str(compute.get("instance_type")))
-        return {"processes_per_host": processes, **({"mpi_options": options} if options else {})}
+    if "distributed" in values:
+        return _mpi(values)
+    hyperparameters, hosts = values.get("hyperparameters", {}), attributes(values["compute"], f"{_PATH}.compute")
     named = {field: hyperparameters[name] for name, field in _MPI_FIELDS.items() if name in hyperparameters}
-    if "source_code" in values and not named and compute.get("instance_count", 1) > 1:
-        what = f"{_PATH}.distributed is not set, so each of the {compute['instance_count']} hosts would run by itself."
-        raise UsageError(what, "Set distributed=MPI(process_count_per_node=1); the grid starts hosts with MPI.")
+    if "source_code" in values and not named and hosts.get("instance_count", 1) > 1:
+        what = f"{_PATH}.distributed is not set, so each of the {hosts['instance_count']} hosts would run by itself."
+        raise UsageError(what, "Set an entry_script and distributed=MPI(process_count_per_node=1).")
     return {"processes_per_host": 1, **named}
+
+
+def _mpi(values: Mapping[str, Any]) -> dict[str, Any]:
+    found = attributes(values["distributed"], f"{_PATH}.distributed")
+    if "algorithm_name" in values or getattr(values.get("source_code"), "command", None):
+        what = f"{_PATH}.distributed is set, but an algorithm or a command (source_code.command) starts without MPI."
+        raise UsageError(what, "Set an entry_script in place of it, or remove distributed.")
+    instance_type = attributes(values["compute"], f"{_PATH}.compute").get("instance_type")
+    options = " ".join(shlex.quote(option) for option in found.get("mpi_additional_options", ()))
+    processes = found.get("process_count_per_node") or _one_for_each_gpu(str(instance_type))
+    return {"processes_per_host": processes, **({"mpi_options": options} if options else {})}
 
 
 def _one_for_each_gpu(instance_type: str) -> int:
@@ -194,7 +200,8 @@ def _output(values: Mapping[str, Any]) -> dict[str, Any]:
     if "output_data_config" in values:
         uri = attributes(values["output_data_config"], f"{_PATH}.output_data_config").get("s3_output_path")
         session = values["sagemaker_session"]
-        parts = (session._default_bucket, session.default_bucket_prefix, values.get("base_job_name"))
+        bucket, prefix = (getattr(session, name, None) for name in ("_default_bucket", "default_bucket_prefix"))
+        parts = (bucket, prefix, values.get("base_job_name"))
         if uri and uri.rstrip("/") != "s3://" + "/".join(part for part in parts if part):
             found["output"] = uri
     if "checkpoint_config" in values:
@@ -205,7 +212,11 @@ def _output(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _program(values: Mapping[str, Any], region: str, image: str) -> dict[str, Any]:
     """Return the fields of the image or algorithm and of the source code, in a Region."""
-    if "algorithm_name" in values and not image:
+    if "algorithm_name" in values and image:
+        raise UsageError(
+            f"The trainer has an algorithm_name, which image={shown(image)} cannot replace.", "Omit image."
+        )
+    if "algorithm_name" in values:
         found: dict[str, Any] = {"algorithm": values["algorithm_name"]}
     else:
         found = {"image": _image(image or values["training_image"], region)}

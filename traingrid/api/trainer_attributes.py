@@ -99,7 +99,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
         "source_dir": _to("`source`", "a local folder, or a .tar.gz in S3, whose URI may contain `{region}`"),
         "requirements": _to("`source`", "packed as requirements.txt, which the image installs"),
         "entry_script": _to("`entry_point`", "a .py or .sh file"),
-        "command": _to("`entry_point`", "a Python program that runs the command with bash is packed"),
+        "command": _to("`entry_point`", "a Python program that runs the command with bash is packed; refused with MPI"),
         "args": _to("`entry_point`", "quoted and added to the command"),
         "ignore_patterns": _to("`source`", "the files are not packed"),
     },

@@ -191,6 +191,8 @@ def test_an_algorithm_gets_no_settings_of_mpi(trainer: Trainers) -> None:
     (line,) = tg.from_model_trainer(given, ["us-east-1"])
     assert line["algorithm"] == "arn:x:us-east-1:y"
     assert not {"image", "processes_per_host", "source"} & set(line)
+    with pytest.raises(tg.UsageError, match=r"algorithm_name, which image='resnet' cannot replace"):
+        tg.from_model_trainer(given, ["us-east-1"], image="resnet")
 
 
 def test_hyperparameters_of_mpi_become_fields(trainer: Trainers) -> None:
@@ -283,6 +285,12 @@ def test_trainers_that_cannot_be_converted_are_refused(
 ) -> None:
     with pytest.raises(tg.UsageError, match=message):
         tg.from_model_trainer(trainer(**changed), ["us-east-1"])
+
+
+def test_a_command_with_mpi_is_refused_because_the_sdk_would_not_start_mpi(trainer: Trainers, folder: Path) -> None:
+    code = SourceCode(source_dir=str(folder), entry_script="train.py", command="python train.py")
+    with pytest.raises(tg.UsageError, match=r"a command \(source_code\.command\) starts without MPI"):
+        tg.from_model_trainer(trainer(source_code=code, distributed=MPI()), ["us-east-1"])
 
 
 def test_a_trainer_without_channels_is_refused(trainer: Trainers) -> None:
