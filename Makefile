@@ -38,7 +38,7 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers and test-ui
+test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers, test-ui and test-notebook
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
@@ -90,6 +90,11 @@ test-containers: setup  ## Build both images, and run tests on two hosts and end
 test-ui: setup-control setup/ui/node_modules/.installed  ## Test the page of `traingrid ui` in a browser (requires chromium)
 	.venv/bin/python -m pytest -c tests/ui/pytest.ini tests/ui
 
+# The tests of tests/notebook/sdk run in the environment of the SDK; the others execute the notebook there.
+test-notebook: setup-control setup-notebook .venv-training/.installed  ## Convert trainers of the SageMaker SDK, and execute the example notebook in a local AWS
+	.venv-notebook/bin/python -m pytest -c tests/notebook/pytest.ini tests/notebook/sdk
+	.venv/bin/python -m pytest -c tests/notebook/pytest.ini --ignore=tests/notebook/sdk tests/notebook
+
 first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS with a new account (requires the AWS CLI; about ten minutes)
 	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e/test_first_hour.py
 
@@ -108,6 +113,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	$(LOCK) requirements-images.in --output-file requirements-images.txt
 	$(LOCK) requirements-docs.in --output-file requirements-docs.txt
+	$(LOCK) requirements-notebook.in --output-file requirements-notebook.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
@@ -122,8 +128,9 @@ BUDGET ?= 5
 conformance: setup-control  ## Check our assumptions about AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
 	.venv/bin/python -m conformance $(if $(filter command,$(firstword $(origin ACCOUNT))),--account $(ACCOUNT) --regions $(REGIONS) --budget $(BUDGET))
 
-api-page: .venv/.installed  ## Write docs/api.md from docstrings
+api-page: .venv/.installed  ## Write docs/api.md from docstrings, and docs/sagemaker-sdk.md from the table of attributes
 	.venv/bin/python -m docs_site.api_page
+	.venv/bin/python -m docs_site.trainer_page
 
 cli-page: .venv/.installed  ## Write docs/cli.md from the definitions of the commands
 	.venv/bin/python -m docs_site.cli_page
@@ -198,8 +205,10 @@ setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check
 
 setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
+setup-notebook: .venv-notebook/.installed  ## Install the SageMaker Python SDK v3 and a kernel for the example notebook
+
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-scanners node_modules docs_site/node_modules setup/ui/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-notebook .venv-scanners node_modules docs_site/node_modules setup/ui/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -267,6 +276,14 @@ build/mpi: FORCE
 	$(call INSTALL,.venv-images) -r requirements-images.txt
 	@touch $@
 
+# The SageMaker Python SDK v3 with ModelTrainer, and the requirements of the example notebook. traingrid is installed
+# without its requirements, because the SDK needs an older rich than .venv.
+.venv-notebook/.installed: requirements-notebook.txt pyproject.toml
+	$(PYTHON) -m venv .venv-notebook
+	$(call INSTALL,.venv-notebook) -r requirements-notebook.txt
+	$(call PIP,.venv-notebook) --no-deps --no-build-isolation --editable .
+	@touch $@
+
 .venv-docs/.installed: requirements-docs.txt
 	$(PYTHON) -m venv .venv-docs
 	$(call INSTALL,.venv-docs) -r requirements-docs.txt
@@ -287,4 +304,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners synth test test-containers test-control test-notebook test-training test-ui test-unit types ui-library ui-picture

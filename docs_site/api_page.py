@@ -14,7 +14,7 @@ import traingrid
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/api.md"
-_FIRST = ("Grid", "Submission")
+_FIRST = ("Grid", "Submission", "from_model_trainer")
 _WIDTH = 120
 _HEAD = """\
 # Python API
@@ -34,7 +34,9 @@ as the AWS CLI does, and finds the grid by its grid.yaml:
     curves = submission.metrics()  # a pandas DataFrame, or a list without pandas
     submission.download("models")
 
-The fields of a job are those of a [manifest](manifest.md). The [commands](commands.md) use the same functions.
+The fields of a job are those of a [manifest](manifest.md). The [commands](commands.md) use the same functions. A
+[notebook](../examples/notebook) finds the best of four runs, and `from_model_trainer` converts jobs of
+the [SageMaker Python SDK](sagemaker-sdk.md).
 
 `make api-page` writes this page from the docstrings. All other modules of traingrid are internal and may change with
 every release.
@@ -46,7 +48,8 @@ def page() -> str:
     package = griffe.load("traingrid", search_paths=[ROOT], docstring_parser="google")
     public = [name for name in traingrid.__all__ if not name.startswith("_")]
     found = [*_FIRST, *(name for name in public if name not in _FIRST)]
-    parts = [_HEAD, *("\n".join(_class(package[path.removeprefix("traingrid.")])) for path in _paths(found))]
+    described = [package[path.removeprefix("traingrid.")] for path in _paths(found)]
+    parts = [_HEAD, *("\n".join(_function(one) if one.is_function else _class(one)) for one in described)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
 
 
@@ -54,6 +57,15 @@ def _paths(found: list[str]) -> Iterator[str]:
     for name in found:
         public = getattr(traingrid, name)
         yield f"{public.__module__}.{public.__qualname__}"
+
+
+def _function(described: griffe.Object | griffe.Alias) -> Iterator[str]:
+    """Yield the lines about a function."""
+    assert isinstance(described, griffe.Function)  # noqa: S101 - for the type checker
+    yield f"## {described.name}\n"
+    yield f"    {_signature(described)}\n"
+    yield from _docstring(described)
+    yield ""
 
 
 def _class(described: griffe.Object | griffe.Alias) -> Iterator[str]:

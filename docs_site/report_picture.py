@@ -1,4 +1,4 @@
-"""`make report-picture REPORT=...`: takes docs/report.png: the first screen of a report that `traingrid report` wrote."""
+"""`make report-picture REPORT=...`: takes docs/report.png, the first screen of a report of `traingrid report`."""
 
 import shutil
 import sys

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from traingrid.api.description import JobDescription
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
+    from traingrid.api.model_trainer import from_model_trainer
+    from traingrid.api.script_folder import ScriptFolder
     from traingrid.api.submission import Submission
     from traingrid.errors import TraingridError, UsageError
     from traingrid.job.state import JobState
@@ -40,6 +42,7 @@ __all__ = [
     "LogLine",
     "MetricPoint",
     "Retried",
+    "ScriptFolder",
     "Submission",
     "SubmissionItem",
     "SubmissionOverview",
@@ -47,6 +50,7 @@ __all__ = [
     "TraingridError",
     "UsageError",
     "__version__",
+    "from_model_trainer",
 ]
 
 _MODULES = {
@@ -60,12 +64,14 @@ _MODULES = {
     "LogLine": "traingrid.api.logs",
     "MetricPoint": "traingrid.submission.metric_points",
     "Retried": "traingrid.submission.retry",
+    "ScriptFolder": "traingrid.api.script_folder",
     "Submission": "traingrid.api.submission",
     "SubmissionItem": "traingrid.ledger.submission_item",
     "SubmissionOverview": "traingrid.submission.overview",
     "SubmissionStatus": "traingrid.submission.status",
     "TraingridError": "traingrid.errors",
     "UsageError": "traingrid.errors",
+    "from_model_trainer": "traingrid.api.model_trainer",
 }
 # Lambda functions and Batch children import this package without the libraries of the API, and start faster without it.
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 from traingrid.api.comparison import compare
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.job_lines import manifest_of
+from traingrid.api.job_lines import manifest_of, rows_of
+from traingrid.api.script_folder import staged
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from traingrid.api.comparison import Comparison
     from traingrid.api.job_lines import Jobs
+    from traingrid.api.source_folders import Source
     from traingrid.ledger.submission_item import SubmissionItem
 
 logger = logging.getLogger(__name__)
@@ -77,7 +79,7 @@ class Grid:
 
         Args:
             jobs: The path of a manifest; or the jobs themselves, as dictionaries or as a pandas DataFrame, with the
-                fields of a manifest. Values that are None or NaN are left out.
+                fields of a manifest, such as those of `from_model_trainer`. Values that are None or NaN are left out.
             name: The name of the manifest that is made from dictionaries or a DataFrame. Source folders are relative
                 to the current folder.
             announce: Receives a sentence for each upload.
@@ -88,11 +90,13 @@ class Grid:
         Raises:
             TraingridError: The jobs are invalid, in which case none was submitted; or AWS does not answer.
         """
+        sources: list[Source] = []
         if isinstance(jobs, (str, PathLike)):
             path, content = Path(jobs), None
         else:
-            path, content = Path(name), manifest_of(jobs)
-        report = submit_manifest(path, self.plane.deployment, Progress(announce=announce), content)
+            rows, sources = staged(rows_of(jobs), self.plane.deployment)
+            path, content = Path(name), manifest_of(rows)
+        report = submit_manifest(path, self.plane.deployment, Progress(announce=announce), content, sources)
         return Submission(self, report["submission"])
 
     def submission(self, submission: str) -> Submission:

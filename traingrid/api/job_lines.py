@@ -21,7 +21,20 @@ class DataFrame(Protocol):
 Jobs: TypeAlias = Iterable[Mapping[str, Any]] | DataFrame
 
 
-def manifest_of(jobs: Jobs) -> bytes:
+def rows_of(jobs: Jobs | list[object]) -> list[object]:
+    """Return the entries of a list of jobs, or the rows of a pandas DataFrame; they are not checked.
+
+    Raises:
+        UsageError: The jobs are neither.
+    """
+    rows = jobs.to_dict("records") if hasattr(jobs, "to_dict") and not isinstance(jobs, Mapping) else jobs
+    if isinstance(rows, (Mapping, str, bytes)) or not isinstance(rows, Iterable):
+        text = f"The jobs are a {type(jobs).__name__}, not a list of dictionaries or a DataFrame."
+        raise UsageError(text, 'Give a list, for example [{"region": "us-east-1", "s3_uri": "s3://…"}], or a path.')
+    return list(rows)
+
+
+def manifest_of(jobs: Jobs | list[object]) -> bytes:
     """Return the manifest of jobs, in JSON Lines.
 
     Args:
@@ -31,11 +44,7 @@ def manifest_of(jobs: Jobs) -> bytes:
     Raises:
         UsageError: There are no jobs, one is not a dictionary, or a value cannot be written as JSON.
     """
-    rows = jobs.to_dict("records") if hasattr(jobs, "to_dict") and not isinstance(jobs, Mapping) else jobs
-    if isinstance(rows, (Mapping, str, bytes)) or not isinstance(rows, Iterable):
-        text = f"The jobs are a {type(jobs).__name__}, not a list of dictionaries or a DataFrame."
-        raise UsageError(text, 'Give a list, for example [{"region": "us-east-1", "s3_uri": "s3://…"}], or a path.')
-    values = [_values(number, row) for number, row in enumerate(rows)]
+    values = [_values(number, row) for number, row in enumerate(rows_of(jobs))]
     if not values:
         raise UsageError("There are no jobs to submit.", "Give at least one.")
     return json_lines(values).encode()

@@ -6,9 +6,14 @@ import gzip
 import io
 import os
 import tarfile
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 MAX_BYTES = 200 * 1024 * 1024
 """Maximum size of a folder's files: every host of every job downloads them. Data belongs in a channel."""
@@ -47,13 +52,25 @@ def check_place(where: str, folder: Path, manifest: Path) -> None:
         )
 
 
-def archive(where: str, folder: Path) -> tuple[int, bytes]:
+def archive(
+    where: str, folder: Path, left_out: Sequence[str] = (), added: Mapping[str, bytes] | None = None
+) -> tuple[int, bytes]:
     """Return the number of files in a folder and its .tar.gz; equal files produce equal bytes.
 
+    Args:
+        where: The place of the folder's name, for errors.
+        folder: The folder.
+        left_out: Shell patterns of the names of other files and folders to leave out.
+        added: The contents of additional files by their names at the archive's top.
+
     Raises:
-        UsageError: The folder's files are larger than `MAX_BYTES`; nothing is packed.
+        UsageError: The folder's files are larger than `MAX_BYTES`, or an added file exists; nothing is packed.
     """
-    files = _files(where, folder)
+    files, added = _files(where, folder, left_out), added or {}
+    for name in added:
+        if folder / name in files:
+            text = f"{where}: the folder has a file {name}, and another one is packed with this name."
+            raise UsageError(text, "Rename the file, or leave it out.")
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=0) as compressed,
@@ -64,16 +81,20 @@ def archive(where: str, folder: Path) -> tuple[int, bytes]:
             entry.size, entry.mode = path.stat().st_size, 0o755 if path.stat().st_mode & 0o100 else 0o644
             with path.open("rb") as file:
                 members.addfile(entry, file)
-    return len(files), packed.getvalue()
+        for name, content in sorted(added.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o644
+            members.addfile(entry, io.BytesIO(content))
+    return len(files) + len(added), packed.getvalue()
 
 
-def _files(where: str, folder: Path) -> list[Path]:
+def _files(where: str, folder: Path, left_out: Sequence[str]) -> list[Path]:
     """Return a folder's files in the order of their names, after checking their size; follow links to files."""
     found, size = [], 0
     for above, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        folders[:] = [name for name in folders if not _is_left_out(name, left_out)]
         for path in (Path(above, name) for name in names):
-            if path.suffix == ".pyc" or path.name in _LEFT_OUT or not path.is_file():
+            if path.suffix == ".pyc" or _is_left_out(path.name, left_out) or not path.is_file():
                 continue
             found.append(path)
             size += path.stat().st_size
@@ -82,3 +103,7 @@ def _files(where: str, folder: Path) -> list[Path]:
                     f"{where}: {folder} has more than {MAX_BYTES // 2**20} MiB.", "Put data into a channel."
                 )
     return sorted(found)
+
+
+def _is_left_out(name: str, left_out: Sequence[str]) -> bool:
+    return name in _LEFT_OUT or any(fnmatch(name, pattern) for pattern in left_out)

@@ -103,7 +103,7 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
     for row, folder in zip(local, folders, strict=True):
         if folder not in archives:
             archives[folder] = archive(_where(manifest, row), folder)
-        source = _source(folder, *archives[folder], str(row.values["region"]), deployment)
+        source = source_in(str(row.values["region"]), folder, *archives[folder], deployment)
         sources[source.uri] = source
         lines[row.number - 1] = _with_source(lines, row, str(source.uri))
     return PackedManifest(content=b"".join(lines), sources=list(sources.values()))
@@ -158,7 +158,8 @@ def _check_program(where: str, folder: Path, row: Row) -> None:
         )
 
 
-def _source(folder: Path, files: int, archive: bytes, region: str, deployment: Deployment) -> Source:
+def source_in(region: str, folder: Path, files: int, archive: bytes, deployment: Deployment) -> Source:
+    """Return a packed folder with its URI in a Region."""
     bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
     uri = S3Uri(bucket, f"{names.SOURCE_PREFIX}{hashlib.sha256(archive).hexdigest()}.tar.gz")
     return Source(

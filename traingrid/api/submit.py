@@ -27,9 +27,9 @@ from traingrid.submission.intake_failure import FAILED, RETRYING
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from traingrid.api.source_folders import PackedManifest
+    from traingrid.api.source_folders import PackedManifest, Source
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
 
@@ -100,7 +100,11 @@ def submit_content(
 
 
 def submit_manifest(
-    manifest: Path, deployment: Deployment, progress: Progress | None = None, content: bytes | None = None
+    manifest: Path,
+    deployment: Deployment,
+    progress: Progress | None = None,
+    content: bytes | None = None,
+    sources: Iterable[Source] = (),
 ) -> dict[str, Any]:
     """Upload a manifest and its sources, wait until its jobs are submitted, and return the intake's report.
 
@@ -109,6 +113,7 @@ def submit_manifest(
         deployment: The grid.
         progress: Receives the progress.
         content: The manifest's bytes; by default those of the file.
+        sources: Packed folders to which the manifest refers already.
 
     Raises:
         TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
@@ -116,6 +121,7 @@ def submit_manifest(
     check_name(manifest)
     progress = progress or Progress()
     found = packed(manifest, deployment, content)
+    found.sources.extend(sources)
     logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
     if found.sources:
         parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected

@@ -1,0 +1,263 @@
+"""Trainer attributes: which line field each attribute of the SageMaker Python SDK's ModelTrainer becomes, if any.
+
+The tables name every attribute of ModelTrainer and of the classes below it, public and private, so that an attribute
+of a later SDK is an error and never ignored. They follow the source of sagemaker-train 1.27.0 and sagemaker-core 2.27.0
+(https://github.com/aws/sagemaker-python-sdk, model_trainer.py and core/training/configs.py). This module imports
+nothing of the SDK.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.errors import UsageError
+from traingrid.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute:
+    """The treatment of one attribute.
+
+    Attributes:
+        fields: The fields of a line that it becomes, for the documentation; empty if there is none.
+        note: The conversion, or the reason why the attribute is not used.
+        next_step: The next step in the error for a value; empty if the attribute is not refused.
+        accepted: Values of a refused attribute that need no conversion.
+    """
+
+    fields: str = ""
+    note: str = ""
+    next_step: str = ""
+    accepted: tuple[object, ...] = ()
+
+
+def _to(fields: str, note: str = "") -> Attribute:
+    return Attribute(fields=fields, note=note)
+
+
+def _unused(reason: str) -> Attribute:
+    return Attribute(note=reason)
+
+
+def _no(next_step: str, *accepted: object) -> Attribute:
+    return Attribute(next_step=next_step, accepted=accepted)
+
+
+_OWN_COPIES = "Remove it. The deployment encrypts volumes and results (`encryption` in grid.yaml)."
+_NETWORK = "Remove it. grid.yaml sets subnets and security groups under `regions`."
+_RECIPE = "The grid does not train recipes. Use a ModelTrainer with an image and source code."
+_ONE_TYPE = "Remove it, and set compute.instance_type and compute.instance_count."
+_RESULT = "A result of `train()`."
+
+ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
+    "ModelTrainer": {
+        "training_mode": _to("", "`SAGEMAKER_TRAINING_JOB`; `LOCAL_CONTAINER` is refused"),
+        "sagemaker_session": _unused(
+            "The grid has its own clients. Sessions for pipelines and local mode are refused."
+        ),
+        "role": _unused("The grid's execution role of each Region runs the job."),
+        "base_job_name": _to("`name`"),
+        "input_s3_key_prefix": _no("Remove it. The grid stores source code in the data bucket of each Region."),
+        "source_code": _to("`source`, `entry_point`", "packed and uploaded to each Region by `grid.submit`"),
+        "distributed": _to("`processes_per_host`, `mpi_options`", "`MPI`; `Torchrun` and custom classes are refused"),
+        "compute": _to("see Compute"),
+        "networking": _to("see Networking"),
+        "stopping_condition": _to("`max_runtime`, `max_wait`"),
+        "training_image": _to("`image`", "or the argument `image`, such as an alias of grid.yaml"),
+        "training_image_config": _no("Remove it. The grid pulls images from ECR only."),
+        "algorithm_name": _to("`algorithm`"),
+        "output_data_config": _to("`output`", "the SDK's default bucket becomes the grid's default output"),
+        "input_data_config": _to("`inputs`", "with the URIs of the argument `data`"),
+        "checkpoint_config": _to("`checkpoints`"),
+        "training_input_mode": _to("`inputs`", "`input_mode` of the channels that SageMaker applies it to"),
+        "environment": _to("`environment`"),
+        "hyperparameters": _to("`hyperparameters`", "those that start MPI become `processes_per_host`, `mpi_options`"),
+        "tags": _to("`tags`"),
+        "local_container_root": _unused("Only local mode uses it."),
+        "model_package_config": _no(_RECIPE),
+        "config_mgr": _unused("Defaults of the SDK's configuration files are applied first, as by `train()`."),
+        "_metric_definitions": _to("`metrics`"),
+        "_retry_strategy": _to("`retries`"),
+        "_tensorboard_output_config": _no(
+            "Remove it. docs/training.md describes how a job keeps TensorBoard's events."
+        ),
+        "_infra_check_config": _no("Remove it. The grid does not request health checks of instances."),
+        "_session_chaining_config": _no("Remove it. The grid does not request session tags."),
+        "_remote_debug_config": _no("Remove it. The grid's deployment decides about remote debugging."),
+        "_is_nova_recipe": _no(_RECIPE, False),
+        "_is_llmft_recipe": _no(_RECIPE, False),
+        "_temp_recipe_train_dir": _no(_RECIPE),
+        "_jumpstart_config": _no("The grid does not train JumpStart models. Set training_image and source_code."),
+        "_latest_training_job": _unused(_RESULT),
+        "_temp_code_dir": _unused(_RESULT),
+    },
+    "SourceCode": {
+        "source_dir": _to("`source`", "a local folder, or a .tar.gz in S3, whose URI may contain `{region}`"),
+        "requirements": _to("`source`", "packed as requirements.txt, which the image installs"),
+        "entry_script": _to("`entry_point`", "a .py or .sh file"),
+        "command": _to("`entry_point`", "a Python program that runs the command with bash is packed; refused with MPI"),
+        "args": _to("`entry_point`", "quoted and added to the command"),
+        "ignore_patterns": _to("`source`", "the files are not packed"),
+    },
+    "Compute": {
+        "instance_type": _to("`instance_type`"),
+        "instance_count": _to("`instance_count`"),
+        "volume_size_in_gb": _to("`volume_gb`"),
+        "enable_managed_spot_training": _to("`spot`"),
+        "training_plan_arn": _to("`training_plan`", "`{region}` is the line's Region"),
+        "volume_kms_key_id": _no(_OWN_COPIES),
+        "keep_alive_period_in_seconds": _no("Remove it. The grid does not use warm pools.", 0),
+        "instance_groups": _no(_ONE_TYPE),
+        "instance_placement_config": _no(_ONE_TYPE),
+        "instance_preferences": _no(_ONE_TYPE),
+        "selected_instance_type": _no(_ONE_TYPE),
+        "selected_instance_count": _no(_ONE_TYPE),
+    },
+    "Networking": {
+        "security_group_ids": _no(_NETWORK, []),
+        "subnets": _no(_NETWORK, []),
+        "enable_network_isolation": _no("Remove it, and set `training.network_isolation` in grid.yaml.", False),
+        "enable_inter_container_traffic_encryption": _no(
+            "Remove it, and set `training.encrypt_traffic` in grid.yaml.", False
+        ),
+    },
+    "StoppingCondition": {
+        "max_runtime_in_seconds": _to("`max_runtime`"),
+        "max_wait_time_in_seconds": _to("`max_wait`"),
+        "max_pending_time_in_seconds": _no("Remove it. The grid does not limit the time in the state Pending."),
+    },
+    "OutputDataConfig": {
+        "s3_output_path": _to("`output`", "below the output bucket of the Region; `{region}` is the line's Region"),
+        "kms_key_id": _no(_OWN_COPIES),
+        "compression_type": _no("Remove it. The grid's jobs write model.tar.gz.", "GZIP"),
+    },
+    "CheckpointConfig": {
+        "s3_uri": _to(
+            "`checkpoints`", "below the output bucket of the Region; without it, the line's own folder there"
+        ),
+        "local_path": _no("Write checkpoints to /opt/ml/checkpoints.", "/opt/ml/checkpoints"),
+    },
+    "MPI": {
+        "process_count_per_node": _to("`processes_per_host`", "by default one for each GPU of the instance type"),
+        "mpi_additional_options": _to("`mpi_options`"),
+    },
+    "InputData": {
+        "channel_name": _to("`inputs`"),
+        "data_source": _to("`uri`", "an S3 URI; local paths are refused"),
+        "content_type": _to("`content_type`"),
+    },
+    "Channel": {
+        "channel_name": _to("`inputs`"),
+        "data_source": _to("see DataSource"),
+        "content_type": _to("`content_type`"),
+        "input_mode": _to("`input_mode`"),
+        "shuffle_config": _to("`shuffle_seed`"),
+        "compression_type": _no("Decompress the data, or let the script do it.", "None"),
+        "record_wrapper_type": _no("Store the data as RecordIO.", "None"),
+    },
+    "DataSource": {
+        "s3_data_source": _to("see S3DataSource"),
+        "file_system_data_source": _no("Copy the data to S3 in each Region. The grid does not mount file systems."),
+        "dataset_source": _no("Give the S3 URI of the data."),
+    },
+    "S3DataSource": {
+        "s3_uri": _to("`uri`", "in a bucket of the line's Region; `{region}` is the line's Region"),
+        "s3_data_type": _to("`manifest`", "`S3Prefix` or `ManifestFile`; others are refused"),
+        "s3_data_distribution_type": _to("`distribution`"),
+        "attribute_names": _no("Use data without an augmented manifest."),
+        "instance_group_names": _no("Remove it. All hosts of a job are alike."),
+        "model_access_config": _no("Copy the data to a bucket of the grid."),
+        "hub_access_config": _no("Copy the data to a bucket of the grid."),
+    },
+    "ShuffleConfig": {"seed": _to("`shuffle_seed`")},
+    "Tag": {"key": _to("`tags`"), "value": _to("`tags`")},
+    "MetricDefinition": {"name": _to("`metrics`"), "regex": _to("`metrics`")},
+    "RetryStrategy": {"maximum_retry_attempts": _to("`retries`")},
+}
+"""The treatment of each attribute, by the names of class and attribute."""
+
+REFUSED_CLASSES: Mapping[str, str] = {
+    "Torchrun": "The grid does not start torchrun. Use MPI, with one process for each GPU.",
+    "FileSystemDataSource": "Copy the data to S3 in each Region. The grid does not mount file systems.",
+    "DatasetSource": "Give the S3 URI of the data.",
+    "PipelineVariable": "Give the value itself. Only SageMaker Pipelines know the value of a variable.",
+    "PipelineSession": "Use a plain session. A pipeline's steps run in one Region.",
+    "LocalSession": "Use a plain session. The grid trains in SageMaker, not on this machine.",
+}
+"""The next step for a value whose class, or a class above it, cannot be converted."""
+
+
+def attributes(value: object, path: str) -> dict[str, Any]:
+    """Return the attributes of an SDK object that are set and are not refused, by name.
+
+    Args:
+        value: A ModelTrainer, or an object below it.
+        path: The object's place, for errors.
+
+    Raises:
+        UsageError: An attribute cannot be converted, or is not known. The text names it.
+    """
+    refuse_class(value, path)
+    table = _table(value, path)
+    found = {}
+    for name, default in _defaults(value).items():
+        given, place = _plain(getattr(value, name, None)), f"{path}.{name}"
+        for entry in _entries(given):
+            refuse_class(entry, place)
+        if name not in table:
+            if given not in (None, default):
+                what = f"{place} is {shown(str(given))}, and this version of traingrid does not know the attribute."
+                raise UsageError(what, "Remove it, or write the line by hand (docs/manifest.md).")
+            continue
+        step = table[name].next_step
+        if step and given is not None and given not in table[name].accepted:
+            raise UsageError(f"{place} cannot be converted into a line.", step)
+        if given is not None and not step:
+            found[name] = given
+    return found
+
+
+def refuse_class(value: object, path: str) -> None:
+    """Raise a UsageError if an object's class cannot be converted."""
+    for name in _class_names(value):
+        if name in REFUSED_CLASSES:
+            raise UsageError(f"{path} is a {name}, which cannot be converted.", REFUSED_CLASSES[name])
+
+
+def is_a(value: object, name: str) -> bool:
+    """Return True if a class of this name is the class of an object, or above it."""
+    return name in _class_names(value)
+
+
+def _class_names(value: object) -> list[str]:
+    return [one.__name__ for one in type(value).__mro__]
+
+
+def _table(value: object, path: str) -> Mapping[str, Attribute]:
+    known = next((name for name in _class_names(value) if name in ATTRIBUTES), None)
+    if known is None:
+        what = f"{path} is a {type(value).__name__}, which cannot be converted."
+        raise UsageError(what, "docs/sagemaker-sdk.md lists the classes that can.")
+    return ATTRIBUTES[known]
+
+
+def _defaults(value: Any) -> dict[str, object]:
+    """Return the default of each attribute of a pydantic model, public and private."""
+    public, private = type(value).model_fields, type(value).__private_attributes__
+    return {name: field.default for name, field in {**public, **private}.items()}
+
+
+def _plain(value: object) -> object:
+    """Return a value, with None for the SDK's marker of attributes that are not set."""
+    return None if is_a(value, "Unassigned") else value
+
+
+def _entries(value: object) -> Iterable[object]:
+    """Return a value, or the entries of a list or dictionary."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else (value,)

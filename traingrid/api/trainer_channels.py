@@ -1,0 +1,108 @@
+"""Trainer channels: converts a ModelTrainer's input data into the `inputs` of a line in one Region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from traingrid.api.trainer_attributes import attributes, is_a
+from traingrid.errors import UsageError
+from traingrid.text import shown
+
+Data: TypeAlias = Mapping[str, Mapping[str, str]]
+"""The URI of each channel, by Region and channel."""
+
+_WHERE = 'Write {region} into the URI, or give data={"us-east-1": {"train": "s3://…"}, …}.'
+_MANIFEST = {"S3Prefix": False, "ManifestFile": True}
+# ModelTrainer sets this mode for channels that are given as URIs; `training_input_mode` applies to the others
+# (`create_input_data_channel` in train/model_trainer.py of the SDK).
+_MODE_OF_URIS = "File"
+
+
+def channels_of(inputs: Sequence[object], default_mode: str, path: str) -> dict[str, dict[str, Any]]:
+    """Return the channels of a ModelTrainer, by name; URIs are those of the trainer.
+
+    Args:
+        inputs: The objects of `input_data_config`.
+        default_mode: The trainer's `training_input_mode`.
+        path: The place of `input_data_config`, for errors.
+
+    Raises:
+        UsageError: A channel cannot be converted.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for number, entry in enumerate(inputs):
+        place = f"{path}[{number}]"
+        convert = _channel if is_a(entry, "Channel") else _input_data
+        values = attributes(entry, place)
+        name = values.get("channel_name")
+        if not name or name in found:
+            problem = "is used twice" if name else "is not set"
+            raise UsageError(f"{place}.channel_name {problem}.", "Give each channel a different name.")
+        channel = {"input_mode": default_mode, "distribution": "FullyReplicated", **convert(values, place)}
+        if values.get("content_type"):
+            channel["content_type"] = values["content_type"]
+        found[name] = channel
+    return found
+
+
+def in_region(
+    channels: Mapping[str, Mapping[str, Any]], region: str, data: Data, *, several: bool
+) -> dict[str, dict[str, Any]]:
+    """Return the channels with their URIs in one Region.
+
+    Args:
+        channels: The channels of the trainer.
+        region: The Region.
+        data: URIs that replace those of the trainer, or add channels.
+        several: True if the trainer is converted for several Regions.
+
+    Raises:
+        UsageError: A channel has no URI in this Region, or there is no channel.
+    """
+    given = data.get(region, {})
+    if not isinstance(given, Mapping):
+        raise UsageError(f"data[{region!r}] is not a dictionary of channels.", _WHERE)
+    found = {name: dict(channel) for name, channel in channels.items()}
+    for name, own in given.items():
+        found.setdefault(name, {"input_mode": _MODE_OF_URIS, "distribution": "FullyReplicated"})["uri"] = own
+    for name, channel in found.items():
+        uri = channel.get("uri")
+        if not isinstance(uri, str) or not uri.startswith("s3://"):
+            what = f"The data of channel {name} is {shown(str(uri))}, not an S3 URI."
+            raise UsageError(what, "Upload it with `traingrid upload FOLDER REGION`, and give the URIs as `data`.")
+        if several and name not in given and "{region}" not in uri:
+            what = f"Channel {name} has one URI for several Regions, {shown(uri)}, but a job reads its own Region only."
+            raise UsageError(what, _WHERE)
+        channel["uri"] = uri.replace("{region}", region)
+    if not found:
+        raise UsageError("The trainer has no input_data_config.", _WHERE)
+    return found
+
+
+def _input_data(values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    source = values.get("data_source")
+    if isinstance(source, str):
+        return {"uri": source, "input_mode": _MODE_OF_URIS}
+    return {} if source is None else _s3(source, f"{place}.data_source")
+
+
+def _channel(values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    source = attributes(values["data_source"], f"{place}.data_source")
+    found = _s3(source["s3_data_source"], f"{place}.data_source.s3_data_source") if source else {}
+    if "input_mode" in values:
+        found["input_mode"] = values["input_mode"]
+    if "shuffle_config" in values:
+        found["shuffle_seed"] = attributes(values["shuffle_config"], f"{place}.shuffle_config")["seed"]
+    return found
+
+
+def _s3(source: object, place: str) -> dict[str, Any]:
+    values = attributes(source, place)
+    if values["s3_data_type"] not in _MANIFEST:
+        what = f"{place}.s3_data_type {values['s3_data_type']} cannot be converted."
+        raise UsageError(what, "Use S3Prefix or ManifestFile.")
+    found: dict[str, Any] = {"uri": values["s3_uri"], "manifest": _MANIFEST[values["s3_data_type"]]}
+    if "s3_data_distribution_type" in values:
+        found["distribution"] = values["s3_data_distribution_type"]
+    return found

@@ -1,0 +1,107 @@
+"""Trainer scripts: converts a ModelTrainer's SourceCode into the `source` and `entry_point` of a line.
+
+A training image of the grid and AWS's own images run a Python program or a shell script (`entry_point`). ModelTrainer
+also runs commands; for those, a small Python program is packed that runs the command with bash, as ModelTrainer's own
+container script does (train/templates.py of the SDK).
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from traingrid.api.script_folder import ScriptFolder
+from traingrid.api.trainer_attributes import attributes
+from traingrid.errors import UsageError
+from traingrid.text import shown
+
+RUNNER = "traingrid_command.py"
+"""The name of the packed program that runs a command."""
+_PROGRAM = '''\
+"""Runs the command of a ModelTrainer, in the folder of this file. tg.from_model_trainer has written this program."""
+
+import os
+import signal
+import subprocess
+import sys
+
+command = subprocess.Popen({arguments}, cwd=os.path.dirname(os.path.abspath(__file__)))
+signal.signal(signal.SIGTERM, lambda number, _: command.send_signal(number))
+status = command.wait()
+sys.exit(status if status >= 0 else 128 - status)  # a shell's exit status of a command that a signal ended
+'''
+_REQUIREMENTS = "requirements.txt"
+_BY_HAND = "Write the line by hand (docs/manifest.md), or use a folder."
+
+
+def script_fields(source_code: object, path: str) -> dict[str, Any]:
+    """Return the fields `source` and `entry_point` of a SourceCode object.
+
+    Args:
+        source_code: The object; it is not None.
+        path: Its place, for errors.
+
+    Raises:
+        UsageError: The source code cannot be converted.
+    """
+    found = attributes(source_code, path)
+    folder = found.get("source_dir")
+    if not folder:
+        raise UsageError(f"{path}.source_dir is not set.", "Put the program into a folder, and set it.")
+    if not found.get("command") and not found.get("entry_script"):
+        raise UsageError(f"{path} has neither an entry_script nor a command.", "Set one of them.")
+    if found.get("args") and not found.get("command"):
+        raise UsageError(f"{path}.args are used with a command only.", "Set hyperparameters, or a command.")
+    if "://" in folder:
+        return _archive_in_s3(folder, found, path)
+    place = Path(folder).resolve()
+    if not place.is_dir():
+        raise UsageError(f"{path}.source_dir {shown(folder)} is not a folder.", "Unpack it, and give the folder.")
+    entry_point, added = _program(found)
+    script = place / str(found.get("entry_script") or "")
+    if not found.get("command") and not script.is_file():
+        raise UsageError(f"{path}.entry_script {script} does not exist.", "Give its path in source_dir.")
+    return {"source": _script_folder(place, found, added, path), "entry_point": entry_point}
+
+
+def _archive_in_s3(uri: str, found: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the fields for an archive in S3, which is used unchanged."""
+    script = str(found.get("entry_script") or "")
+    if not uri.endswith(".tar.gz"):
+        raise UsageError(f"{path}.source_dir {shown(uri)} is not a .tar.gz.", "Give a local folder, or a .tar.gz.")
+    if found.get("command") or not script.endswith(".py"):
+        what = f"{path}: only a Python program can be started from an archive in S3."
+        raise UsageError(what, "Set entry_script to a .py file without a command, or give a local folder.")
+    if found.get("requirements") not in (None, _REQUIREMENTS):
+        raise UsageError(f"{path}.requirements must be {_REQUIREMENTS} in an archive in S3.", _BY_HAND)
+    return {"source": uri, "entry_point": script}
+
+
+def _script_folder(folder: Path, found: dict[str, Any], added: dict[str, str], path: str) -> ScriptFolder:
+    """Return the folder to pack. The image installs a requirements.txt, which ModelTrainer does only if it is named."""
+    named = str(found.get("requirements") or "")
+    if named and not (folder / named).is_file():
+        raise UsageError(f"{path}.requirements {folder / named} does not exist.", "Give its path in source_dir.")
+    if named != _REQUIREMENTS and (folder / _REQUIREMENTS).is_file():
+        what = (
+            f"{folder} has a {_REQUIREMENTS}, which the job would install, and {path}.requirements is {named or None}."
+        )
+        raise UsageError(what, f"Set {path}.requirements to {_REQUIREMENTS}, or rename the file.")
+    return ScriptFolder(
+        folder=folder,
+        left_out=tuple(found.get("ignore_patterns") or ()),
+        requirements=named,
+        added=tuple(added.items()),
+    )
+
+
+def _program(found: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the program to start, and the programs to pack, by name. As in the SDK, a command precedes a script."""
+    command, script = found.get("command"), str(found.get("entry_script") or "")
+    if command:
+        words = [*str(command).split(), *(shlex.quote(str(argument)) for argument in found.get("args") or ())]
+        return RUNNER, {RUNNER: _PROGRAM.format(arguments=repr(["/bin/bash", "-c", " ".join(words)]))}
+    if not script.endswith((".py", ".sh")):
+        raise UsageError(f"The entry_script {shown(script)} is neither a .py nor a .sh file.", "Use a command.")
+    return script, {}
