@@ -32,7 +32,7 @@ from traingrid.api.data import upload_folder
 from traingrid.api.submit import wait_for_report
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.status import watch_submission
+from traingrid.cli.live_status import watch_submission
 from traingrid.cli.status_table import reasons
 from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.submission.status import JobStatus

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -17,11 +16,11 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.live_status import watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.submission.overview import submission_overview
-from traingrid.submission.status import SubmissionStatus
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.submission.overview import SubmissionOverview
 
-_REFRESH_SECONDS = 1.0
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
 SUBMISSION_ROWS = Schema(
@@ -106,38 +104,6 @@ def print_overview(overview: SubmissionOverview, out: Console) -> None:
         out.print(table)
         out.print()
     out.print(more_sentence(overview), markup=False, soft_wrap=True)
-
-
-def watch_submission(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
-    """Show the live table of a submission until every job has ended, and return its final status.
-
-    If the output is not a terminal, print a line for each change of a job's state, and the table at the end.
-    """
-    return (_watch_live if out.is_terminal else _watch_by_lines)(plane, submission, out)
-
-
-def _watch_live(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
-    seen = plane.status(submission)
-    with Live(status_table(seen, out.width), console=out, auto_refresh=False) as live:
-        while not seen.ended:
-            time.sleep(_REFRESH_SECONDS)
-            seen = plane.status(submission)
-            live.update(status_table(seen, out.width), refresh=True)
-    return seen
-
-
-def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
-    printed: dict[int, str] = {}
-    while True:
-        seen = plane.status(submission)
-        for job in seen.jobs:
-            if printed.get(job.index) != job.state:
-                printed[job.index] = job.state
-                out.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
-        if seen.ended:
-            out.print(status_table(seen, out.width))
-            return seen
-        time.sleep(_REFRESH_SECONDS)
 
 
 def _submissions(plane: ControlPlane) -> Table:
