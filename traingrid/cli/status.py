@@ -17,10 +17,9 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.export import Schema, output_option, write_rows
-from traingrid.cli.overview_table import more_sentence, overview_tables
+from traingrid.cli.overview_table import more_sentence, numbers_line, numbers_table, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
-from traingrid.submission.overview import submission_overview
 from traingrid.submission.status import SubmissionStatus
 from traingrid.text import printable
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 _REFRESH_SECONDS = 1.0
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
+_SHARE = 5
+"""Between two reads of a large submission, this many times the duration of a read passes."""
 SUBMISSION_ROWS = Schema(
     "submission, newest first, without one",
     {
@@ -88,8 +89,8 @@ def _print_warnings(plane: ControlPlane, out: Console) -> None:
 
 
 def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bool, is_complete: bool) -> None:
-    if not (watch or is_complete) and (head := plane.head(submission)).jobs > _LARGE:
-        print_overview(submission_overview(head, plane.ledger), out)
+    if not is_complete and plane.head(submission).jobs > _LARGE:
+        print_overview(_watch_overview(plane, submission, out) if watch else plane.overview(submission), out)
         return
     seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:
@@ -106,6 +107,25 @@ def print_overview(overview: SubmissionOverview, out: Console) -> None:
         out.print(table)
         out.print()
     out.print(more_sentence(overview), markup=False, soft_wrap=True)
+
+
+def _watch_overview(plane: ControlPlane, submission: str, out: Console) -> SubmissionOverview:
+    """Show the live numbers of a large submission until every job has ended, and return its final overview.
+
+    If the output is not a terminal, print only a line for each change of the numbers.
+    """
+    printed = ""
+    with Live(console=out, auto_refresh=False, transient=True) if out.is_terminal else nullcontext() as live:
+        while True:
+            began = time.monotonic()
+            seen = plane.overview(submission)
+            if live:
+                live.update(numbers_table(seen, out.width), refresh=True)
+            elif (line := numbers_line(seen)) != printed:
+                out.print(printed := line, markup=False, soft_wrap=True)
+            if seen.ended:
+                return seen
+            time.sleep(max(_REFRESH_SECONDS, _SHARE * (time.monotonic() - began)))
 
 
 def watch_submission(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
