@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console, Group
@@ -13,17 +14,24 @@ from rich.live import Live
 from rich.text import Text
 
 from traingrid.aws.outage import is_outage
+from traingrid.cli.overview_table import numbers_line, numbers_table
 from traingrid.cli.status_table import status_table
 from traingrid.job.state import JobState
 from traingrid.text import duration, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.console import RenderableType
 
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.status import SubmissionStatus
 
+T = TypeVar("T")
 _REFRESH_SECONDS = 1.0
+_SHARE = 5
+"""Between two reads of a large submission, this many times the duration of a read passes."""
 _FRAME = 4
 """Lines for the title, the headings, the jobs that are left out, and the line below the table."""
 _ORDER = (JobState.FAILED, JobState.IN_PROGRESS, JobState.STOPPING, JobState.WAITING, JobState.PENDING)
@@ -37,7 +45,7 @@ def watch_submission(plane: ControlPlane, submission: str, out: Console) -> Subm
     return (_watch_live if out.is_terminal else _watch_by_lines)(plane, submission, out)
 
 
-def live_table(seen: SubmissionStatus, width: int, height: int, silence: str = "") -> RenderableType:
+def live_table(seen: SubmissionStatus, width: int, height: int) -> RenderableType:
     """Return the table of a submission in the size of a terminal.
 
     Args:
@@ -45,7 +53,6 @@ def live_table(seen: SubmissionStatus, width: int, height: int, silence: str = "
             others are counted.
         width: The number of columns.
         height: The number of lines.
-        silence: A sentence below the table; empty for none.
     """
     room = max(height - _FRAME, 1)
     places = {state: place for place, state in enumerate(_ORDER)}
@@ -53,34 +60,43 @@ def live_table(seen: SubmissionStatus, width: int, height: int, silence: str = "
     shown, left = (seen.jobs, []) if len(seen.jobs) <= room else (ordered[:room], ordered[room:])
     counts = Counter(str(job.state) for job in left)
     more = f"and {len(left)} more: {', '.join(f'{number} {state}' for state, number in counts.items())}"
-    lines = [Text(more, style="italic")] * bool(left) + [Text(silence, style="yellow")] * bool(silence)
-    return Group(status_table(replace(seen, jobs=shown), width), *lines)
+    return Group(status_table(replace(seen, jobs=shown), width), *[Text(more, style="italic")] * bool(left))
+
+
+def watch_overview(plane: ControlPlane, submission: str, out: Console) -> SubmissionOverview:
+    """Show the live numbers of a large submission until every job has ended, and return its final overview.
+
+    If the output is not a terminal, print only a line for each change of the numbers.
+    """
+    printed, reads = "", _Reads(lambda: plane.overview(submission))
+    with Live(console=out, auto_refresh=False, transient=True) if out.is_terminal else nullcontext() as live:
+        while True:
+            began = time.monotonic()
+            seen = reads.next()
+            if live:
+                live.update(Group(numbers_table(seen, out.width), *reads.silence()), refresh=True)
+            elif (line := numbers_line(seen)) != printed:
+                out.print(printed := line, markup=False, soft_wrap=True)
+            if seen.ended:
+                return seen
+            time.sleep(max(_REFRESH_SECONDS, _SHARE * (time.monotonic() - began)))
 
 
 def _watch_live(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
-    seen = plane.status(submission)
-    answered = time.monotonic()
-    with Live(live_table(seen, out.width, out.height), console=out, auto_refresh=False, transient=True) as live:
-        while not seen.ended:
+    reads = _Reads(lambda: plane.status(submission))
+    with Live(console=out, auto_refresh=False, transient=True) as live:
+        while not (seen := reads.next()).ended:
+            live.update(Group(live_table(seen, out.width, out.height), *reads.silence()), refresh=True)
             time.sleep(_REFRESH_SECONDS)
-            silence = ""
-            try:
-                seen = plane.status(submission)
-                answered = time.monotonic()
-            except (BotoCoreError, ClientError) as error:
-                if not is_outage(error):
-                    raise
-                since = duration(time.monotonic() - answered)
-                silence = f"AWS has not answered for {since}; still trying. {printable(str(error))}"
-            live.update(live_table(seen, out.width, out.height, silence), refresh=True)
     out.print(status_table(seen, out.width))  # all jobs, which the terminal can scroll
     return seen
 
 
 def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
     printed: dict[int, str] = {}
+    reads = _Reads(lambda: plane.status(submission))
     while True:
-        seen = plane.status(submission)
+        seen = reads.next()
         for job in seen.jobs:
             if printed.get(job.index) != job.state:
                 printed[job.index] = job.state
@@ -89,3 +105,33 @@ def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> Submi
             out.print(status_table(seen, out.width))
             return seen
         time.sleep(_REFRESH_SECONDS)
+
+
+class _Reads(Generic[T]):
+    """Reads a status again and again; during an outage, returns the last one.
+
+    Args:
+        read: Reads the status. An error of the first read is raised.
+    """
+
+    def __init__(self, read: Callable[[], T]) -> None:
+        self._read = read
+        self._last: T | None = None
+        self._answered = time.monotonic()
+        self._error = ""
+
+    def next(self) -> T:
+        """Return the present status, or the last one if AWS does not answer."""
+        try:
+            self._last, self._answered, self._error = self._read(), time.monotonic(), ""
+        except (BotoCoreError, ClientError) as error:
+            if self._last is None or not is_outage(error):
+                raise
+            self._error = printable(str(error))
+        return self._last
+
+    def silence(self) -> Iterator[Text]:
+        """Yield the sentence about an outage, if there is one."""
+        if self._error:
+            since = duration(time.monotonic() - self._answered)
+            yield Text(f"AWS has not answered for {since}; still trying. {self._error}", style="yellow")

@@ -29,15 +29,25 @@ def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[
         overview: The overview.
         width: The width of the terminal in characters.
     """
-    rows = _numbers(overview)
-    title = f"submission {overview.submission}: {overview.total:,} jobs"
-    yield title, fitted_table("", list(_number_columns(rows)), rows, width, least=2)
+    yield f"submission {overview.submission}: {overview.total:,} jobs", numbers_table(overview, width)
     if overview.failed:
         classes = ", ".join(f"{number:,} {name or 'unknown'}" for name, number in overview.failures.items())
         yield f"failed jobs: {classes}", fitted_table("", _failed_columns(), overview.failed, width, least=2)
     if overview.running:
         title = f"running jobs: {len(overview.running):,}"
         yield title, fitted_table("", _running_columns(time.time()), overview.running, width, least=2)
+
+
+def numbers_table(overview: SubmissionOverview, width: int) -> Table:
+    """Return the table of the numbers of jobs by Region and state."""
+    rows = _numbers(overview)
+    return fitted_table("", list(_number_columns(rows)), rows, width, least=2)
+
+
+def numbers_line(overview: SubmissionOverview) -> str:
+    """Return the numbers of jobs in each state in one line."""
+    _, total = _numbers(overview)[-1]
+    return ", ".join(f"{count:,} {state}" for state, count in sorted(total.items()))
 
 
 def more_sentence(overview: SubmissionOverview) -> str:

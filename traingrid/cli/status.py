@@ -16,11 +16,10 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.export import Schema, output_option, write_rows
-from traingrid.cli.live_status import watch_submission
+from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
-from traingrid.submission.overview import submission_overview
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -86,8 +85,8 @@ def _print_warnings(plane: ControlPlane, out: Console) -> None:
 
 
 def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bool, is_complete: bool) -> None:
-    if not (watch or is_complete) and (head := plane.head(submission)).jobs > _LARGE:
-        print_overview(submission_overview(head, plane.ledger), out)
+    if not is_complete and plane.head(submission).jobs > _LARGE:
+        print_overview(watch_overview(plane, submission, out) if watch else plane.overview(submission), out)
         return
     seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:

@@ -45,6 +45,12 @@ class SubmissionOverview:
     running: list[JobStatus]
     failed: list[JobStatus]
 
+    @property
+    def ended(self) -> bool:
+        """True if every job has ended."""
+        states = {state for counts in self.states.values() for state in counts}
+        return self.unopened == 0 and states <= FINAL_STATES
+
 
 def submission_overview(head: SubmissionItem, ledger: Ledger) -> SubmissionOverview:
     """Return the overview of a submission. It only reads the ledger, and neither metrics nor lines.

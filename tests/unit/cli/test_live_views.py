@@ -1,4 +1,4 @@
-"""Live views in a pseudo-terminal: what a person sees while jobs train, at a size of the window."""
+"""Live views in a pseudo-terminal: the screen of a person while jobs train."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from tests.support.terminal import Terminal
 
 PROGRAM = """
 import sys, time
+from types import SimpleNamespace
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogLine, LogReader
 from traingrid.cli import live_status, main
@@ -18,6 +19,7 @@ from botocore.exceptions import EndpointConnectionError
 class Ledger:
     pause = lambda self: None
     shortages = lambda self: []
+    submission = lambda self, submission: SimpleNamespace(jobs=JOBS)
 
 def job(index, state, epoch):
     region = ("us-east-1", "ap-southeast-2", "eu-west-1", "us-west-2")[index % 4]

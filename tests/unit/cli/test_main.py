@@ -25,6 +25,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger, SubmissionFacts
 from traingrid.manifest.parse import parse
+from traingrid.submission.overview import SubmissionOverview
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 GRID = Path(__file__).resolve().parents[3] / "grid.yaml"
@@ -251,6 +252,30 @@ def test_a_large_submission_is_shown_as_an_overview_unless_all_jobs_are_requeste
     assert "traingrid status 0123abcd --all" in overview
     assert run(monkeypatch, "status", "0123abcd", "--all") == 0
     assert "501 jobs" not in capsys.readouterr().out
+
+
+def test_watching_a_large_submission_prints_changed_numbers_until_all_jobs_have_ended(
+    deployment: Deployment,
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = [({JobState.IN_PROGRESS: 2}, 499), ({JobState.IN_PROGRESS: 2}, 499), ({JobState.COMPLETED: 501}, 0)]
+    overviews = iter(
+        SubmissionOverview(
+            submission="0123abcd", manifest="", total=501, states={"us-east-1": states}, unopened=unopened,
+            failures={}, running=[], failed=[],
+        )
+        for states, unopened in found
+    )  # fmt: skip
+    ledger.claim_submission("0123abcd", "request-1", {"jobs": 501, "manifest": "s3://bucket/manifests/x.csv"})
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=None)  # type: ignore[arg-type]  # neither is called
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(ControlPlane, "overview", lambda _self, _submission: next(overviews))
+    monkeypatch.setattr("traingrid.cli.status.time.sleep", lambda _seconds: None)
+    assert run(monkeypatch, "status", "0123abcd", "--watch") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["2 InProgress, 499 Pending", "501 Completed", "submission 0123abcd: 501 jobs"]
 
 
 _MISTYPED = [
