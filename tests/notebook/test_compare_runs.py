@@ -30,12 +30,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def folder(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a notebook that was executed; a copy of the notebook stays in build/."""
-    found = tmp_path_factory.mktemp("work") / "notebook"
-    shutil.copytree(EXAMPLE, found)
-    environment = {
+def environment(cloud: LocalCloud) -> dict[str, str]:
+    """Return the variables of a program in .venv-notebook that uses the grid."""
+    return {
         **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
         **user_environment(cloud.endpoint_url),
         "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
@@ -43,8 +40,15 @@ def folder(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Path:
         # The SDK writes some addresses of AWS itself. With this proxy, such a request fails on this machine.
         "HTTPS_PROXY": "http://127.0.0.1:9",
     }
+
+
+@pytest.fixture(scope="module")
+def folder(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a notebook that was executed; a copy of the notebook stays in build/."""
+    found = tmp_path_factory.mktemp("work") / "notebook"
+    shutil.copytree(EXAMPLE, found)
     command = [str(PROGRAMS / "jupyter-execute"), "--inplace", "--allow-errors", "--timeout=240", NOTEBOOK]
-    ended = subprocess.run(command, cwd=found, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=found, env=environment(cloud), capture_output=True, text=True, check=False)
     RESULT.mkdir(parents=True, exist_ok=True)
     shutil.copy(found / NOTEBOOK, RESULT)
     assert ended.returncode == 0, ended.stderr
@@ -96,6 +100,18 @@ def test_the_curves_have_a_value_of_each_epoch(folder: Path, cloud: LocalCloud) 
 def test_a_model_trainer_was_trained_in_each_region(folder: Path) -> None:
     rows = shown(cells(folder / NOTEBOOK)["submit-trainer"]).splitlines()[1:]
     assert sorted(row.split()[1:3] for row in rows) == [["eu-west-1", "Completed"], ["us-east-1", "Completed"]]
+
+
+def test_a_command_and_two_ranks_of_mpi_are_trained_from_trainers(folder: Path, cloud: LocalCloud) -> None:
+    program = [str(PROGRAMS / "python"), str(Path(__file__).parent / "submit_trainers.py")]
+    data = "s3://traingrid-data-123456789012-us-east-1/spirals/train/"  # the notebook has uploaded it
+    variables = environment(cloud) | {"SAGEMAKER_VALIDATE_ROLE": "false"}
+    ended = subprocess.run(
+        [*program, data], cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=120
+    )
+    lines = ended.stdout.splitlines()
+    assert {"command: Completed", "mpi: Completed", "<started>"} <= set(lines), ended.stdout + ended.stderr
+    assert len([line for line in lines if "epoch=2 " in line]) == 3
 
 
 def test_the_best_of_four_is_found_in_under_two_minutes(folder: Path) -> None:

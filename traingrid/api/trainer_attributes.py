@@ -87,7 +87,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
         ),
         "_infra_check_config": _no("Remove it. The grid does not request health checks of instances."),
         "_session_chaining_config": _no("Remove it. The grid does not request session tags."),
-        "_remote_debug_config": _no("Remove it. The grid's deployment decides about remote debugging."),
+        "_remote_debug_config": _no("Remove it, and set `training.remote_debug` in grid.yaml."),
         "_is_nova_recipe": _no(_RECIPE, False),
         "_is_llmft_recipe": _no(_RECIPE, False),
         "_temp_recipe_train_dir": _no(_RECIPE),
