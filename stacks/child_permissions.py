@@ -10,10 +10,10 @@ from aws_cdk import aws_s3 as s3
 from stacks.grants import deny, grant
 from stacks.keys import read_with
 from stacks.training_job_permissions import (
-    NEVER,
     WHOSE,
     alike,
     creation_conditions,
+    never,
     training_jobs,
     training_plans,
 )
@@ -51,7 +51,7 @@ def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
             conditions=conditions,
             because=f"{WHOSE}; SageMaker chooses the ids of reserved capacities",
         )
-    for actions, where in NEVER:
+    for actions, where in never(grid):
         deny(role, actions, conditions=where)
     grant(
         role,

@@ -52,6 +52,8 @@ class ExecutionRole(Construct):
         self._write_logs_and_metrics(region)
         if grid.regions[region].subnets:
             self._join_network(grid.regions[region], region)
+        if grid.training.remote_debug:
+            self._accept_shells()
 
     def _read_data(self, buckets: Sequence[str]) -> None:
         arns = [f"arn:aws:s3:::{bucket}" for bucket in buckets]
@@ -91,6 +93,15 @@ class ExecutionRole(Construct):
             conditions={"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}},
             because="The action does not support resources; the condition allows a single namespace",
         )
+
+    def _accept_shells(self) -> None:
+        """Let the agent that SageMaker starts in a container communicate with Session Manager.
+
+        The actions are those of https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html.
+        """
+        channels = ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
+        because = "The actions do not support resources; a channel is that of the container itself"
+        grant(self.role, [f"ssmmessages:{action}" for action in channels], ["*"], because=because)
 
     def _join_network(self, settings: Region, region: str) -> None:
         """Grant the permissions with which SageMaker connects a training job to the Region's subnets.

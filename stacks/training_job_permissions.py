@@ -80,11 +80,17 @@ def creation_conditions(grid: Grid, regions: Iterable[str]) -> Conditions:
     return conditions
 
 
-NEVER: tuple[tuple[tuple[str, ...], Conditions | None], ...] = (
-    (("sagemaker:UpdateTrainingJob", "sagemaker:DeleteTrainingJob"), None),
-    (("sagemaker:CreateTrainingJob",), {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}),
-    (("sagemaker:CreateTrainingJob",), {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": "0"}}),
-)
-"""Actions that are denied to every child, even if other policies allow them: to update a training job; to delete one,
-which would free its name, although the name prevents training a line twice; to open a shell in its containers; and to
-keep its hosts, at full price, after it has ended."""
+def never(grid: Grid) -> list[tuple[tuple[str, ...], Conditions | None]]:
+    """Return the actions that are denied to every child, even if other policies allow them.
+
+    They are: to update a training job; to delete one, which would free its name, although the name prevents training a
+    line twice; to keep its hosts, at full price, after it has ended; and, without `remote_debug`, to start it with an
+    agent for shells.
+    """
+    denied: list[tuple[tuple[str, ...], Conditions | None]] = [
+        (("sagemaker:UpdateTrainingJob", "sagemaker:DeleteTrainingJob"), None),
+        (("sagemaker:CreateTrainingJob",), {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": "0"}}),
+    ]
+    if not grid.training.remote_debug:
+        denied.append((("sagemaker:CreateTrainingJob",), {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}))
+    return denied

@@ -128,6 +128,8 @@ def _sns(asked: Asked) -> Named:
 
 
 def _ssm(asked: Asked) -> Named:
+    if asked.operation.endswith("Session"):
+        return  # a container of a training job is no resource of IAM
     for name in asked.parameters.get("Names") or [asked.text("Name")]:
         yield "ssm:parameter", asked.arn(f"parameter/{str(name).removeprefix('/')}")
 

@@ -89,6 +89,14 @@ def copy_source_key(request: Mapping[str, Any]) -> Context:
     return _present({"s3:x-amz-copy-source": request.get("CopySource")})
 
 
+def session_keys(request: Mapping[str, Any]) -> Context:
+    """Return the key of Session Manager's StartSession with a container: its target.
+
+    https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html
+    """
+    return _present({"ssm:resourceTag/aws:ssmmessages:target-id": request.get("Target")})
+
+
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "sagemaker:CreateTrainingJob": training_job_keys,
     "batch:SubmitJob": lambda request: tag_keys(request.get("tags") or {}),
@@ -96,6 +104,7 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "batch:TagResource": lambda request: tag_keys(request.get("tags") or {}),
     "cloudwatch:PutMetricData": metric_keys,
     "s3:PutObject": copy_source_key,
+    "ssm:StartSession": session_keys,
     "events:PutEvents": event_keys,
     **{f"dynamodb:{name}": leading_keys for name in ("GetItem", "PutItem", "UpdateItem", "DeleteItem")},
 }

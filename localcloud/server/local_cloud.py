@@ -55,6 +55,7 @@ FEATURES = (
     "localcloud.lambda_.functions",
     "localcloud.batch",
     "localcloud.sagemaker",
+    "localcloud.sagemaker.remote_debug",
     "localcloud.pricing",
     "localcloud.limits.quota_increases",
     "localcloud.limits.linked_roles",

@@ -89,6 +89,9 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
         made["VpcConfig"] = {"SecurityGroupIds": list(region.security_groups), "Subnets": list(region.subnets)}
     if training.encrypt_traffic:
         made["EnableInterContainerTrafficEncryption"] = True
+    if training.remote_debug and "MetricDefinitions" in request["AlgorithmSpecification"]:
+        # AWS does not support it for algorithms, which are the requests without MetricDefinitions (`_algorithm`).
+        made["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
     if training.network_isolation:
         made |= {"EnableNetworkIsolation": True, **_without_network(request)}
         if not made["Environment"]:

@@ -30,6 +30,7 @@ _COMMANDS = {
     "compare": "compare.compare",
     "open": "describe.open_",
     "tensorboard": "tensorboard.tensorboard",
+    "shell": "shell.shell",
     "ui": "ui.ui",
     "cancel": "cancel.cancel",
     "retry": "retry.retry",

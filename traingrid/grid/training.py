@@ -1,8 +1,10 @@
 """Training: the `training` section of grid.yaml, which no manifest line can override and which IAM enforces."""
 
-from pydantic import Field
+from typing import Self
 
-from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, Duration
+from pydantic import Field, model_validator
+
+from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, Duration, broken_rule
 from traingrid.grid.part import GridPart
 
 MAX_SUBNETS, MAX_SECURITY_GROUPS = 16, 5
@@ -22,3 +24,13 @@ class Training(GridPart):
     encrypt_traffic: bool = Field(default=True, strict=True, examples=[False])
     """True if traffic between the hosts of a job is encrypted. This does not affect a job with one host; with several
     hosts training may take longer and cost more (https://docs.aws.amazon.com/sagemaker/latest/dg/train-encrypt.html)."""
+    remote_debug: bool = Field(default=False, strict=True, examples=[True])
+    """True if `traingrid shell` can open a shell in the containers of running jobs, whose role may then use Systems
+    Manager (https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html)."""
+
+    @model_validator(mode="after")
+    def _a_shell_needs_a_network(self) -> Self:
+        if self.remote_debug and self.network_isolation:
+            rule = "a container with network_isolation cannot be debugged; set one of the two"
+            raise broken_rule(rule, at="remote_debug")
+        return self

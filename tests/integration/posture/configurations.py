@@ -74,6 +74,7 @@ CONFIGURATIONS: dict[str, Grid] = {
     "keys": a_grid(2, encryption="kms"),
     "existing keys": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
+    "remote debugging": a_grid(1, training={"remote_debug": True}),
     "catalog in Aurora DSQL": a_grid(1, catalog="dsql"),
     "emails and a budget": a_grid(2, alarms=SUBSCRIBED),
     "notifications": a_grid(1, notifications={"emails": ["team@example.com"]}),
