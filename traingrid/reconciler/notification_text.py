@@ -162,7 +162,7 @@ def _shortened(text: str) -> str:
 def _unformatted(text: str) -> str:
     """Return a text without the characters with which a chat formats text, links and mentions.
 
-    https://docs.slack.dev/messaging/formatting-message-text#escaping
+    https://api.slack.com/reference/surfaces/formatting
     """
     for character, replacement in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("`", "'")):
         text = text.replace(character, replacement)

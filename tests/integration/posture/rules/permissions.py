@@ -41,6 +41,7 @@ WITHOUT_A_RESOURCE = {
     "sagemaker:ListTrainingJobs",
     "sagemaker:ListTrainingPlans",
     "servicequotas:ListServiceQuotas",
+    *(f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")),
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
 }
