@@ -18,7 +18,7 @@ from localcloud.settings import Settings
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import wait_for_report
-from traingrid.aws.clients import client
+from traingrid.aws.clients import client, renew
 from traingrid.aws.s3_uri import S3Uri
 from verification.deployed_grid import until
 
@@ -159,8 +159,10 @@ def page_process(grid_file: Path, *options: str, **environment: str) -> Iterator
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     before = dict(os.environ)
     os.environ.update(variables)
+    renew()  # other tests use other credentials, which boto3 keeps
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
+        renew()

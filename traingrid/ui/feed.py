@@ -81,8 +81,10 @@ class Feed:
         self._wake()
 
     def publish_head(self, **changes: object) -> None:
-        """Replace some entries of the head."""
+        """Replace some entries of the head; do nothing before the first `publish`, whose head has all entries."""
         with self._lock:
+            if not self._number:
+                return
             rows, head = self._rows, {**self._head, **changes}
         self.publish(rows, head)
 

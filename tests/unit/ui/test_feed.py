@@ -45,6 +45,15 @@ def test_the_state_has_the_id_after_which_changes_follow() -> None:
     assert json.loads(feed.state())["rows"] == {"a/0": ["Failed"]}
 
 
+def test_a_part_of_the_head_is_no_state() -> None:
+    feed = Feed()
+    feed.publish_head(campaigns=None)
+    assert json.loads(feed.state()) == {"id": ""}
+    feed.publish({}, {"grid": "g", "campaigns": None})
+    feed.publish_head(campaigns=1)
+    assert json.loads(feed.state())["head"] == {"grid": "g", "campaigns": 1}
+
+
 def test_a_browser_that_connects_again_gets_only_the_missed_changes() -> None:
     feed = Feed()
     feed.publish({"a/0": row(), "a/1": row()}, {"grid": "g"})
