@@ -19,7 +19,7 @@ SOURCES := app.py batch_job bench conformance docs_site examples lambda localclo
 
 ##@ Try it
 demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest
-	.venv/bin/python -m examples.digits.demo
+	.venv/bin/python -m examples.digits.demo $(if $(KEEP),--keep)
 
 demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
 	.venv/bin/python -m examples.catalog.demo

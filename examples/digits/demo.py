@@ -5,7 +5,8 @@ to S3, and from then on this program only watches.
 
     python -m examples.digits.demo --input-mode Pipe --streams rank
 
-The input mode is a field of the manifest, and the results are about the same in every mode.
+The input mode is a field of the manifest, and the results are about the same in every mode. With --keep, the local AWS
+keeps running afterwards, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,19 +31,21 @@ from localcloud.settings import Settings
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
+from traingrid.api.grid import Grid
+from traingrid.api.submission import Submission
 from traingrid.api.submit import wait_for_report
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.live_status import watch_submission
 from traingrid.cli.status_table import reasons
 from traingrid.errors import INTERRUPTED, TraingridError
-from traingrid.submission.status import JobStatus
+from traingrid.submission.status import JobStatus, SubmissionStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID_FILE = Path(__file__).parent / "grid.yaml"
 DATA = ROOT / "build/digits"
 WORK = ROOT / "build/demo"
-REPORT = ROOT / "demo-report.json"
+REPORT, PAGE = ROOT / "demo-report.json", ROOT / "demo-report.html"
 ENOUGH = 0.95  # held-out top-1 that every Region must reach
 
 Result = TypeVar("Result")
@@ -65,7 +69,7 @@ out = console()
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; return 0 if every Region has reached the required accuracy, and 1 otherwise."""
-    fields = fields_of(arguments)
+    fields, keep = options_of(arguments)
     started = time.monotonic()
     work = own_folder(WORK)
     with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(1, 2))) as cloud:
@@ -74,21 +78,24 @@ def main(arguments: Sequence[str] = ()) -> int:
         timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, work))
         plane = ControlPlane.of(GRID_FILE)
         manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane, fields))
-        print_text(page_command(cloud.endpoint_url, work))
+        print_text(another_terminal(cloud.endpoint_url, work))
         print_text("drop the manifest into S3, and watch:\n" + manifest)
-        jobs = submit_and_watch(plane, manifest)
-    rows = [report_row(job) for job in jobs]
-    seconds = round(time.monotonic() - started, 1)
-    REPORT.write_text(json.dumps({"regions": rows, "seconds": seconds, **fields}, indent=2) + "\n")
-    show(rows, seconds)
+        status = submit_and_watch(plane, manifest)
+        Submission(Grid(plane), status.submission).report(PAGE)
+        rows = [report_row(job) for job in status.jobs]
+        seconds = round(time.monotonic() - started, 1)
+        REPORT.write_text(json.dumps({"regions": rows, "seconds": seconds, **fields}, indent=2) + "\n")
+        show(rows, seconds)
+        if keep:
+            wait_for_ctrl_c()
     good = all(row["state"] == "Completed" and (row["top1"] or 0) >= ENOUGH for row in rows)
     if not good:
         print_text(f"not every Region reached a held-out top-1 of {ENOUGH}")
     return 0 if good and rows else 1
 
 
-def page_command(endpoint_url: str, work: Path) -> str:
-    """Write the variables with which another terminal reaches this run, and return the command that opens its page.
+def another_terminal(endpoint_url: str, work: Path) -> str:
+    """Write a file with which another terminal reaches this run, and return the commands to type there.
 
     Args:
         endpoint_url: The address of this run's local AWS.
@@ -96,10 +103,25 @@ def page_command(endpoint_url: str, work: Path) -> str:
     """
     file = work / "environment.sh"
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in user_environment(endpoint_url).items()]
+    command = f"{shlex.quote(str(ROOT / '.venv/bin/traingrid'))} --grid {shlex.quote(str(GRID_FILE))}"
+    function = f'traingrid() {{ {command} "$@"; }}\n'
     file.touch(mode=0o600)
-    file.write_text("".join(["unset AWS_PROFILE AWS_SESSION_TOKEN\n", *lines]))
-    command = f"{shlex.quote(str(ROOT / '.venv/bin/traingrid'))} --grid {shlex.quote(str(GRID_FILE))} ui"
-    return f"to see it in a browser, run in another terminal:\n  (. {shlex.quote(str(file))} && {command})"
+    file.write_text("".join(["unset AWS_PROFILE AWS_SESSION_TOKEN\n", *lines, function]))
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return (
+        f"to look at it, run in another terminal:\n"
+        f"  . {shlex.quote(str(shown))}\n"
+        f"  traingrid ui          in a browser: Regions, curves, logs; also: traingrid status, compare, logs"
+    )
+
+
+def wait_for_ctrl_c() -> None:
+    """Keep the local AWS running until Ctrl-C."""
+    print_text("the local AWS keeps running, as asked by --keep; Ctrl-C ends it")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print_text("")
 
 
 def own_folder(work: Path) -> Path:
@@ -110,12 +132,15 @@ def own_folder(work: Path) -> Path:
     return work / str(os.getpid())
 
 
-def fields_of(arguments: Sequence[str]) -> dict[str, str]:
-    """Return additional fields of the manifest's lines, from the command line; none by default, which is File mode."""
+def options_of(arguments: Sequence[str]) -> tuple[dict[str, str], bool]:
+    """Return the options of the command line: more fields of the manifest's lines, and whether the local AWS stays."""
     parser = argparse.ArgumentParser(prog="python -m examples.digits.demo", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--input-mode", choices=("File", "FastFile", "Pipe"), help="how hosts receive the data")
     parser.add_argument("--streams", choices=("host", "rank"), help="in Pipe mode: one stream per host or per rank")
-    return {name: value for name, value in vars(parser.parse_args(arguments)).items() if value}
+    parser.add_argument("--keep", action="store_true", help="keep the local AWS running until Ctrl-C")
+    options = vars(parser.parse_args(arguments))
+    keep = options.pop("keep")
+    return {name: value for name, value in options.items() if value}, keep
 
 
 def upload_campaigns(plane: ControlPlane, fields: Mapping[str, str]) -> str:
@@ -130,17 +155,18 @@ def upload_campaigns(plane: ControlPlane, fields: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in (*header, *lines))
 
 
-def submit_and_watch(plane: ControlPlane, manifest: str) -> list[JobStatus]:
+def submit_and_watch(plane: ControlPlane, manifest: str) -> SubmissionStatus:
     """Upload the manifest to S3, wait for the intake's report, and watch until every job has ended."""
     uri = S3Uri(plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}digits.csv")
     version = plane.storage.write(uri, manifest.encode(), "text/csv")
     report = wait_for_report(plane.storage, uri, version)
     if report["state"] != "submitted":
         raise TraingridError(f"The manifest was rejected: {report['errors']}.")
+    print_text(f"submission {report['submission']}; in the other terminal: traingrid compare {report['submission']}")
     status = watch_submission(plane, report["submission"], out)
     for reason in reasons(status):
         print_text(reason)
-    return status.jobs
+    return status
 
 
 def report_row(job: JobStatus) -> ReportRow:
@@ -164,7 +190,7 @@ def show(rows: Sequence[ReportRow], seconds: float) -> None:
         if row["artifact"]:
             print_text(row["artifact"])
     out.print()
-    print_text(f"{seconds:.0f} s in all; {REPORT.name} has the numbers. Next:")
+    print_text(f"{seconds:.0f} s in all; {REPORT.name} has the numbers, and {PAGE.name} the curves. Next:")
     print_text('  eval "$(.venv/bin/traingrid local up)"   a local AWS that stays (README: by hand)')
     print_text("  .venv/bin/traingrid --help               everything the command can do")
     print_text("  npx cdk synth traingrid-control          the template that AWS would get")

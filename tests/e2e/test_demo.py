@@ -41,15 +41,20 @@ def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
     assert ports[0] not in listening()
 
 
-def test_the_printed_command_opens_the_page_of_this_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_terminal_reaches_the_run_by_the_printed_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     demo = examples.digits.demo
     monkeypatch.setattr(demo, "user_environment", lambda url: {"AWS_ENDPOINT_URL": url, "AWS_SECRET_ACCESS_KEY": "a'b"})
     work = tmp_path / "it's a folder"
     work.mkdir()
-    text = demo.page_command("http://127.0.0.1:1234", work)
-    assert text.endswith(f"/.venv/bin/traingrid --grid {demo.GRID_FILE} ui)")
-    setting = text.splitlines()[1].partition(" && ")[0].strip().removeprefix("(")
-    shell = subprocess.run(["sh", "-c", f"{setting} && env"], capture_output=True, text=True, check=True, env={})
+    text = demo.another_terminal("http://127.0.0.1:1234", work)
+    setting = text.splitlines()[1].strip()
+    program = f"{setting} && env && traingrid --version"
+    shell = subprocess.run(
+        ["sh", "-c", program], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}
+    )
     assert "AWS_ENDPOINT_URL=http://127.0.0.1:1234" in shell.stdout.splitlines()
     assert "AWS_SECRET_ACCESS_KEY=a'b" in shell.stdout.splitlines()
+    assert "traingrid, version" in shell.stdout
     assert (work / "environment.sh").stat().st_mode & 0o077 == 0
