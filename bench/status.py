@@ -129,6 +129,7 @@ def read(part: str) -> None:
     plane.ledger.shortages()
     out = console()
     if part == "overview":
+        plane.head(_SUBMISSION)  # the number of jobs, which decides
         print_overview(plane.overview(_SUBMISSION), out)
     else:
         out.print(status_table(plane.status(_SUBMISSION), out.width))
