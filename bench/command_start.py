@@ -85,7 +85,7 @@ def measured(words: tuple[str, ...], folder: Path) -> float:
 
 
 def main() -> None:
-    """Measure each command several times, and print a report."""
+    """Measure all commands in several rounds, because the speed of a shared machine changes, and print a report."""
     machine = description()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -93,7 +93,8 @@ def main() -> None:
         (folder / "manifest.csv").write_text("us-east-1,s3://bucket/data\n")
         (folder / "data").mkdir()
         (folder / "data/a").write_text("a")
-        found = {" ".join(words): sorted(measured(words, folder) for _ in range(RUNS)) for words in COMMANDS}
+        rounds = [{" ".join(words): measured(words, folder) for words in COMMANDS} for _ in range(RUNS)]
+    found = {words: sorted(each[words] for each in rounds) for words in rounds[0]}
     median = {words: statistics.median(seconds) for words, seconds in found.items()}
     slowest = max(median, key=median.__getitem__)
     for words, seconds in sorted(median.items(), key=lambda item: item[1]):
