@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
 from traingrid.cli.console import console
 from traingrid.cli.export import Schema, output_option, write_table
@@ -52,7 +53,8 @@ def cost(  # noqa: PLR0913  # the options of the command
     database = existing_catalog(grid_file, url)
     from traingrid.catalog.costs import costs
 
-    if not no_sync:
+    if not no_sync:  # with it, the command needs no access to AWS, and the id must be complete
+        submission = submission and ControlPlane.of(grid_file).submission_id(submission)
         click.echo(f"synced {synced(database, grid_file).sentence}", err=True)
     found = costs(database, by, submission=submission, campaign=campaign)
     if not found:

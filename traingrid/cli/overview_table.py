@@ -13,8 +13,7 @@ from traingrid.text import duration, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rich.table import Table
-
+    from traingrid.cli.fitted_table import FittedTable
     from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.status import JobStatus
 
@@ -22,7 +21,7 @@ _TOTAL, _NOT_STARTED = "all Regions", "not started"
 _Numbers = tuple[str, "Mapping[str, int]"]
 
 
-def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[str, Table]]:
+def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[str, FittedTable]]:
     """Yield the tables of an overview with their titles: the numbers of jobs, the failed jobs and the running jobs.
 
     Args:
@@ -38,7 +37,7 @@ def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[
         yield title, fitted_table("", _running_columns(time.time()), overview.running, width, least=2)
 
 
-def numbers_table(overview: SubmissionOverview, width: int) -> Table:
+def numbers_table(overview: SubmissionOverview, width: int) -> FittedTable:
     """Return the table of the numbers of jobs by Region and state."""
     rows = _numbers(overview)
     return fitted_table("", list(_number_columns(rows)), rows, width, least=2)

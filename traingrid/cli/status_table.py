@@ -13,8 +13,7 @@ from traingrid.text import duration, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rich.table import Table
-
+    from traingrid.cli.fitted_table import FittedTable
     from traingrid.ledger.user_requests import Pause
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -42,7 +41,7 @@ _OF_THE_TRAINER = {"input_seconds", "step_seconds"}
 _MOST_METRICS = 4
 
 
-def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None = None) -> Table:
+def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None = None) -> FittedTable:
     """Return the table of all jobs of a submission, one row each, with the columns that fit.
 
     Args:

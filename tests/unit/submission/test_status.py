@@ -114,7 +114,7 @@ def test_a_waiting_job_shows_its_quota_and_previous_attempts(
     assert (status.jobs[0].state, status.jobs[0].region) == ("Waiting", "us-west-2")
     assert status.jobs[0].tried == ("us-east-1 (capacity)",)
     assert "ml.p3.16xlarge for training job usage" in reasons(status)[0]
-    assert [column.header for column in status_table(status).columns][-1] == "previous attempts"
+    assert status_table(status).headings[-1] == "previous attempts"
     assert not status.ended
 
 
