@@ -191,6 +191,9 @@ def test_a_browser_connects_again_and_gets_what_it_missed(
 ) -> None:
     tab.goto(page.address)
     expect(rows(tab)).to_have_count(8)
+    # The rows do not come from the stream of events, which connects after them. A change of a row does.
+    local.open(jobs[0], state=JobState.COMPLETED)
+    expect(row(tab, "digits night").locator(".state")).to_have_text("Completed")
     page.page.feed.close()
     expect(tab.locator("#connection")).to_contain_text("reconnecting")
     local.open(jobs[5], state=JobState.FAILED, failure="quota", reason="no quota")
