@@ -30,7 +30,7 @@ from traingrid.ledger.ledger import LedgerItem
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ui.server import Page, listening_socket
 
-JOBS, CHANGED, UPDATES, VISITS = 10_000, 200, 10, 5
+JOBS, CHANGED, UPDATES, VISITS = 10_000, 200, 10, 15
 REGIONS = [f"{area}-{number}" for area in ("us-east", "eu-west", "ap-south", "sa-east") for number in range(1, 6)]
 _DRAWN = "performance.getEntriesByName('traingrid-update', 'measure')"
 _SUBMISSION = "0123abcd"
