@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from training_container.trainer.averages import WeightAverages
 from training_container.trainer.config import Config
+from training_container.trainer.optimizer import NesterovMomentum
 from training_container.trainer.precision import LossScale
 from training_container.trainer.timing import StepTimes
 
@@ -42,9 +43,7 @@ class TrainStep:
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
         self._model, self._config, self._weights = model, config, model.trainable_variables
         self._compression = hvd.Compression.fp16 if config.gradient_compression == "fp16" else hvd.Compression.none
-        # The learning rate is set before every step. Compiling only the update with XLA is slower on CPUs.
-        self.optimizer = tf.keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=True, jit_compile=False)
-        self.optimizer.build(self._weights)
+        self.optimizer = NesterovMomentum(self._weights, config.momentum)
         in_float16 = any(layer.compute_dtype == "float16" for layer in model.layers)
         self.loss_scale = LossScale() if in_float16 else None
         statistics = model.non_trainable_variables
@@ -149,22 +148,21 @@ class TrainStep:
 
     def _update_weights(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
         self.optimizer.learning_rate.assign(rate)
-        if self.loss_scale:
-            unscaled = self.loss_scale.unscaled(gradients)
-            self.loss_scale.update(gradients, lambda: self._apply(unscaled))
+        if scale := self.loss_scale:
+            scale.update(gradients, lambda: self._apply(gradients, scale.factor))
         else:
             self._apply(gradients)
         for added in (*self._added, self._added_loss):
             added.assign(tf.zeros_like(added))
 
-    def _apply(self, gradients: Sequence[tf.Tensor]) -> None:
-        # The gradient of an L2 penalty, only for kernels. Added here it is exact, and neither scaled nor transferred.
+    def _apply(self, gradients: Sequence[tf.Tensor], scale: tf.Tensor | float = 1.0) -> None:
+        # The gradient of an L2 penalty, only for kernels. Added here it is exact, and not transferred.
+        decay = self._config.weight_decay * scale
         decayed = [
-            gradient + self._config.weight_decay * weight if is_decayed(weight) else gradient
+            gradient + decay * weight if self._config.weight_decay and is_decayed(weight) else gradient
             for gradient, weight in zip(gradients, self._weights, strict=True)
         ]
-        pairs = zip(decayed, self._weights, strict=True)
-        self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)  # Keras would aggregate its own replicas
+        self.optimizer.apply(decayed, scale)
         if self.averages:
             self.averages.update()
 

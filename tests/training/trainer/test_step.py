@@ -223,3 +223,17 @@ def test_precision_depends_on_the_cpus_instructions(tmp_path: Path, flags: str, 
     assert policy(Config(), tmp_path / "cpuinfo") == expected
     assert policy(Config(precision="mixed_float16"), tmp_path / "cpuinfo") == "mixed_float16"
     assert policy(Config(), tmp_path / "absent") == "float32"
+
+
+def test_an_update_has_few_operations_for_each_weight() -> None:
+    """A GPU starts operations one by one, so their number limits small steps: 18 for each weight with Keras' SGD."""
+    with precision("mixed_float16"):
+        settings = config(weight_decay=1e-4)
+        model = network(settings)
+    weights = model.trainable_variables
+    gradients = [tf.TensorSpec(weight.shape) for weight in weights]
+    graph = TrainStep(model, settings)._update.get_concrete_function(gradients, tf.TensorSpec([])).graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    operations = [node.op for node in nodes if node.op not in ("Placeholder", "Const", "ReadVariableOp")]
+    assert operations.count("ResourceApplyKerasMomentum") == len(weights)
+    assert len(operations) < 3.5 * len(weights)
