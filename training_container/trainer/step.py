@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import horovod.tensorflow as hvd
@@ -17,17 +16,25 @@ from training_container.trainer.timing import StepTimes
 Batch = tuple[tf.Tensor, tf.Tensor]
 
 
-@dataclass(frozen=True)
 class Outcome:
-    """The result of a step, which is the same on every rank.
+    """The result of a step, which is the same on every rank. Reading it waits for the step to end on the device.
 
-    Attributes:
-        loss: The mean of all ranks' losses; not finite if any rank's loss is not.
-        stop: True if any rank was asked to stop.
+    Args:
+        loss_and_stop: The mean of all ranks' losses, and of their flags to stop.
     """
 
-    loss: float
-    stop: bool
+    def __init__(self, loss_and_stop: tf.Tensor) -> None:
+        self._loss_and_stop = loss_and_stop
+
+    @property
+    def loss(self) -> float:
+        """The mean of all ranks' losses; not finite if any rank's loss is not."""
+        return float(self._loss_and_stop[0])
+
+    @property
+    def stop(self) -> bool:
+        """True if any rank was asked to stop: then the average of the flags is above zero."""
+        return float(self._loss_and_stop[1]) > 0
 
 
 class TrainStep:
@@ -70,7 +77,7 @@ class TrainStep:
         """
         for images, labels in batches[:-1]:
             self._add(images, labels)
-        return _outcome(self._whole(*batches[-1], *_numbers(len(batches), stop, rate)))
+        return Outcome(self._whole(*batches[-1], *_numbers(len(batches), stop, rate)))
 
     def in_parts(self, batches: Sequence[Batch], rate: float, times: StepTimes, stop: bool = False) -> Outcome:
         """Run the same step with measurements: gradients are averaged after all are computed, not as soon as possible.
@@ -92,7 +99,7 @@ class TrainStep:
         with times.compute():
             self._update(gradients, learning_rate)
             tf.test.experimental.sync_devices()
-        return _outcome(outcome)
+        return Outcome(outcome)
 
     @property
     def tracked(self) -> dict[str, object]:
@@ -186,8 +193,3 @@ def is_decayed(weight: tf.Variable) -> bool:
 def _numbers(count: int, stop: bool, rate: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the arguments as tensors: TensorFlow would trace the step again for every new Python number."""
     return tf.constant(float(count)), tf.constant(float(stop)), tf.constant(float(rate))
-
-
-def _outcome(loss_and_stop: tf.Tensor) -> Outcome:
-    loss, stop = loss_and_stop.numpy().tolist()
-    return Outcome(loss, stop > 0)  # the average of the flags is above zero if any is set
