@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 
 import horovod.tensorflow as hvd
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from training_container.trainer.averages import WeightAverages
 from training_container.trainer.config import Config
+from training_container.trainer.data import augment
 from training_container.trainer.optimizer import NesterovMomentum
 from training_container.trainer.precision import LossScale
 from training_container.trainer.timing import StepTimes
@@ -29,12 +31,17 @@ class Outcome:
     @property
     def loss(self) -> float:
         """The mean of all ranks' losses; not finite if any rank's loss is not."""
-        return float(self._loss_and_stop[0])
+        return self._values[0]
 
     @property
     def stop(self) -> bool:
         """True if any rank was asked to stop: then the average of the flags is above zero."""
-        return float(self._loss_and_stop[1]) > 0
+        return self._values[1] > 0
+
+    @cached_property
+    def _values(self) -> list[float]:
+        values: list[float] = self._loss_and_stop.numpy().tolist()
+        return values
 
 
 class TrainStep:
@@ -50,6 +57,8 @@ class TrainStep:
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
         self._model, self._config, self._weights = model, config, model.trainable_variables
         self._compression = hvd.Compression.fp16 if config.gradient_compression == "fp16" else hvd.Compression.none
+        self._seed = augment.mixed_seed(config.seed, hvd.rank())
+        self._batches = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.optimizer = NesterovMomentum(self._weights, config.momentum)
         in_float16 = any(layer.compute_dtype == "float16" for layer in model.layers)
         self.loss_scale = LossScale() if in_float16 else None
@@ -63,15 +72,18 @@ class TrainStep:
         self._average = tf.function(self._average_over_ranks, autograph=False)
         self._update = tf.function(self._update_weights, autograph=False)
         self._add = tf.function(self._add_gradients, autograph=False)
-        self._whole = tf.function(self._whole_step, autograph=False)
+        # Compiled as a whole, gradients are averaged while others are computed; compiled alone, only after all of them.
+        # Horovod's operations for XLA exist on GPUs only (https://horovod.readthedocs.io/en/stable/xla.html).
+        compiled = config.xla and bool(tf.config.list_logical_devices("GPU"))
+        self._whole = tf.function(self._whole_step, autograph=False, jit_compile=compiled or None)
         self._has_run_in_parts = False
 
     def __call__(self, batches: Sequence[Batch], rate: float, stop: bool = False) -> Outcome:
         """Train on this rank's batches, with one update for all of them. All ranks take part.
 
         Args:
-            batches: Images [batch, size, size, 3] and labels [batch]: `accumulate_steps` batches, or fewer at the end
-                of an epoch. Every rank has the same number.
+            batches: Images [batch, size, size, 3] uint8 and labels [batch]: `accumulate_steps` batches, or fewer at the
+                end of an epoch. Every rank has the same number.
             rate: The learning rate.
             stop: True if this rank was asked to stop. The other ranks receive it with the loss, without extra cost.
         """
@@ -105,6 +117,7 @@ class TrainStep:
     def tracked(self) -> dict[str, object]:
         """The objects that checkpoints contain, and that must be the same on all ranks at the start."""
         optional = {"averages": self.averages, "loss_scale": self.loss_scale}
+        optional |= {"batches": self._batches if augment.crops(self._config) else None}
         found = {name: entry for name, entry in optional.items() if entry is not None}
         return {"model": self._model, "optimizer": self.optimizer} | found
 
@@ -121,9 +134,14 @@ class TrainStep:
         return outcome
 
     def _gradients_of(self, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Return this rank's mean loss, and its gradients, which are scaled if the loss is."""
+        """Return this rank's mean loss, and its gradients, which are scaled if the loss is.
+
+        The images are mirrored, and converted from bytes to numbers, on the device.
+        """
+        if augment.crops(self._config):
+            images = augment.half_mirrored(images, tf.stack([self._seed, self._batches.assign_add(1)]))
         with tf.GradientTape() as tape:
-            logits = self._model(images, training=True)
+            logits = self._model(tf.cast(images, tf.float32), training=True)
             targets = tf.one_hot(labels, self._config.classes)
             smoothing = self._config.label_smoothing
             loss = tf.reduce_mean(
