@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
-from training_container.trainer.cluster import any_rank
+from training_container.trainer.cluster import any_rank, prefetched
 from training_container.trainer.config import Config
 from training_container.trainer.data import augment, channels
 from training_container.trainer.data.corrupt_records import CorruptRecords
@@ -57,7 +57,7 @@ class TrainingData:
         return steps * self._config.batch_size * hvd.size() if steps else None
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
-        """Yield an epoch's batches: images [batch, size, size, 3] float32 in 0..255, and labels [batch] int64.
+        """Yield an epoch's batches: images [batch, size, size, 3] uint8, and labels [batch] int64.
 
         The batches are the same for the same seed, epoch and number of ranks. All ranks must iterate together.
 
@@ -73,7 +73,7 @@ class TrainingData:
         batch_size = self._config.batch_size
         images = self._source.images(epoch, skip * batch_size, repeat=self._repeat, train=True)
         batches = guarded(
-            iter(self._augmented(images.batch(batch_size), epoch, skip).prefetch(2)),
+            iter(prefetched(self._augmented(images.batch(batch_size), epoch, skip))),
             self._channel,
             self._config,
             epoch=epoch,
@@ -154,7 +154,7 @@ class ValidationData:
         size = self._config.batch_size
         images = self._source.images(epoch, 0, repeat=False, train=False)
         batches = guarded(
-            iter(images.batch(size).prefetch(2)), self._channel, self._config, epoch=epoch, first=0, size=size
+            iter(prefetched(images.batch(size))), self._channel, self._config, epoch=epoch, first=0, size=size
         )
         read = 0
         cut = False

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # images [batch, size, size, 3] float32 and labels [batch] int64
+Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # images [batch, size, size, 3] uint8 and labels [batch] int64
 MUCH = 0.03
 """The share of a channel's records that an epoch may leave out without a warning."""
 
