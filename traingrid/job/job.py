@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 Streams = Literal["host", "rank"]
 """In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
 
+Launcher = Literal["mpi", "torchrun", "none"]
+"""The program that starts the ranks: mpirun, torchrun on each host, or none, which runs the program once per host."""
+
 
 class Channel(BaseModel):
     """One input channel of a training job.
@@ -66,6 +69,7 @@ class Job(BaseModel):
     max_runtime_seconds: int = Field(ge=1)
     max_wait_seconds: int = Field(default=0, ge=0, description="With spot: maximum time of waiting and running")
     spot: bool = False
+    launcher: Launcher = Field(default="mpi", description="The program that starts the ranks")
     processes_per_host: int = Field(ge=1)
     mpi_options: str
     source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that the image unpacks and runs")

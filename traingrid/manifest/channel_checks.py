@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
 from traingrid.job.job import Channel
+from traingrid.job.launchers import processes_per_host
 from traingrid.manifest import values
 from traingrid.manifest.limits import broken_limit, choices, most
 from traingrid.manifest.values import RefusedError, literal
@@ -113,8 +114,7 @@ def _not_for_ranks(name: str, found: Channel) -> Iterator[Wrong]:
 
 
 def _ranks(settings: Mapping[str, Any], defaults: JobDefaults) -> int:
-    hosts, processes = (setting(settings, name, defaults) for name in ("instance_count", "processes_per_host"))
-    return int(hosts * processes)
+    return int(setting(settings, "instance_count", defaults)) * processes_per_host(settings, defaults)
 
 
 def _choice(value: object, shape: str) -> Any:
