@@ -5,6 +5,7 @@ To run it manually on two ranks, with FOLDER in place of /opt/ml:
     SAGEMAKER_BASE_DIR=FOLDER python -m training_container [--epochs 2 ...]
 
 Exit status: 0 trained; 143 stopped by SIGTERM, with a checkpoint; otherwise failed, with the reason in output/failure.
+With the launcher mpi, the first host starts the ranks of all hosts; with torchrun and none, each host its own.
 It does not import TensorFlow, so an invalid hyperparameter fails in a tenth of a second.
 """
 
@@ -24,8 +25,9 @@ from types import TracebackType
 from training_container.contract.missing_gpus import refuse_missing_gpus
 from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
-from training_container.launcher import hosts, open_mpi, scripts
-from training_container.launcher.command import gloo_command, mpirun_command, shown
+from training_container.launcher import connected_hosts, hosts, open_mpi, script_packages, scripts, torchrun
+from training_container.launcher.command import gloo_command, mpirun_command, rank_command, shown
+from training_container.launcher.connected_hosts import ConnectedHosts
 from training_container.launcher.failure import FailureWatch
 from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
@@ -34,6 +36,9 @@ from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
 
+# After another host has failed: the time in which this host's ranks may report the lost connection themselves, and the
+# time in which torchrun ends them, which sends SIGKILL after 30 s (torch/distributed/elastic/multiprocessing/api.py).
+_PEER_SECONDS, _ENDING_SECONDS = 5.0, 40.0
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -77,9 +82,13 @@ def checked(job: TrainingJob) -> Config | None:
 
 
 def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
-    """On the main host, start and follow the ranks; on other hosts, run sshd. Return the exit status."""
-    # On other hosts a stop has no effect: the main host gets the same signal, and stops all ranks.
+    """Start and follow the ranks of this host, or with MPI on the main host those of all hosts. Return the exit status.
+
+    With MPI, other hosts run sshd. There a stop has no effect: the main host gets the same signal, and stops all ranks.
+    """
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop_file.touch())
+    if job.launch.launcher != "mpi":
+        return run_own_ranks(job, stop_file)
     if not job.is_main_host:
         return hosts.serve(job.folders.base)
     others, status = job.hosts[1:], 1
@@ -91,8 +100,31 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     return status
 
 
-def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
-    """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure."""
+def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
+    """Start and follow the ranks of this host with torchrun, or without a launcher. Return the exit status."""
+    script_packages.use(job.folders.base)  # requirements.txt may have installed torchrun
+    if job.launch.launcher == "none" or len(job.hosts) == 1:
+        return follow(job, None, stop_file)
+    torchrun.installed(os.environ)  # before the other hosts wait for this one
+    others = connected_hosts.connect(job, torchrun.port(os.environ) + 1, stop_file.exists)
+    status, reason = 1, ""
+    try:
+        status = STOPPED_STATUS if stop_file.exists() else follow(job, None, stop_file, others)
+        reason = job.folders.failure.read_text(encoding="utf-8") if status == 1 and job.folders.failure.exists() else ""
+    finally:
+        others.report(status, reason)
+    return status
+
+
+def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: ConnectedHosts | None = None) -> int:
+    """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure.
+
+    Args:
+        job: The job.
+        config: The hyperparameters of the image's trainer; None for a script.
+        stop_file: The file that exists when the training was asked to stop.
+        others: The other hosts, whose failure ends the ranks of this one.
+    """
     environment = rank_environment(job, without_settings(os.environ), PACKAGE, config)
     environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
     # Jobs of one user that share /tmp share a folder of Open MPI there: the end of one job may delete it for the next.
@@ -101,15 +133,21 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
     print(shown(command))
     watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
-    with metric_feed({**os.environ, STOP_FILE: str(stop_file)}, print) as feed:
-        status = forward_output(command, environment, watch, feed)
+    # One process writes the history of a training job, so with torchrun and none it only has the first host's values.
+    history = {**os.environ, STOP_FILE: str(stop_file)} if job.is_main_host else {}
+    with metric_feed(history, print) as feed:
+        status = forward_output(command, environment, watch, feed, others)
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0
-        return fail(job.folders, watch.reason(status))
+        return fail(job.folders, (others.failure if others else "") or watch.reason(status))
 
 
 def forward_output(
-    command: list[str], environment: dict[str, str], watch: FailureWatch, feed: MetricFeed | None
+    command: list[str],
+    environment: dict[str, str],
+    watch: FailureWatch,
+    feed: MetricFeed | None,
+    others: ConnectedHosts | None = None,
 ) -> int:
     """Run the launcher of the ranks, print their output, and return its exit status."""
     leftovers.adopt_orphans()
@@ -122,6 +160,8 @@ def forward_output(
         stderr=subprocess.STDOUT,
         start_new_session=True,
     ) as ranks:
+        if others:
+            others.watch(lambda: end_launcher(ranks))
         spared = feed.process if feed else None
         ending = threading.Thread(target=end_leftovers, args=(ranks, spared), name="leftovers", daemon=True)
         ending.start()
@@ -136,7 +176,16 @@ def forward_output(
     return ranks.returncode
 
 
-def end_leftovers(launcher: "subprocess.Popen[str]", spared: int | None) -> None:
+def end_launcher(launcher: "subprocess.Popen[bytes]") -> None:
+    """End the launcher of this host's ranks, because another host has failed, if it does not end by itself."""
+    for seconds, end in ((_PEER_SECONDS, launcher.terminate), (_ENDING_SECONDS, launcher.kill)):
+        try:
+            launcher.wait(seconds)
+        except subprocess.TimeoutExpired:
+            end()
+
+
+def end_leftovers(launcher: "subprocess.Popen[bytes]", spared: int | None) -> None:
     """Wait for the launcher, and kill the processes that it leaves behind, which would keep its output open.
 
     Ranks end their own leftovers, so this only finds some if the launcher, or a rank's keeper, was killed.
@@ -150,10 +199,15 @@ def end_leftovers(launcher: "subprocess.Popen[str]", spared: int | None) -> None
 
 
 def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
-    """Return the command that starts the ranks: mpirun if it is installed and Horovod supports MPI, otherwise Gloo.
+    """Return the command that starts the ranks.
 
+    With the launcher mpi it is mpirun, if that is installed and Horovod supports MPI, otherwise Gloo.
     HOROVOD_CONTROLLER=gloo, a variable of Horovod, always selects Gloo.
     """
+    if job.launch.launcher == "none":
+        return rank_command(job)
+    if job.launch.launcher == "torchrun":
+        return torchrun.torchrun_command(job, environment, rank_command(job))
     names = [name for _, name in socket.if_nameindex()]
     interface = job.network_interface if job.network_interface in names else None
     wanted = job.launch.use_mpi and environment.get("HOROVOD_CONTROLLER") != "gloo"
