@@ -4,7 +4,11 @@ TensorFlow's file system seeks, which a FIFO does not support. native/ has a fil
 TFRecordDataset reads FIFOs in C++. It cannot skip a corrupt record. Where records may be skipped, or the plugin was not
 built, this module reads in Python, a megabyte at a time: one record at a time through from_generator would be ten times
 slower for small records.
+
+TensorFlow is imported by the functions that return a dataset, because `blocks` also serves scripts without TensorFlow.
 """
+
+from __future__ import annotations
 
 import contextlib
 import fcntl
@@ -16,10 +20,12 @@ import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from training_container.trainer.demux.framing import Splitter, StreamError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 LIBRARY = Path(sys.prefix) / "lib" / "traingrid" / "libfifo_filesystem.so"
 """The plugin that setup/training.sh builds for the TensorFlow in the same environment."""
@@ -51,6 +57,8 @@ def fifo_records(
     """
     if tolerate or not plugin_loaded():
         return fifo_records_in_python(path, channel, tolerate=tolerate, timeout_seconds=timeout_seconds)
+    import tensorflow as tf  # noqa: PLC0415  # see above
+
     query = urllib.parse.urlencode({"channel": channel, "timeout": f"{timeout_seconds:g}"})
     # Without TensorFlow's buffer: the plugin has its own, and TensorFlow's would wait for more than the next record.
     return tf.data.TFRecordDataset(f"fifo://{path}?{query}", buffer_size=0)
@@ -61,6 +69,8 @@ def plugin_loaded() -> bool:
     """Load the `fifo://` plugin if it was built. Return True if it is loaded."""
     if not LIBRARY.exists():
         return False
+    import tensorflow as tf  # noqa: PLC0415  # see above
+
     tf.experimental.register_filesystem_plugin(str(LIBRARY))
     return True
 
@@ -107,6 +117,8 @@ def _lists(splitter: Splitter, source: Iterator[bytes]) -> Iterator[list[bytes]]
 
 
 def _dataset(generate: Callable[[], Iterator[list[bytes]]]) -> tf.data.Dataset:
+    import tensorflow as tf  # noqa: PLC0415  # see above
+
     lists = tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([None], tf.string))
     return lists.unbatch()
 
