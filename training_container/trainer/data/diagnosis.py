@@ -15,7 +15,7 @@ from training_container.trainer.data.examples import RecordError, first_problem,
 from training_container.trainer.data.file_channel import FileChannel
 from training_container.trainer.data.lockstep import Batch
 from training_container.trainer.data.pipe_channel import PipeChannel
-from training_container.trainer.data.shards import record_starts
+from training_container.trainer.data.record_index import record_starts
 from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
 
 SEARCH_PART = 3
@@ -95,7 +95,8 @@ def _within(seconds: float | None, search: Callable[[], str | None]) -> str | No
 def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
     """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
     if found := _AT_BYTE.search(message):
-        return _corrupt_file(channel.shard.files, int(found[1]))
+        files = list(dict.fromkeys(part.path for part in channel.segments(epoch)))
+        return _corrupt_file(files, int(found[1]))
     return _problem_in(channel, config, epoch, records)
 
 
