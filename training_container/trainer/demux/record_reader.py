@@ -47,8 +47,9 @@ def fifo_records(
 
     Raises:
         tf.errors.DataLossError: During iteration: the stream is empty, truncated or corrupt, or timed out. The text
-            names channel, byte and record. If the plugin is not loaded, or `tolerate` is set, the error is an
-            InvalidArgumentError with the same text.
+            names channel, byte and record. If the data's CRC does not match, the text is TensorFlow's, "corrupted
+            record at BYTE". If the plugin is not loaded, or `tolerate` is set, the error is an InvalidArgumentError
+            that names channel, byte and record in both cases.
     """
     if tolerate or not plugin_loaded():
         return fifo_records_in_python(path, channel, tolerate=tolerate, timeout_seconds=timeout_seconds)
