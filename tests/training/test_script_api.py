@@ -16,13 +16,15 @@ API = {
     "checkpoint_folders": ["Found", "newest", "save"],
     "cluster": ["Cluster", "any_rank", "least", "start"],
     "metric_lines": ["METRICS", "line", "pairs"],
+    "metrics": ["report"],
     "ranks": ["Ranks", "current"],
     "records": ["ChannelError", "ReadOptions", "Records", "files", "open", "stream"],
     "tensorboard": ["TensorBoard"],
 }
 PROGRAM = """
 import json, sys
-from trainer import channels, checkpoint_folders, checkpoints, cluster, metric_lines, ranks, records, tensorboard
+from trainer import channels, checkpoint_folders, checkpoints, cluster, metric_lines, metrics, ranks, records
+from trainer import tensorboard
 found = {name: dir(module) for name, module in list(globals().items()) if hasattr(module, "__spec__")}
 print(json.dumps(found))
 """
@@ -63,7 +65,7 @@ def test_modules_for_all_scripts_import_no_framework_and_one_small_library() -> 
     """`python -m bench.training.script_api` measures the time."""
     imported = ended(
         "import sys; before = set(sys.modules)\n"
-        "from trainer import checkpoint_folders, metric_lines, ranks, records\n"
+        "from trainer import checkpoint_folders, metrics, ranks, records\n"
         "found = {name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)\n"
         "print(*sorted(found))"
     )

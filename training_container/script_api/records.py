@@ -9,13 +9,15 @@ Example:
 
     mine = records.files("train")               # any files: this rank's share of their paths
 
-A rank reads the same records as with `trainer.channels` in the same input mode, in an order that depends on seed, epoch
-and rank. Every byte is verified by the records' checksums.
+For files, each rank reads a contiguous range of the channel's records, as with `trainer.channels`, in an order that
+depends on seed, epoch and rank. Every rank counts the records of all files at the start, by their headers, unless the
+channel has `_records.json`. Every byte is verified by the records' checksums.
 """
 
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -23,10 +25,10 @@ from training_container.contract.training_job import Folders
 from training_container.script_api.ranks import Ranks, current
 from training_container.trainer.data.declared_channels import declared, is_a_part, streams_of
 from training_container.trainer.data.read_options import ChannelError, ReadOptions
-from training_container.trainer.data.shards import Shard, files_of, shard
-from training_container.trainer.demux import demultiplexer
+from training_container.trainer.data.record_index import WITH_THE_DATA, Index, record_index, stored
+from training_container.trainer.data.shards import Segment, Shard, byte_range, files_of, range_of, segments, shard
 from training_container.trainer.demux.framing import Splitter, StreamError
-from training_container.trainer.demux.record_reader import blocks, ending
+from training_container.trainer.demux.record_reader import BLOCK, blocks, ending
 
 __all__ = ["ChannelError", "ReadOptions", "Records", "files", "open", "stream"]
 
@@ -39,21 +41,44 @@ class Records:
         name: The channel's name.
         place: The position of this rank.
         reading: The options for shuffling and sharding.
-        shard: This rank's files, and the selection of its records in them; None for a stream.
+        files: All files that this host sees; empty for a stream.
+        among: The number of this rank among the ranks that share the files, and their number.
         stream: The channel whose FIFOs provide the stream; empty for files.
     """
 
     name: str
     place: Ranks
     reading: ReadOptions
-    shard: Shard | None = None
+    files: tuple[Path, ...] = ()
+    among: tuple[int, int] = (0, 1)
     stream: str = ""
     _opened: int = field(default=0, init=False)
 
     @property
+    def in_ranges(self) -> bool:
+        """True if each rank reads a range of the records."""
+        return bool(self.files) and self.reading.shard_by == "auto" and self.among[1] > 1
+
+    @cached_property
+    def index(self) -> Index:
+        """The number of records in each file."""
+        folder = self.place.folders.data / self.name
+        names = {self._name(path): path for path in self.files}
+        return record_index(self.name, names, known=stored(folder / WITH_THE_DATA))
+
+    @cached_property
+    def shard(self) -> Shard:
+        """This rank's files, and the selection of its records in them, if ranks do not read ranges."""
+        return shard(self.files, *self.among, by="record" if self.reading.shard_by == "record" else "file")
+
+    @property
     def count(self) -> int | None:
         """The number of records in this rank's share; None for streams, whose length is known only at their end."""
-        return None if self.shard is None else self.shard.count()
+        if self.stream:
+            return None
+        if self.in_ranges:
+            return len(range_of(sum(entry.records for entry in self.index.values()), *self.among))
+        return self.shard.count()
 
     def records(self, epoch: int) -> Iterator[bytes]:
         """Yield this rank's records of an epoch. For a stream, every call reads the next one.
@@ -61,33 +86,49 @@ class Records:
         Raises:
             StreamError: A file or stream is truncated or corrupt, or the stream timed out.
         """
-        found = self._of_stream() if self.shard is None else self._of_files(self.shard, epoch)
+        found = self._of_stream() if self.stream else self._of_files(epoch)
+        if not self.stream and not self.in_ranges:
+            found = islice(found, self.shard.offset, None, self.shard.every)
         return _shuffled(found, self.reading.shuffle_records, f"{self.reading.seed}/{epoch}/{self.place.rank}")
 
-    def _of_files(self, share: Shard, epoch: int) -> Iterator[bytes]:
-        paths = list(share.files)
+    def _of_files(self, epoch: int) -> Iterator[bytes]:
+        left = self.reading.tolerate
+        for part in self._segments(epoch):
+            start, stop = byte_range(part)
+            splitter = Splitter(self.name, str(part.path), tolerate=left)
+            splitter.start, splitter.record = start, part.first
+            for block in _bytes_of(part.path, start, stop):
+                yield from splitter.feed(block)
+            splitter.finish()
+            left = splitter.tolerate
+
+    def _segments(self, epoch: int) -> list[Segment]:
+        """Return the records of an epoch before shuffling. The order of files is the same on all ranks."""
+        paths = list(self.files if self.in_ranges else self.shard.files)
         if self.reading.shuffle_files:
-            # The seed does not depend on the rank: by record, all ranks must read the files in the same order.
             random.Random(f"{self.reading.seed}/{epoch}").shuffle(paths)  # noqa: S311  # no secret depends on it
-        every = (record for path in paths for record in self._read(str(path), 0.0))
-        return islice(every, share.offset, None, share.every)
+        if not self.in_ranges:
+            return [Segment(path=path) for path in paths]
+        return segments([(path, self.index[self._name(path)]) for path in paths], *self.among)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.place.folders.data / self.name).as_posix()
 
     def _of_stream(self) -> Iterator[bytes]:
         number, self._opened = self._opened, self._opened + 1
-        path, timeout = str(self.place.folders.data / f"{self.stream}_{number}"), self.reading.timeout_seconds
+        place, timeout = self.place, self.reading.timeout_seconds
+        path = str(place.folders.data / f"{self.stream}_{number}")
         if self.stream == self.name:
-            place = self.place
+            from training_container.trainer.demux import demultiplexer  # noqa: PLC0415  # only a stream needs it
+
             path = demultiplexer.rank_fifo(
                 place.folders.data, self.stream, number, place.local_rank, place.local_size, timeout_seconds=timeout
             )
-        return self._read(path, timeout)
-
-    def _read(self, path: str, timeout_seconds: float) -> Iterator[bytes]:
         splitter = Splitter(self.name, path, tolerate=self.reading.tolerate)
-        for block in blocks(path, self.name, timeout_seconds):
+        for block in blocks(path, self.name, timeout):
             yield from splitter.feed(block)
         failure = ending(path)
-        if self.shard is None and failure.exists() and (text := failure.read_text()):
+        if failure.exists() and (text := failure.read_text()):
             raise StreamError(text)
         splitter.finish()
 
@@ -118,8 +159,12 @@ def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None =
             )
         return Records(name=name, place=place, reading=reading, stream=name)
     among = (place.local_rank, place.local_size) if part else (place.rank, place.size)
-    share = shard(files_of(place.folders.data / name, name), *among, by=reading.shard_by)
-    return Records(name=name, place=place, reading=reading, shard=share)
+    found = Records(
+        name=name, place=place, reading=reading, files=files_of(place.folders.data / name, name), among=among
+    )
+    if found.in_ranges:
+        _ = found.index  # before a DataLoader starts workers, which would count again
+    return found
 
 
 def files(name: str, *, place: Ranks | None = None) -> list[Path]:
@@ -173,6 +218,15 @@ def _own_stream(name: str, streams: list[str], place: Ranks) -> str:
             f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
         )
     return f"{name}_{place.rank}"
+
+
+def _bytes_of(path: Path, start: int, stop: int | None) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        left = (path.stat().st_size if stop is None else stop) - start
+        while left > 0 and (block := file.read(min(BLOCK, left))):
+            left -= len(block)
+            yield block
 
 
 def _settings(name: str, folders: Folders) -> dict[str, str]:

@@ -43,7 +43,7 @@ class TorchRecords(torch.utils.data.IterableDataset):
         worker = torch.utils.data.get_worker_info()
         found = self._records.records(self._epoch)
         if worker is not None:
-            if self._records.shard is None:
+            if self._records.stream:
                 raise ChannelError(f"Channel {self._records.name} is a stream, which only num_workers=0 can read.")
             found = islice(found, worker.id, None, worker.num_workers)
         return found if self._decode is None else map(self._decode, found)

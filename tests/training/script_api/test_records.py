@@ -51,14 +51,24 @@ def place(folders: Folders, rank: int = 0, size: int = 1, local_size: int = 1) -
     return Ranks(rank=rank, size=size, local_rank=rank % local_size, local_size=local_size, folders=folders)
 
 
-@pytest.mark.parametrize("files", [1, 4])
-def test_ranks_together_read_every_record_once(folders: Callable[..., Folders], files: int) -> None:
+@pytest.mark.parametrize(("files", "by"), [(1, "auto"), (3, "auto"), (1, "record"), (3, "record"), (4, "file")])
+def test_ranks_together_read_every_record_once(folders: Callable[..., Folders], files: int, by: str) -> None:
     job = folders(train={})
     write(job, {f"{file}": framed(*(b"%d-%d" % (file, record) for record in range(6))) for file in range(files)})
-    shares = [records.open("train", place=place(job, rank, 2)) for rank in (0, 1)]
+    reading = ReadOptions(shard_by=by)
+    shares = [records.open("train", place=place(job, rank, 2), reading=reading) for rank in (0, 1)]
     found = [list(share.records(3)) for share in shares]
     assert [len(one) for one in found] == [share.count for share in shares] == [3 * files, 3 * files]
     assert sorted(found[0] + found[1]) == sorted(b"%d-%d" % (a, b) for a in range(files) for b in range(6))
+
+
+def test_up_to_the_allowed_number_of_corrupt_records_is_skipped(folders: Callable[..., Folders]) -> None:
+    job = folders(train={})
+    write(job, {name: framed(b"good", b"bad").replace(b"bad", b"bed") for name in "ab"})
+    reading = ReadOptions(tolerate=2)
+    assert list(records.open("train", place=place(job), reading=reading).records(0)) == [b"good", b"good"]
+    with pytest.raises(StreamError, match="is corrupt"):
+        list(records.open("train", place=place(job), reading=ReadOptions(tolerate=1)).records(0))
 
 
 def test_an_epochs_order_depends_on_the_epoch_only(folders: Callable[..., Folders]) -> None:

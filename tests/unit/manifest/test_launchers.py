@@ -15,7 +15,7 @@ from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 
-SOURCE = {"source": "s3://ragab-ml/sourcedir.tar.gz", "entry_point": "train.py"}
+SOURCE: dict[str, Any] = {"source": "s3://ragab-ml/sourcedir.tar.gz", "entry_point": "train.py"}
 PROGRAM = {"sagemaker_submit_directory": SOURCE["source"], "sagemaker_program": "train.py"}
 
 

@@ -1,7 +1,7 @@
 """Script API: the package `trainer` of custom scripts: `from trainer import cluster, channels, checkpoints`.
 
 For Horovod and TensorFlow: channels, checkpoints, cluster, tensorboard. For all scripts, with any launcher: ranks,
-records, checkpoint_folders, metric_lines, and with PyTorch torch_records, which imports it. The others import none.
+records, checkpoint_folders, metrics, and with PyTorch torch_records, which imports it. The others import none.
 
 If a script has its own folder `trainer`, that folder is earlier on the path, and hides this package.
 """
@@ -15,6 +15,7 @@ _MODULES = {
     "checkpoints": "trainer.checkpoints.checkpoints",
     "cluster": "trainer.cluster",
     "metric_lines": "trainer.reporting.metric_lines",
+    "metrics": "script_api.metrics",
     "ranks": "script_api.ranks",
     "records": "script_api.records",
     "tensorboard": "trainer.reporting.tensorboard",
@@ -26,6 +27,7 @@ __all__ = [
     "checkpoints",
     "cluster",
     "metric_lines",
+    "metrics",
     "ranks",
     "records",
     "tensorboard",

@@ -22,9 +22,10 @@ import tensorflow as tf
 
 from training_container.contract.training_job import Folders
 from training_container.trainer.data.declared_channels import declared, exists, is_a_part, settings_of, streams_of
-from training_container.trainer.data.file_channel import FileChannel
+from training_container.trainer.data.file_channel import FileChannel, is_mounted
 from training_container.trainer.data.pipe_channel import PipeChannel
 from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
+from training_container.trainer.data.shared_index import count_together
 
 __all__ = ["Channel", "ChannelError", "exists", "open"]
 
@@ -60,6 +61,8 @@ def open(  # noqa: A001  # scripts call it as channels.open
 ) -> FileChannel | PipeChannel:
     """Return this rank's share of a channel in any input mode.
 
+    All ranks must call this together: for files, they count the records together.
+
     Args:
         name: The channel's name. `train` also represents the channels train_0, train_1, ... with one stream per rank.
         cluster: The position of this rank; Horovod's by default (call hvd.init() first).
@@ -77,7 +80,7 @@ def open(  # noqa: A001  # scripts call it as channels.open
     reading = reading or ReadOptions()
     channels = declared(folders)
     if folder is not None:
-        return FileChannel(name, folder, place, reading, among_local=is_a_part(settings_of(folder, folders), place))
+        return _files(name, folder, folders, place, reading, settings=settings_of(folder, folders))
     if name in channels:
         return _opened(name, channels[name], folders, place, reading)
     streams = streams_of(name, channels)
@@ -113,7 +116,7 @@ def _opened(
     name: str, settings: dict[str, str], folders: Folders, place: Place, reading: ReadOptions
 ) -> FileChannel | PipeChannel:
     if settings.get("TrainingInputMode", "File") != "Pipe":
-        return FileChannel(name, folders.data / name, place, reading, among_local=is_a_part(settings, place))
+        return _files(name, folders.data / name, folders, place, reading, settings=settings)
     if settings.get("RecordWrapperType", "None") == "RecordIO":
         raise ChannelError(
             f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are not records. "
@@ -125,3 +128,16 @@ def _opened(
             "FullyReplicated), so every host would train on all records. Set it to ShardedByS3Key."
         )
     return PipeChannel(name, name, folders.data, place, reading, streams="host")
+
+
+def _files(  # noqa: PLR0913  # one for each fact of a channel
+    name: str, folder: Path, folders: Folders, place: Place, reading: ReadOptions, *, settings: dict[str, str]
+) -> FileChannel:
+    """Return a channel of files. Count its records now, while all ranks are here: later, a rank might be alone."""
+    part = is_a_part(settings, place)
+    mounted = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
+    count = count_together(name, folder, folders.checkpoints, place, among_local=part)
+    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=mounted, count=count)
+    if channel.in_ranges:
+        _ = channel.index
+    return channel

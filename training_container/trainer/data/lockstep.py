@@ -129,7 +129,7 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         return message
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (
-        f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to record (in File and FastFile "
+        f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to auto (in File and FastFile "
         "mode), or use several files of equal size for each rank."
         if 2 * uneven > left
         else "Reduce batch_size, or start fewer ranks."
