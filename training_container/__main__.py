@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -32,6 +33,7 @@ from training_container.launcher.failure import FailureWatch
 from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
 from training_container.launcher.rank_lines import BYTES, RankLines
+from training_container.launcher.silence import SilenceWatch
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
@@ -102,6 +104,12 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
 
 def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
     """Start and follow the ranks of this host with torchrun, or without a launcher. Return the exit status."""
+    if "OMPI_COMM_WORLD_SIZE" in os.environ:
+        raise ContractError(
+            f"The launcher is {job.launch.launcher}, but mpirun has started `train`, as rank "
+            f"{os.environ.get('OMPI_COMM_WORLD_RANK')} of {os.environ['OMPI_COMM_WORLD_SIZE']}. Write launcher mpi, or "
+            "use an image whose entry point does not start mpirun."
+        )
     script_packages.use(job.folders.base)  # requirements.txt may have installed torchrun
     if job.launch.launcher == "none" or len(job.hosts) == 1:
         return follow(job, None, stop_file)
@@ -135,20 +143,38 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: Con
     watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
     # One process writes the history of a training job, so with torchrun and none it only has the first host's values.
     history = {**os.environ, STOP_FILE: str(stop_file)} if job.is_main_host else {}
+    # With torchrun, the first host watches the output of all hosts, because usually only rank 0 prints.
+    limit = 0 if others and not job.is_main_host else job.launch.stall_seconds
+    code = scripts.folder(job.launch.script, job.folders) if job.launch.script else PACKAGE
+    silence = SilenceWatch(limit, code)
     with metric_feed(history, print) as feed:
-        status = forward_output(command, environment, watch, feed, others)
+        readers = Readers(watch=watch, feed=feed, silence=silence, others=others)
+        status = forward_output(command, environment, readers)
+        if silence.stalled:
+            return fail(job.folders, silence.reason(job.current_host))
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0
         return fail(job.folders, (others.failure if others else "") or watch.reason(status))
 
 
-def forward_output(
-    command: list[str],
-    environment: dict[str, str],
-    watch: FailureWatch,
-    feed: MetricFeed | None,
-    others: ConnectedHosts | None = None,
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Readers:
+    """The parts of `train` that read the ranks' output.
+
+    Attributes:
+        watch: Collects the lines that explain a failure.
+        feed: The process that writes the metric history; None if the job has none.
+        silence: The limit of the time without output.
+        others: The other hosts of torchrun, whose failure ends the ranks of this one.
+    """
+
+    watch: FailureWatch
+    feed: MetricFeed | None
+    silence: SilenceWatch
+    others: ConnectedHosts | None
+
+
+def forward_output(command: list[str], environment: dict[str, str], readers: Readers) -> int:
     """Run the launcher of the ranks, print their output, and return its exit status."""
     leftovers.adopt_orphans()
     # A new session: a signal to our process group must not reach mpirun, which would kill the ranks immediately.
@@ -160,24 +186,31 @@ def forward_output(
         stderr=subprocess.STDOUT,
         start_new_session=True,
     ) as ranks:
-        if others:
-            others.watch(lambda: end_launcher(ranks))
-        spared = feed.process if feed else None
+        readers.silence.watch(ranks, lambda: end_launcher(ranks))
+        if readers.others:
+            readers.others.watch(lambda: end_launcher(ranks), readers.silence.heard)
+        spared = readers.feed.process if readers.feed else None
         ending = threading.Thread(target=end_leftovers, args=(ranks, spared), name="leftovers", daemon=True)
         ending.start()
         assert ranks.stdout is not None  # noqa: S101  # for the type checker: stdout is a pipe
         output = io.TextIOWrapper(ranks.stdout, encoding=BYTES, newline="")
         for line in RankLines(space=open_mpi.tags_with_space(command)).read(output):
-            if watch.passes(line.text):
+            readers.silence.read(line)
+            if readers.others:
+                readers.others.report_output()
+            if readers.watch.passes(line.text):
                 sys.stdout.write(line.shown)
-                if feed:
-                    feed.line(line.shown)
+                if readers.feed:
+                    readers.feed.line(line.shown)
     ending.join()  # mpirun closes its output when it ends, but ranks that it left behind may still be running
     return ranks.returncode
 
 
 def end_launcher(launcher: "subprocess.Popen[bytes]") -> None:
-    """End the launcher of this host's ranks, because another host has failed, if it does not end by itself."""
+    """End the launcher of this host's ranks, because another host has failed or no rank prints any more.
+
+    First it may end by itself.
+    """
     for seconds, end in ((_PEER_SECONDS, launcher.terminate), (_ENDING_SECONDS, launcher.kill)):
         try:
             launcher.wait(seconds)

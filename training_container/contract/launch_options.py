@@ -23,6 +23,8 @@ _LAUNCHER = "sagemaker_launcher"
 """Our addition, too: `none` runs the program once on each host."""
 _HOST_TIMEOUT = "sagemaker_host_timeout_seconds"
 """Our addition, too: the time that hosts with torchrun wait for each other before their ranks start."""
+_STALL = "sagemaker_stall_seconds"
+"""Our addition, too: the time without any output after which the ranks are ended."""
 
 Launcher = Literal["mpi", "torchrun", "none"]
 
@@ -55,6 +57,7 @@ class LaunchOptions:
         script: The program of the ranks; None for the image's trainer.
         allow_cpu: If true, ranks may train on the CPUs of a host that has GPUs.
         host_timeout_seconds: With the launcher torchrun: the time that hosts wait for each other.
+        stall_seconds: The time without any output after which the ranks are ended; 0 for no limit.
     """
 
     launcher: Launcher = "mpi"
@@ -64,6 +67,7 @@ class LaunchOptions:
     script: Script | None = None
     allow_cpu: bool = False
     host_timeout_seconds: int = 600
+    stall_seconds: int = 0
 
 
 def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
@@ -88,6 +92,7 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
         script=_script(hyperparameters),
         allow_cpu=_flag(hyperparameters, ALLOW_CPU, default=False),
         host_timeout_seconds=_count(hyperparameters, _HOST_TIMEOUT, LaunchOptions.host_timeout_seconds),
+        stall_seconds=_count(hyperparameters, _STALL, 1) if _STALL in hyperparameters else 0,
     )
 
 

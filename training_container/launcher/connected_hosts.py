@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,13 +38,22 @@ class ConnectedHosts:
 
     connections: Mapping[str, socket.socket] = field(default_factory=dict)
     failure: str = ""
-    _ended: set[str] = field(default_factory=set)
+    _reported: float = 0.0
 
-    def watch(self, end: Callable[[], None]) -> None:
-        """Call `end` in a thread when another host fails, or its connection is lost."""
+    def watch(self, end: Callable[[], None], heard: Callable[[], None]) -> None:
+        """Call `end` in a thread when another host fails, or its connection is lost, and `heard` when it has output."""
         for host, connection in self.connections.items():
-            follow = threading.Thread(target=self._follow, args=(host, connection, end), name=host, daemon=True)
+            follow = threading.Thread(target=self._follow, args=(host, connection, end, heard), name=host, daemon=True)
             follow.start()
+
+    def report_output(self) -> None:
+        """Report to the first host that the ranks of this one have printed something, at most once per second."""
+        if time.monotonic() < self._reported + 1.0:
+            return
+        self._reported = time.monotonic()
+        for connection in self.connections.values():
+            with suppress(OSError):
+                _send(connection, output=True)
 
     def report(self, status: int, reason: str) -> None:
         """Report the end of this host's ranks to the connected hosts; one that has already ended is ignored."""
@@ -54,9 +64,10 @@ class ConnectedHosts:
             except OSError:
                 continue
 
-    def _follow(self, host: str, connection: socket.socket, end: Callable[[], None]) -> None:
+    def _follow(self, host: str, connection: socket.socket, end: Callable[[], None], heard: Callable[[], None]) -> None:
         reason = f"Host {host} ended without a report: its container was stopped, or it lost its network.\n"
-        message = _received(connection, None)
+        while (message := _received(connection, None)) is not None and message.get("output"):
+            heard()
         if message is not None:
             if message.get("status") in (0, STOPPED_STATUS):
                 return

@@ -81,10 +81,11 @@ def run(host_folder: Write, start: Start, tmp_path: Path) -> Run:
         path = f"{programs}:{os.environ['PATH']}"
         trains = []
         for name in names:
-            base = host_folder(tmp_path / name, named | dict(launcher), hosts=names, current_host=name)
-            (base / "model").mkdir()
-            settings = json.loads((base / "input" / "config" / "hyperparameters.json").read_text())
-            del settings["sagemaker_mpi_enabled"]
+            base = tmp_path / name
+            if not base.exists():
+                host_folder(base, hosts=names, current_host=name)
+                (base / "model").mkdir()
+            settings = named | {"sagemaker_mpi_num_of_processes_per_host": "2"} | dict(launcher)
             (base / "input" / "config" / "hyperparameters.json").write_text(json.dumps(settings))
             trains.append(start(base, PATH=path, MASTER_PORT=port, **environment))
         return trains
@@ -93,6 +94,7 @@ def run(host_folder: Write, start: Start, tmp_path: Path) -> Run:
 
 
 NONE = {"sagemaker_launcher": "none"}
+MPI = {"sagemaker_mpi_enabled": "true"}
 TWO = {"sagemaker_torch_distributed_enabled": "true", "sagemaker_instance_type": "ml.p4d.24xlarge"}
 
 
@@ -171,7 +173,7 @@ def test_a_killed_rank_is_named_with_the_likely_cause(run: Run, tmp_path: Path, 
     assert sentence.startswith("Rank 0 on 127.0.0.1 was killed by signal 9 (SIGKILL). Most likely memory ran out")
 
 
-@pytest.mark.parametrize("launcher", [NONE, TWO, {"sagemaker_mpi_enabled": "true"}])
+@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
 def test_the_error_text_of_argparse_is_in_the_reason(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:
     text = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\nparser.parse_args()\n"
     (train,) = run(text, launcher)
@@ -217,6 +219,14 @@ def test_ranks_that_do_not_match_the_job_are_reported_before_the_script_starts(r
     status, output = finished(train)
     assert (status, "loss" in output) == (1, False), output
     assert "instead of rank" in failure(tmp_path).splitlines()[0]
+
+
+@pytest.mark.parametrize("launcher", [NONE, TWO])
+def test_an_image_that_starts_mpirun_is_reported(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:
+    (train,) = run(RECORDS, launcher, OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="2")
+    status, output = finished(train)
+    assert (status, "loss" in output) == (1, False), output
+    assert "but mpirun has started `train`, as rank 1 of 2. Write launcher mpi" in failure(tmp_path)
 
 
 @pytest.mark.parametrize("launcher", [NONE, TWO])
