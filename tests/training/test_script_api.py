@@ -18,7 +18,7 @@ API = {
     "metric_lines": ["METRICS", "line", "pairs"],
     "metrics": ["report"],
     "ranks": ["Ranks", "current"],
-    "records": ["ChannelError", "ReadOptions", "Records", "files", "open", "stream"],
+    "records": ["ChannelError", "ReadOptions", "Records", "files", "open", "read", "stream"],
     "tensorboard": ["TensorBoard"],
 }
 PROGRAM = """

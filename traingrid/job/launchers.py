@@ -1,10 +1,15 @@
 """Launchers: the program that starts a job's ranks, and the hyperparameters that select it in a container.
 
-The names are those that AWS's toolkits read, so that AWS's own containers accept them:
-https://github.com/aws/sagemaker-training-toolkit (params.py, runner.py), and training.py of
-https://github.com/aws/sagemaker-pytorch-training-toolkit, which tests `sagemaker_mpi_enabled` before
-`sagemaker_torch_distributed_enabled`. A request for torchrun therefore lacks `sagemaker_mpi_enabled`. The toolkit's
-torchrun also starts `sagemaker_mpi_num_of_processes_per_host` ranks on each host (`_get_by_runner_type` of runner.py).
+The names are those that AWS's toolkits read, so that AWS's own containers accept them. Sources, as of September 2025:
+
+- https://github.com/aws/sagemaker-pytorch-training-toolkit/blob/d929872/src/sagemaker_pytorch_container/training.py
+  tests `sagemaker_mpi_enabled` before `sagemaker_torch_distributed_enabled`, so a request for torchrun lacks it.
+- https://github.com/aws/sagemaker-training-toolkit/blob/3383937/src/sagemaker_training/runner.py: torchrun, too, starts
+  `sagemaker_mpi_num_of_processes_per_host` ranks on each host (`_get_by_runner_type`).
+- environment.py beside it: `sagemaker_torch_distributed_enabled` makes all hosts those of the distribution
+  (`get_distribution_instance_groups_from_resource_config`). Hyperparameters with the prefix `sagemaker_` are no
+  arguments of the script.
+
 `sagemaker_instance_type` accompanies it in requests of the SageMaker Python SDK 2 (PyTorch.INSTANCE_TYPE_ENV_NAME).
 Without any of them, AWS's containers run the program once on each host.
 """

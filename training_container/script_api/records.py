@@ -30,7 +30,7 @@ from training_container.trainer.data.shards import Segment, Shard, byte_range, f
 from training_container.trainer.demux.framing import Splitter, StreamError
 from training_container.trainer.demux.record_reader import BLOCK, blocks, ending
 
-__all__ = ["ChannelError", "ReadOptions", "Records", "files", "open", "stream"]
+__all__ = ["ChannelError", "ReadOptions", "Records", "files", "open", "read", "stream"]
 
 
 @dataclass(kw_only=True)
@@ -182,6 +182,18 @@ def files(name: str, *, place: Ranks | None = None) -> list[Path]:
     if is_a_part(settings, place):
         return list(found[place.local_rank :: place.local_size])
     return list(found[place.rank :: place.size])
+
+
+def read(path: Path) -> Iterator[bytes]:
+    """Yield the records of a TFRecord file.
+
+    Raises:
+        StreamError: The file is truncated or corrupt.
+    """
+    splitter = Splitter(path.parent.name, str(path))
+    for block in _bytes_of(path, 0, None):
+        yield from splitter.feed(block)
+    splitter.finish()
 
 
 def stream(name: str, number: int, *, place: Ranks | None = None, timeout_seconds: float = 600.0) -> Iterator[bytes]:

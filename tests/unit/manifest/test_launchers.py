@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.sample_deployment import sample_deployment
 from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.grid.framework_images import FrameworkImage
 from traingrid.grid.model import Grid
 from traingrid.job.job import Job
 from traingrid.job.recipe import recipe_of
@@ -53,6 +54,22 @@ def test_torchrun_has_the_toolkits_names_and_none_of_mpi_that_would_take_precede
         "sagemaker_mpi_num_of_processes_per_host": "4",
     }
     assert job.ranks == 8
+
+
+def test_a_framework_container_gets_the_same_hyperparameters() -> None:
+    deployment = sample_deployment()
+    grid = deployment.grid.model_dump(mode="json", exclude_defaults=True)
+    grid["images"]["pytorch"] = {"framework": "pytorch", "version": "2.8", "target": "gpu"}
+    known = FrameworkImage(image="pytorch-training:2.8-gpu", registry="1" * 12)
+    deployment = replace(deployment, grid=Grid.model_validate(grid), frameworks={"pytorch": known})
+    line = SOURCE | {"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "image": "pytorch", "launcher": "torchrun"}
+    (job,) = jobs_of_lines(parse([json.dumps(line).encode() + b"\n"], deployment), deployment, "0123abcd")
+    assert job.image == "111111111111.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8-gpu"
+    assert hyperparameters(job) == PROGRAM | {
+        "sagemaker_torch_distributed_enabled": "true",
+        "sagemaker_instance_type": "ml.p3.16xlarge",
+        "sagemaker_mpi_num_of_processes_per_host": "8",
+    }
 
 
 def test_none_runs_a_program_once_on_each_host_whatever_the_grids_processes() -> None:
