@@ -1,5 +1,5 @@
-// Reads a FIFO and validates its framing; bytes after an invalid header are never returned. This runs in the caller's thread,
-// because the stream's writer is busy as well, and on two cores a third thread slowed both down.
+// Reads a FIFO and validates its framing; bytes after an invalid header are never returned. This runs in the caller's
+// thread, because the stream's writer is busy as well, and on two cores a third thread slowed both down.
 #ifndef TRAINGRID_NATIVE_CHECKED_READER_H_
 #define TRAINGRID_NATIVE_CHECKED_READER_H_
 
@@ -41,8 +41,8 @@ class CheckedReader {
   }
 
  private:
-  // Bytes: as many as the FIFO can hold. Reading large records directly to their destination saves a copy, but needs two
-  // reads per record, after each of which the writer and this thread may wait for each other.
+  // Bytes: as many as the FIFO can hold. Reading large records directly to their destination saves a copy, but needs
+  // two reads per record, after each of which the writer and this thread may wait for each other.
   static constexpr size_t kBlock = kPipeSize;
 
   // Reads the available bytes into the block, at least one. Returns how many of them are valid; 0 at the end.

@@ -103,13 +103,16 @@ class Records:
             left = splitter.tolerate
 
     def _segments(self, epoch: int) -> list[Segment]:
-        """Return the records of an epoch before shuffling. The order of files is the same on all ranks."""
+        """Return the records of an epoch before shuffling. All ranks have the same order of files and first cut."""
         paths = list(self.files if self.in_ranges else self.shard.files)
+        choice = random.Random(f"{self.reading.seed}/{epoch}")  # noqa: S311  # no secret depends on it
         if self.reading.shuffle_files:
-            random.Random(f"{self.reading.seed}/{epoch}").shuffle(paths)  # noqa: S311  # no secret depends on it
+            choice.shuffle(paths)
         if not self.in_ranges:
             return [Segment(path=path) for path in paths]
-        return segments([(path, self.index[self._name(path)]) for path in paths], *self.among)
+        files = [(path, self.index[self._name(path)]) for path in paths]
+        total = sum(entry.records for _, entry in files)
+        return segments(files, *self.among, choice.randrange(total) if self.reading.shuffle_files and total else 0)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.place.folders.data / self.name).as_posix()

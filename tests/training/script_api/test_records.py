@@ -81,6 +81,13 @@ def test_an_epochs_order_depends_on_the_epoch_only(folders: Callable[..., Folder
     assert first != list(share.records(1))
 
 
+def test_a_rank_has_other_records_of_a_single_file_in_each_epoch(folders: Callable[..., Folders]) -> None:
+    job = folders(train={})
+    write(job, {"a": framed(*(bytes([value]) for value in range(50)))})
+    share = records.open("train", place=place(job, 0, 2))
+    assert len({frozenset(share.records(epoch)) for epoch in range(5)}) > 1
+
+
 def test_a_host_with_its_own_files_shares_them_among_its_ranks(folders: Callable[..., Folders]) -> None:
     job = folders(train={"S3DistributionType": "ShardedByS3Key"})
     write(job, {"a": framed(b"1"), "b": framed(b"2")})

@@ -48,15 +48,16 @@ def write(path: Path, sizes: list[int]) -> Path:
     return path
 
 
-@given(counts=COUNTS, ranks=RANKS)
-def test_ranges_contain_every_record_once_in_order(counts: list[int], ranks: int) -> None:
-    read = [
-        record
+@given(counts=COUNTS, ranks=RANKS, shift=st.integers(0, 10_000))
+def test_ranges_contain_every_record_once_in_order(counts: list[int], ranks: int, shift: int) -> None:
+    shares = [
+        [record for part in segments(files(counts), rank, ranks, shift) for record in numbers(part, counts)]
         for rank in range(ranks)
-        for part in segments(files(counts), rank, ranks)
-        for record in numbers(part, counts)
     ]
-    assert read == [(f"{number:03d}", record) for number, count in enumerate(counts) for record in range(count)]
+    every = [(f"{number:03d}", record) for number, count in enumerate(counts) for record in range(count)]
+    begin = shift % max(len(every), 1)
+    assert [record for share in shares for record in share] == every[begin:] + every[:begin]
+    assert [len(share) for share in shares] == [len(range_of(len(every), rank, ranks)) for rank in range(ranks)]
 
 
 @given(total=st.integers(0, 10**9), ranks=RANKS)
@@ -202,13 +203,35 @@ def test_stored_counts_replace_reading_until_a_file_changes(tmp_path: Path, monk
 
 
 def test_an_index_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
-    index = {"a/b": FileIndex(size=9, records=4, stride=2, starts=array("q", [0, 5]))}
+    index = {"a/b": FileIndex(size=90, records=4, stride=2, starts=array("q", [0, 40]))}
     store(tmp_path / "index.json", index)
     assert stored(tmp_path / "index.json") == index
 
 
+@given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=60))
+def test_the_index_of_any_file_is_accepted_when_it_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("records")
+    index = {"part": indexed(write(folder / "part", sizes))}
+    store(folder / "index.json", index)
+    assert stored(folder / "index.json") == index
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"files": {"a": {"records": 3}}}', '{"files": {"a": {"size": 1, "records": -1}}}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"files": {"a": {"records": 3}}}',
+        '{"files": {"a": {"size": 1, "records": -1}}}',
+        '{"files": {"a": {"size": 47, "records": 3}}}',  # a record has 16 bytes at least
+        '{"files": {"a": {"size": 99, "records": 3, "starts": [0, 20]}}}',
+        '{"files": {"a": {"size": 99, "records": 3, "starts": [0, 15, 40]}}}',
+        '{"files": {"a": {"size": 99, "records": 3, "starts": [16, 32, 48]}}}',
+        '{"files": {"a": {"size": 99, "records": 3, "starts": [0, 40, 84]}}}',
+        '{"files": {"a": {"size": 99, "records": 3, "stride": 2, "starts": [0, 31]}}}',
+    ],
 )
 def test_an_invalid_index_is_reported_and_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str

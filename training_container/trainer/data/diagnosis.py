@@ -149,7 +149,10 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
         for start in (position - HEADER, position):
             if start in record_starts(path, start) and not _sound(path, start):
                 return f"the record at byte {start:,} of {path.name} {_CORRUPT}"
-    return f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}."
+    return (
+        f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}. If the index "
+        "_records.json beside the data, or records-train.json beside the checkpoints, is of other files, delete it."
+    )
 
 
 def _sound(path: Path, position: int) -> bool:

@@ -99,11 +99,15 @@ class FileChannel:
         """Return the records that this rank reads in an epoch, before shuffling, in reading order.
 
         The order of files is the same on all ranks. Ranges are cut from it, so a rank has other records in each epoch.
+        The first cut moves, too: otherwise few files would always be cut at the same records.
         """
         if not self.in_ranges:
             return [Segment(path=path) for path in self._in_order(list(self.shard.files), epoch)]
-        files = self._in_order(list(self.files), epoch)
-        return segments([(path, self.index[self._name(path)]) for path in files], *self._among)
+        files = [(path, self.index[self._name(path)]) for path in self._in_order(list(self.files), epoch)]
+        total = sum(index.records for _, index in files)
+        shuffled_shares = self._reading.shuffle_files and total > 0
+        shift = int(np.random.default_rng([self._reading.seed, epoch, 1]).integers(total)) if shuffled_shares else 0
+        return segments(files, *self._among, shift)
 
     def records(self, epoch: int) -> tf.data.Dataset:
         """Return this rank's records of an epoch, each a scalar tf.string.

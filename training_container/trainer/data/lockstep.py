@@ -74,7 +74,8 @@ class Lockstep:
             if batch is None or not self._is_full(batch):
                 raise LockstepError(
                     f"The stream of channel {self._channel} ended after {step} of {steps} batches on rank "
-                    f"{hvd.rank()}, in epoch {epoch + 1}. It was truncated, or its data changed during training."
+                    f"{hvd.rank()}, in epoch {epoch + 1}. It was truncated, its data changed during training, or the "
+                    "index of its records (_records.json) is of other files."
                 )
             yield batch
 

@@ -5,6 +5,7 @@ ranks exchange the results.
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import struct
@@ -18,6 +19,8 @@ from typing import Any
 
 WITH_THE_DATA = "_records.json"
 """The name of an index in a channel's folder, in the format of `store`."""
+LEAST = 16
+"""Bytes of a record without data: its length, and two CRCs."""
 MOST_STARTS = 1024
 """Starts that are kept of a file: 8 KiB. Must be even."""
 THREADS = 8
@@ -175,9 +178,19 @@ def stored(path: Path) -> Index:
 def _entry(values: Mapping[str, Any]) -> FileIndex:
     size, records, stride = (int(values.get(name, 1)) for name in ("size", "records", "stride"))
     starts = array("q", values.get("starts", []))
-    if size < 1 or records < 0 or stride < 1 or "size" not in values or "records" not in values:
+    if records < 0 or stride < 1 or "size" not in values or "records" not in values:
         raise ValueError("an entry needs size, records, and a stride of at least 1")
+    if size < LEAST * records:
+        raise ValueError(f"a file of {size:,} bytes cannot have {records:,} records of at least {LEAST} bytes")
+    if starts and (len(starts) != -(-records // stride) or not _ascend(starts, LEAST * stride, size)):
+        raise ValueError("starts must be the bytes of records 0, stride, 2 * stride, ...")
     return FileIndex(size=size, records=records, stride=stride, starts=starts)
+
+
+def _ascend(starts: Sequence[int], distance: int, end: int) -> bool:
+    """Return True if starts begin at 0, have at least this distance, and leave room for the last record."""
+    far_enough = all(second - first >= distance for first, second in itertools.pairwise(starts))
+    return starts[0] == 0 and far_enough and starts[-1] + LEAST <= end
 
 
 def store(path: Path, index: Mapping[str, FileIndex]) -> None:
@@ -229,7 +242,7 @@ def record_starts(path: Path, last: int | None = None, *, first: int = 0) -> Ite
                 yield position
                 return
             header = os.pread(descriptor, 12, position)
-            end = position + 16 + struct.unpack_from("<Q", header)[0] if len(header) == 12 else size + 1
+            end = position + LEAST + struct.unpack_from("<Q", header)[0] if len(header) == 12 else size + 1
             if end > size:
                 raise ShardError(_invalid(path, descriptor, records, end, size))
             yield position

@@ -98,16 +98,20 @@ def range_of(total: int, rank: int, ranks: int) -> range:
     return range(total * rank // ranks, total * (rank + 1) // ranks)
 
 
-def segments(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int) -> list[Segment]:
+def segments(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int, shift: int = 0) -> list[Segment]:
     """Return the rank's range of a sequence of files, as consecutive records of some of them.
 
     Args:
         files: The files with their indices, in the order of the epoch, which is the same on all ranks.
         rank: This rank, from 0.
         ranks: The number of ranks.
+        shift: The record at which rank 0 begins. The first record follows the last one, so no share changes its size.
     """
-    own = range_of(sum(index.records for _, index in files), rank, ranks)
-    return list(_cut(files, own))
+    total = sum(index.records for _, index in files)
+    own = range_of(total, rank, ranks)
+    begin = (own.start + shift) % total if total else 0
+    end = begin + len(own)
+    return [*_cut(files, range(begin, min(end, total))), *_cut(files, range(end - total))]
 
 
 def _cut(files: Sequence[tuple[Path, FileIndex]], own: range) -> Iterator[Segment]:

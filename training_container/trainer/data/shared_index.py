@@ -1,5 +1,6 @@
 """Shared index: the ranks count a channel's records together, or read the counts of an earlier job."""
 
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,10 +29,13 @@ def count_together(name: str, folder: Path, checkpoints: Path, place: Place, *, 
         return parts
 
     def known_counts() -> Index:
-        known = stored(kept) | stored(folder / WITH_THE_DATA) if place.rank == 0 or not together else {}
-        if together:
-            known = hvd.broadcast_object(known, root_rank=0, name=f"known_counts_of_{name}")
-        return known
+        reads = not together or (place.local_rank if among_local else place.rank) == 0
+        known = stored(kept) | stored(folder / WITH_THE_DATA) if reads else {}
+        if not together:
+            return known
+        if among_local:  # the index with the data is an object, too, which only one host has
+            return dict(ChainMap(*hvd.allgather_object(known, name=f"known_counts_of_{name}")))
+        return dict(hvd.broadcast_object(known, root_rank=0, name=f"known_counts_of_{name}"))
 
     def count(files: Mapping[str, Path], rank: int, ranks: int) -> Index:
         known = known_counts()

@@ -135,6 +135,23 @@ def test_a_rank_has_other_records_in_each_epoch_unless_files_keep_their_order(jo
     assert len(shares(shuffled=False)) == 1
 
 
+def test_ranks_read_other_records_of_a_single_file_in_each_epoch(job: Job, tmp_path: Path) -> None:
+    folders = job({"train": {}})
+    (tmp_path / "one").mkdir()
+    write_records(tmp_path / "one" / "part", *"abcdefghijk")
+
+    def shares(epoch: int) -> list[frozenset[str]]:
+        ranks = [
+            channels.open("train", cluster=place(rank, 3), folders=folders, folder=tmp_path / "one")
+            for rank in range(3)
+        ]
+        return [frozenset(read(rank, epoch)) for rank in ranks]
+
+    epochs = [shares(epoch) for epoch in range(6)]
+    assert len({first for first, _, _ in epochs}) > 2
+    assert all(sorted(map(len, epoch)) == [3, 4, 4] and len(frozenset.union(*epoch)) == 11 for epoch in epochs)
+
+
 def test_a_record_in_the_middle_of_a_file_is_named_by_its_number_in_the_file(job: Job, tmp_path: Path) -> None:
     folders = job({"train": {}})
     (tmp_path / "one").mkdir()
@@ -176,6 +193,17 @@ def test_counts_with_the_data_or_beside_the_checkpoints_are_used(job: Job, monke
         record_index.store(path, train.index)
         assert read(channels.open("train", cluster=place(1, 2), folders=folders, reading=IN_ORDER)) == expected
         path.unlink()
+
+
+def test_an_index_of_other_files_is_detected_where_a_rank_begins(job: Job, tmp_path: Path) -> None:
+    folders = job({"train": {}})
+    (tmp_path / "one").mkdir()
+    one = write_records(tmp_path / "one" / "part", *"abcdefgh")  # 17 bytes each
+    wrong = {"size": one.stat().st_size, "records": 8, "starts": [16 * number for number in range(8)]}
+    (tmp_path / "one" / "_records.json").write_text(json.dumps({"version": 1, "files": {"part": wrong}}))
+    train = channels.open("train", cluster=place(1, 2), folders=folders, folder=tmp_path / "one", reading=IN_ORDER)
+    with pytest.raises(tf.errors.DataLossError, match="corrupted record at 64"):
+        read(train)
 
 
 def test_a_rank_with_its_own_stream_reads_the_next_fifo_each_time(job: Job, tmp_path: Path) -> None:
