@@ -92,13 +92,14 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     if job.launch.launcher != "mpi":
         return run_own_ranks(job, stop_file)
     if not job.is_main_host:
-        return hosts.serve(job.folders.base)
+        status, reason = hosts.serve(job.folders.base)
+        return fail(job.folders, reason) if reason else status
     others, status = job.hosts[1:], 1
     try:
         hosts.wait_for(others, stop_file.exists)
         status = STOPPED_STATUS if stop_file.exists() else follow(job, config, stop_file)
     finally:
-        hosts.send_status(others, status)
+        hosts.send_status(others, status, written_reason(job.folders) if status == 1 else "")
     return status
 
 
@@ -118,7 +119,7 @@ def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
     status, reason = 1, ""
     try:
         status = STOPPED_STATUS if stop_file.exists() else follow(job, None, stop_file, others)
-        reason = job.folders.failure.read_text(encoding="utf-8") if status == 1 and job.folders.failure.exists() else ""
+        reason = written_reason(job.folders) if status == 1 else ""
     finally:
         others.report(status, reason)
     return status
@@ -270,6 +271,14 @@ def fail(folders: Folders, reason: str) -> int:
     except OSError as error:  # for example, the disk is full, which may also be the reason of the failure
         print(f"{folders.failure} could not be written: {error}", file=sys.stderr, flush=True)
     return 1
+
+
+def written_reason(folders: Folders) -> str:
+    """Return the content of output/failure; empty if there is none."""
+    try:
+        return folders.failure.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def fail_unforeseen(
