@@ -161,7 +161,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
         "input_mode": _to("`input_mode`"),
         "shuffle_config": _to("`shuffle_seed`"),
         "compression_type": _no("Decompress the data, or let the script do it.", "None"),
-        "record_wrapper_type": _no("Store the data as RecordIO.", "None"),
+        "record_wrapper_type": _to("`record_wrapper`"),
     },
     "DataSource": {
         "s3_data_source": _to("see S3DataSource"),
@@ -170,9 +170,9 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
     },
     "S3DataSource": {
         "s3_uri": _to("`uri`", "in a bucket of the line's Region; `{region}` is the line's Region"),
-        "s3_data_type": _to("`manifest`", "`S3Prefix` or `ManifestFile`; others are refused"),
+        "s3_data_type": _to("`manifest`", "`S3Prefix`, `ManifestFile` or `AugmentedManifestFile`; others are refused"),
         "s3_data_distribution_type": _to("`distribution`"),
-        "attribute_names": _no("Use data without an augmented manifest."),
+        "attribute_names": _to("`attributes`"),
         "instance_group_names": _no("Remove it. All hosts of a job are alike."),
         "model_access_config": _no("Copy the data to a bucket of the grid."),
         "hub_access_config": _no("Copy the data to a bucket of the grid."),

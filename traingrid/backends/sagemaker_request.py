@@ -141,21 +141,24 @@ def _launch(job: Job) -> dict[str, str]:
 
 
 def _channel(name: str, channel: Channel) -> dict[str, Any]:
+    source: dict[str, Any] = {
+        "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
+        "S3Uri": channel.uri,
+        "S3DataDistributionType": channel.distribution,
+    }
+    if channel.attributes:
+        source |= {"S3DataType": "AugmentedManifestFile", "AttributeNames": list(channel.attributes)}
     request: dict[str, Any] = {
         "ChannelName": name,
         "InputMode": channel.input_mode,
-        "DataSource": {
-            "S3DataSource": {
-                "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
-                "S3Uri": channel.uri,
-                "S3DataDistributionType": channel.distribution,
-            }
-        },
+        "DataSource": {"S3DataSource": source},
     }
     if channel.content_type:
         request["ContentType"] = channel.content_type
     if channel.shuffle_seed is not None:
         request["ShuffleConfig"] = {"Seed": channel.shuffle_seed}
+    if channel.record_wrapper != "None":
+        request["RecordWrapperType"] = channel.record_wrapper
     return request
 
 

@@ -17,8 +17,10 @@ Launcher = Literal["mpi", "torchrun", "none"]
 class Channel(BaseModel):
     """One input channel of a training job.
 
-    `uri` is an S3 prefix in the job's own Region, or, where `manifest` is true, an object that lists keys
-    (SageMaker's ManifestFile). The other fields are SageMaker's DataSource, InputMode, ShuffleConfig and ContentType.
+    `uri` is an S3 prefix in the job's own Region. Where `manifest` is true, it is an object that lists keys
+    (SageMaker's ManifestFile); with `attributes`, an augmented manifest (AugmentedManifestFile), of which these
+    attributes are streamed. The other fields are SageMaker's DataSource, InputMode, ShuffleConfig, ContentType and
+    RecordWrapperType.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +31,13 @@ class Channel(BaseModel):
     shuffle_seed: int | None = None
     manifest: bool = False
     content_type: str = ""
+    attributes: tuple[str, ...] = ()
+    record_wrapper: Literal["None", "RecordIO"] = "None"
+
+    @property
+    def lists_objects(self) -> bool:
+        """True if `uri` is an object that lists the channel's objects, which may be anywhere."""
+        return self.manifest or bool(self.attributes)
 
 
 Inputs = dict[str, Channel]

@@ -64,6 +64,16 @@ def text(value: object, shape: str, next_step: str) -> str:
     return value
 
 
+def attribute_names(value: object) -> tuple[str, ...]:
+    """Return the names of attributes of an augmented manifest, in the order in which they are streamed."""
+    next_step, longest = 'Write a list, for example ["source-ref", "label"].', most("AttributeNames")
+    if not isinstance(value, list | tuple) or not value:
+        raise RefusedError("attributes must be a list of names", next_step)
+    if len(value) > longest:
+        raise RefusedError(f"SageMaker allows at most {longest} attributes", next_step)
+    return tuple(text(name, "AttributeName", next_step) for name in value)
+
+
 def scalar(value: object) -> str:
     """Return a text, number or boolean as the text that the container receives."""
     if isinstance(value, bool):

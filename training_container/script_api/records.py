@@ -155,6 +155,8 @@ def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None =
     settings = _settings(name, place.folders)
     part = is_a_part(settings, place)
     if settings.get("TrainingInputMode", "File") == "Pipe":
+        if settings.get("RecordWrapperType", "None") == "RecordIO":
+            raise ChannelError(f"Channel {name} is streamed as RecordIO, and not as TFRecords. Read it with stream().")
         if place.size > place.local_size and not part:
             raise ChannelError(
                 f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
