@@ -103,10 +103,14 @@ def another_terminal(endpoint_url: str, work: Path) -> str:
     """
     file = work / "environment.sh"
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in user_environment(endpoint_url).items()]
-    command = f"{shlex.quote(str(ROOT / '.venv/bin/traingrid'))} --grid {shlex.quote(str(GRID_FILE))}"
-    function = f'traingrid() {{ {command} "$@"; }}\n'
+    command = work / "bin" / "traingrid"
+    command.parent.mkdir()
+    program = f"{shlex.quote(str(ROOT / '.venv/bin/traingrid'))} --grid {shlex.quote(str(GRID_FILE))}"
+    command.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+    command.chmod(0o700)
+    path = f"export PATH={shlex.quote(str(command.parent))}:{shlex.quote(str(ROOT / '.venv/bin'))}:$PATH\n"
     file.touch(mode=0o600)
-    file.write_text("".join(["unset AWS_PROFILE AWS_SESSION_TOKEN\n", *lines, function]))
+    file.write_text("".join(["unset AWS_PROFILE AWS_SESSION_TOKEN\n", *lines, path]))
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
     return (
         f"to look at it, run in another terminal:\n"

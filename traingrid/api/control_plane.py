@@ -87,10 +87,12 @@ class ControlPlane:
         Raises:
             UsageError: No submission has this id, or several start with it.
         """
+        if not given:
+            raise UsageError("The submission's id is empty.", "`traingrid status` lists the submissions.")
         if len(given) == SUBMISSION_ID_LENGTH:  # then its item is read, and no other
             return given
         ids = (item.submission for item in self.ledger.submissions())
-        found = [known for known in ids if given and known.startswith(given)]
+        found = [known for known in ids if known.startswith(given)]
         if not found:
             raise UnknownSubmissionError(given)
         if len(found) > 1:

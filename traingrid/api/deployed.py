@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from traingrid.grid.model import Grid
 
 logger = logging.getLogger(__name__)
-_ADDRESS = "Check the network and AWS_ENDPOINT_URL; for a local AWS: traingrid local status."
-_CREDENTIALS = 'Set AWS credentials as for the AWS CLI; for a local AWS: eval "$(traingrid local up)".'
+_ADDRESS = "Check the network and AWS_ENDPOINT_URL; a local AWS must still run (traingrid local status)."
+_CREDENTIALS = (
+    "Set AWS credentials as for the AWS CLI; for a local AWS, those that it printed when it started "
+    '(eval "$(traingrid local up)").'
+)
 
 
 def find_deployment(grid_file: Path) -> Deployment:
@@ -80,7 +83,7 @@ def _answers(grid: Grid) -> Iterator[None]:
             stack = names.control_stack(grid.name)
             text = f"The grid {grid.name} is not deployed: the stack {stack} does not exist in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
-        raise TraingridError(f"AWS request in {grid.home} failed: {message}.", _CREDENTIALS) from error
+        raise TraingridError(f"AWS request in {grid.home} failed: {message.rstrip('.')}.", _CREDENTIALS) from error
     except (HTTPClientError, UnreachableError) as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _ADDRESS) from error
     except BotoCoreError as error:

@@ -41,6 +41,10 @@ class Grid:
 
     plane: ControlPlane
 
+    def __repr__(self) -> str:
+        grid = self.plane.deployment.grid
+        return f"<Grid {grid.name} in {', '.join(grid.regions)}>"
+
     @classmethod
     def load(cls, grid_file: str | PathLike[str] = "grid.yaml") -> Self:
         """Return the deployed grid that a file describes.

@@ -49,6 +49,9 @@ class Submission:
     grid: Grid
     id: str
 
+    def __repr__(self) -> str:
+        return f"<Submission {self.id} of {self.grid!r}>"
+
     @property
     def jobs(self) -> list[JobStatus]:
         """The current status of each job, in the order of the manifest."""

@@ -68,6 +68,8 @@ def compare(
     if found.metric:
         order = "lowest" if found.lowest else "highest"
         click.echo(f"ordered by {found.metric}, {order} first; --metric NAME and --{_other(found)} change this")
+    if best := next((job for job in found.jobs if job.status.artifact), None):
+        click.echo(f"the best model: traingrid download {best.submission} {best.status.index}")
 
 
 def curve(values: Sequence[float], width: int = _CURVE) -> str:
@@ -93,6 +95,8 @@ def _columns(found: Comparison) -> Iterator[Column[ComparedJob]]:
     yield Column(heading="job", cell=lambda job: job.status.name, rank=0, right=False, most=_LONGEST_NAME)
     if several:
         yield Column(heading="submission", cell=_source, rank=4, right=False)
+    else:
+        yield Column(heading="index", cell=lambda job: str(job.status.index), rank=4)
     if found.metric:
         yield Column(heading=metric_heading(found.metric), cell=_metric(found.metric), rank=1)
     if found.metric and (sys.stdout.encoding or "").lower().startswith("utf"):

@@ -57,7 +57,9 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     running jobs.
     """
     plane = ControlPlane.of(grid_file)
-    submission = submission and plane.submission_id(submission)
+    submission = plane.submission_id(submission) if submission is not None else None
+    if watch and submission is None:
+        raise UsageError("--watch requires a submission.", "`traingrid status` lists the submissions.")
     if output != "table":
         if watch:
             raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")

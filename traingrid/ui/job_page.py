@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
 
 MOST_LOG_LINES = 1000
+_RETRIED = (JobState.FAILED, JobState.STOPPED)
 _DELIMITER = "END_OF_MANIFEST"
 
 
@@ -57,7 +58,7 @@ def job_page(plane: ControlPlane, grid_file: Path, submission: str, index: int) 
         "settings": _settings(job),
         "attempts": _attempts(item),
         "artifacts": _artifacts(job, item),
-        "commands": _commands(grid_file, submission, index, line),
+        "commands": _commands(grid_file, submission, index, line, may_retry=bool(item and item.state in _RETRIED)),
     }
 
 
@@ -150,16 +151,17 @@ def _artifacts(job: Job | None, item: JobItem | None) -> dict[str, str]:
     return {name: uri for name, uri in found.items() if uri}
 
 
-def _commands(grid_file: Path, submission: str, index: int, line: dict[str, Any]) -> dict[str, str]:
+def _commands(grid_file: Path, submission: str, index: int, line: dict[str, Any], *, may_retry: bool) -> dict[str, str]:
     """Return commands for a shell; none that contains a control character of the manifest."""
     command = f"traingrid --grid {shlex.quote(str(grid_file))}"
     found = {
         "log": f"{command} logs {submission} {index}",
         "log of the child": f"{command} logs --child {submission} {index}",
         "download the model": f"{command} download {submission} {index}",
-        "retry this job": f"{command} retry {submission} --index {index}",
-        "retry all failed and stopped jobs of the submission": f"{command} retry {submission}",
     }
+    if may_retry:
+        found["retry this job"] = f"{command} retry {submission} --index {index}"
+        found["retry all failed and stopped jobs of the submission"] = f"{command} retry {submission}"
     text = "".join(f"{part}\n" for part in (line["header"], line["text"]) if part)
     if line["text"] and text.replace("\n", "").replace("\t", "").isprintable() and _DELIMITER not in text:
         file = f"{submission}-{index}.{'jsonl' if line['text'].lstrip().startswith('{') else 'csv'}"

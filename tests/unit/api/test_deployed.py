@@ -27,7 +27,10 @@ def test_an_unreachable_address_is_not_reported_as_missing_credentials(
     with pytest.raises(TraingridError) as error:
         deployed.find_deployment(grid)
     assert "AWS in us-east-1 does not answer: Could not connect to the endpoint URL" in error.value.what
-    assert error.value.next_step == "Check the network and AWS_ENDPOINT_URL; for a local AWS: traingrid local status."
+    assert (
+        error.value.next_step
+        == "Check the network and AWS_ENDPOINT_URL; a local AWS must still run (traingrid local status)."
+    )
 
 
 class Stacks:

@@ -76,10 +76,14 @@ def test_a_submission_is_found_by_a_prefix_that_only_it_has(grid: tg.Grid, ledge
     assert grid.submission("0123abff").id == "0123abff"
     with pytest.raises(tg.UsageError, match=r"2 submissions start with 0123: .* Give more characters of the id\."):
         grid.submission("0123")
-    for unknown in ("8", "", "77777777f"):
+    with pytest.raises(tg.UsageError, match="The submission's id is empty"):
+        grid.submission("")
+    for unknown in ("8", "77777777f"):
         with pytest.raises(tg.UsageError, match="There is no submission"):
             grid.submission(unknown)
     assert {item.submission for item in grid.submissions()} == {"0123abcd", "0123abff", "77777777"}
+    assert repr(grid.submission("7")) == f"<Submission 77777777 of {grid!r}>"
+    assert len(repr(grid)) < 100
 
 
 def status(*states: tg.JobState) -> tg.SubmissionStatus:

@@ -27,7 +27,13 @@ FIRST, SECOND = "0123abcd", "77777777"
 
 def job(index: int, **metrics: float) -> JobStatus:
     return JobStatus(
-        index=index, region="us-east-1", name=f"line-{index}", state=JobState.COMPLETED, seconds=60, metrics=metrics
+        index=index,
+        region="us-east-1",
+        name=f"line-{index}",
+        state=JobState.COMPLETED,
+        seconds=60,
+        metrics=metrics,
+        artifact=f"s3://output/{index}/model.tar.gz" if metrics else "",
     )
 
 
@@ -105,7 +111,7 @@ def test_another_metric_or_order_can_be_given(plane: ControlPlane) -> None:
 
 
 def test_the_table_shows_the_curve_and_what_differs(plane: ControlPlane) -> None:
-    headings, best, *_, last = run(FIRST[:4], SECOND).splitlines()
+    headings, best, *_, order, last = run(FIRST[:4], SECOND).splitlines()
     assert headings.split() == [
         "job",
         "submission",
@@ -118,7 +124,14 @@ def test_the_table_shows_the_curve_and_what_differs(plane: ControlPlane) -> None
         "top5",
     ]
     assert best.split() == ["line-1", FIRST, "1", "0.2", "█▁", "0.2", "us-east-1", "Completed", "1m00s", "0.9"]
-    assert last == "ordered by loss, lowest first; --metric NAME and --highest change this"
+    assert order == "ordered by loss, lowest first; --metric NAME and --highest change this"
+    assert last == f"the best model: traingrid download {FIRST} 1"
+
+
+def test_the_jobs_of_one_submission_have_their_index(plane: ControlPlane) -> None:
+    headings, best, *_ = run(FIRST).splitlines()
+    assert headings.split()[:3] == ["job", "index", "loss"]
+    assert best.split()[:3] == ["line-1", "1", "0.2"]
 
 
 def test_json_has_the_ranks(plane: ControlPlane) -> None:

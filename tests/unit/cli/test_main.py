@@ -233,6 +233,8 @@ def test_a_manifest_of_any_key_can_be_listed(
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     assert run(monkeypatch, "status") == 0
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
+    assert run(monkeypatch, "status", "--watch") == 2
+    assert "--watch requires a submission." in capsys.readouterr().err
 
 
 def test_a_large_submission_is_shown_as_an_overview_unless_all_jobs_are_requested(

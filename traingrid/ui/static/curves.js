@@ -96,12 +96,13 @@ export class Curves {
     const { data, byEpoch } = aligned(curves);
     const style = getComputedStyle(document.documentElement);
     const axis = { stroke: style.getPropertyValue("--quiet"), grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { show: false } };
-    const series = curves.map((curve) => ({ stroke: colour(this.#keys.indexOf(curve.job)), width: 2, spanGaps: true, points: { size: 5 },
+    const value = (_, shown) => (shown === null || shown === undefined ? "" : format.number(shown));
+    const series = curves.map((curve) => ({ value, stroke: colour(this.#keys.indexOf(curve.job)), width: 2, spanGaps: true, points: { size: 5 },
       label: this.store.rows.get(curve.job)?.name ?? curve.job }));
     host.setAttribute("aria-label", `${name}: ${curves.map((curve) =>
       `${this.store.rows.get(curve.job)?.name ?? curve.job} ${format.number(curve.values.at(-1))}`).join(", ")}`);
-    const options = { width: Math.max(240, host.clientWidth - 24), height: HEIGHT, legend: { show: false }, cursor: { y: false },
-      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) } }, series: [{}, ...series],
+    const options = { width: Math.max(240, host.clientWidth - 24), height: HEIGHT, legend: { live: true }, cursor: { y: false },
+      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) } }, series: [{ label: byEpoch ? "epoch" : "minutes", value }, ...series],
       axes: [{ ...axis, incrs: byEpoch ? EPOCHS : undefined, label: byEpoch ? "epoch" : "minutes", labelSize: 18, size: 34 }, { ...axis, size: 58, values: (_, ticks) => ticks.map(format.number) }] };
     return new uPlot(options, data, host);
   }

@@ -10,13 +10,13 @@ const COLUMNS = [
   { name: "submission", title: "Submission", sort: (row) => row.submission, show: (row) => `${row.submission}/${row.index}` },
   { name: "region", title: "Region", sort: (row) => row.region, show: (row) => text(row.region) },
   { name: "state", title: "State", sort: (row) => row.state, show: (row) => text(format.stateText(row)) },
-  { name: "epoch", title: "Epoch", numeric: true, sort: (row) => row.metrics.epoch ?? -1, show: (row) => format.epochText(row) },
+  { name: "epoch", highestFirst: true, title: "Epoch", numeric: true, sort: (row) => row.metrics.epoch ?? -1, show: (row) => format.epochText(row) },
   { name: "loss", title: "Loss", numeric: true, sort: (row) => format.metric(row, "loss") ?? Infinity, show: (row) => format.number(format.metric(row, "loss")) },
-  { name: "accuracy", title: "Accuracy", numeric: true, sort: (row) => format.metric(row, "accuracy") ?? -1, show: (row) => format.number(format.metric(row, "accuracy")) },
-  { name: "rate", title: "Per second", numeric: true, sort: (row) => format.metric(row, "rate") ?? -1, show: (row) => format.number(format.metric(row, "rate")) },
+  { name: "accuracy", highestFirst: true, title: "Accuracy", numeric: true, sort: (row) => format.metric(row, "accuracy") ?? -1, show: (row) => format.number(format.metric(row, "accuracy")) },
+  { name: "rate", highestFirst: true, title: "Per second", numeric: true, sort: (row) => format.metric(row, "rate") ?? -1, show: (row) => format.number(format.metric(row, "rate")) },
   { name: "time", title: "Time", numeric: true, sort: format.elapsed, show: (row) => (format.elapsed(row) ? format.duration(format.elapsed(row)) : "") },
   { name: "left", title: "Left", numeric: true, sort: format.remaining, show: (row) => (format.remaining(row) ? format.rough(format.remaining(row)) : "") },
-  { name: "dollars", title: "Dollars", numeric: true, sort: format.spent, show: (row) => format.dollars(format.spent(row)) },
+  { name: "dollars", highestFirst: true, title: "Dollars", numeric: true, sort: format.spent, show: (row) => format.dollars(format.spent(row)) },
   { name: "reason", title: "Reason", sort: (row) => row.reason, show: (row) => text(row.reason.split("\n")[0]) },
 ];
 
@@ -78,7 +78,7 @@ export class Table {
 
   #sort(column) {
     const again = this.#order.column === column;
-    this.#order = { column, descending: again && !this.#order.descending };
+    this.#order = { column, descending: again ? !this.#order.descending : Boolean(column.highestFirst) };
     for (const cell of this.head.children) {
       const here = cell.dataset.column === column.name;
       if (here) cell.setAttribute("aria-sort", this.#order.descending ? "descending" : "ascending");

@@ -57,7 +57,7 @@ class ProgressLines:
     def __init__(self, seconds: float, epochs: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._epochs, self._clock = seconds, epochs, clock
         self._last = clock()
-        self._losses: tuple[float, int] = (0.0, 0)
+        self._losses: tuple[int, float, int] = (0, 0.0, 0)
 
     def due(self) -> bool:
         """Return True if a line is due. It is fast, because the loop calls it before every step."""
@@ -81,8 +81,10 @@ class ProgressLines:
 
     def _loss(self, progress: Progress) -> dict[str, float]:
         """Return the mean loss of the steps since the last line that belong to this epoch."""
-        total, steps = self._losses if self._losses[1] <= progress.loss_steps else (0.0, 0)
-        self._losses = (progress.loss_sum, progress.loss_steps)
+        epoch, total, steps = self._losses
+        if epoch != progress.epoch:
+            total, steps = 0.0, 0
+        self._losses = (progress.epoch, progress.loss_sum, progress.loss_steps)
         if progress.loss_steps == steps:
             return {}
         return {"recent_loss": (progress.loss_sum - total) / (progress.loss_steps - steps)}

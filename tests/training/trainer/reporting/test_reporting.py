@@ -144,6 +144,8 @@ def test_progress_is_printed_at_an_interval() -> None:
     assert lines.line(second, None, {}) == ("Epoch 3 of 90, 30 of an unknown number of steps: step=90 recent_loss=1")
     third = Progress(epoch=3, step_in_epoch=2, step=92, loss_sum=3.0, loss_steps=2, images=9200)
     assert "recent_loss=1.5" in lines.line(third, 30, {})
+    fourth = Progress(epoch=4, step_in_epoch=2, step=122, loss_sum=2.0, loss_steps=2, images=12000)
+    assert "recent_loss=1 " in f"{lines.line(fourth, 30, {})} "  # an epoch later, after as many steps of it
 
 
 def test_no_progress_is_printed_if_disabled() -> None:
