@@ -44,7 +44,8 @@ class Channel:
     """One entry of InputDataConfig with a source in S3.
 
     Attributes:
-        data_type: S3Prefix or ManifestFile.
+        data_type: S3Prefix, ManifestFile or AugmentedManifestFile.
+        attributes: AttributeNames, for an AugmentedManifestFile.
         sharded: True if each host gets a part of the keys (ShardedByS3Key); False if it gets all.
         content_type: MIME type given by the user.
         record_wrapper: None or RecordIO.
@@ -60,6 +61,7 @@ class Channel:
     record_wrapper: str
     piped: bool
     shuffle_seed: int | None
+    attributes: tuple[str, ...] = ()
 
     def config(self) -> dict[str, str]:
         """Return its entry in inputdataconfig.json, where FastFile appears as File."""
@@ -93,6 +95,7 @@ def channels(request: Mapping[str, Any]) -> list[Channel]:
             record_wrapper=entry.get("RecordWrapperType", "None"),
             piped=entry.get("InputMode", mode) == "Pipe",
             shuffle_seed=entry.get("ShuffleConfig", {}).get("Seed"),
+            attributes=tuple(entry["DataSource"]["S3DataSource"].get("AttributeNames") or ()),
         )
         for entry in request.get("InputDataConfig") or []
     ]

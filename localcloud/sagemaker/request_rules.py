@@ -19,6 +19,7 @@ from localcloud.sagemaker.request import Channel, S3Uri, channels
 
 # API reference, StoppingCondition: "The maximum value is 28 days".
 MAX_RUNTIME_SECONDS = 28 * 24 * 3600
+_DATA_TYPES = ("S3Prefix", "ManifestFile", "AugmentedManifestFile")
 _PULL = "ecr:BatchCheckLayerAvailability, ecr:BatchGetImage, ecr:GetDownloadUrlForLayer"
 
 
@@ -72,15 +73,11 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
         _refuse("AlgorithmName is not supported by localcloud; specify TrainingImage")
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource")
-        if source is None or source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
-            _refuse(
-                f"channel {channel['ChannelName']}: localcloud reads only S3DataSource of type S3Prefix or ManifestFile"
-            )
+        if source is None or source["S3DataType"] not in _DATA_TYPES:
+            types = ", ".join(_DATA_TYPES)
+            _refuse(f"channel {channel['ChannelName']}: localcloud reads only S3DataSource of the types {types}")
         if channel.get("CompressionType", "None") != "None":
             _refuse(f"channel {channel['ChannelName']}: localcloud does not decompress data; remove CompressionType")
-    for piped in (channel for channel in channels(request) if channel.piped):
-        if piped.record_wrapper != "None":
-            _refuse(f"channel {piped.name}: localcloud streams objects unchanged; remove RecordWrapperType")
     local = (request.get("CheckpointConfig") or {}).get("LocalPath", "/opt/ml/checkpoints")
     if not local.startswith("/opt/ml/"):
         _refuse(f"CheckpointConfig.LocalPath {local} is outside /opt/ml, which localcloud does not support")
@@ -176,7 +173,28 @@ def _check_channels(given: Sequence[Channel], role_arn: str, account: str, regio
         if names.count(name) > 1:
             _refuse(f"Invalid InputDataConfig. Channel names must be unique, but '{name}' is used more than once")
     for channel in given:
+        _check_pipe_only(channel)
         _check_data(channel, role_arn, account, region)
+
+
+def _check_pipe_only(channel: Channel) -> None:
+    """Refuse members that the API reference allows in Pipe mode only (Channel, S3DataSource).
+
+    AWS may accept an augmented manifest without AttributeNames and fail the training job
+    (https://github.com/aws/amazon-sagemaker-examples/issues/1283).
+    """
+    augmented = channel.data_type == "AugmentedManifestFile"
+    if augmented and not channel.piped:
+        _refuse(
+            f"Invalid InputDataConfig. Channel '{channel.name}' has AugmentedManifestFile, which requires Pipe mode"
+        )
+    if channel.record_wrapper != "None" and not channel.piped:
+        _refuse(f"Invalid InputDataConfig. Channel '{channel.name}' has RecordWrapperType, which requires Pipe mode")
+    if augmented != bool(channel.attributes):
+        _refuse(
+            f"Invalid InputDataConfig. Channel '{channel.name}' must have AttributeNames with AugmentedManifestFile, "
+            "and only with it"
+        )
 
 
 def _check_data(channel: Channel, role_arn: str, account: str, region: str) -> None:

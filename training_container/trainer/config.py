@@ -66,13 +66,17 @@ class Config:
     data_dir: str = _text("", "folder to read in place of the channel train")
     cache: bool = _switch(False, "keep decoded images in memory; for small data sets")
     shard_by: str = _choice(
-        "auto", ("auto", "file", "record"), "unit distributed to ranks: whole files, or every n-th record"
+        "auto",
+        ("auto", "file", "record"),
+        "share of a rank: auto is a range of records, file whole files, record every n-th record",
     )
-    shuffle_files: bool = _switch(True, "read a rank's files in a different order in every epoch")
+    shuffle_files: bool = _switch(True, "read files in a different order, and ranges of other files, in every epoch")
     shuffle_records: int = _number(
         2048, 0, 10_000_000, "size of the shuffle buffer, in records; 0: no shuffling of records"
     )
-    parallel_reads: int = _number(1, 1, 256, "number of files that a rank reads at once")
+    parallel_reads: int = _number(
+        0, 0, 256, "number of files that a rank reads at once; 0: 8 in FastFile mode, otherwise 1"
+    )
     tolerate_corrupt_records: int = _number(
         0, 0, 10**9, "corrupt records, or records without a valid image, that each rank may leave out of an epoch"
     )

@@ -13,6 +13,7 @@ from training_container.trainer.config import Config
 from training_container.trainer.data import augment, channels
 from training_container.trainer.data.corrupt_records import CorruptRecords
 from training_container.trainer.data.diagnosis import guarded
+from training_container.trainer.data.file_channel import FileChannel
 from training_container.trainer.data.image_folder import ImageFolderError, check_classes, class_names
 from training_container.trainer.data.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
 from training_container.trainer.data.pipe_channel import PipeChannel
@@ -103,7 +104,8 @@ class TrainingData:
         """Return the lockstep with the other ranks, and True if this rank must repeat records to keep up."""
         config, name = self._config, self._channel.name
         exact = config.cache or not config.tolerate_corrupt_records
-        known = config.cache or not config.train_records
+        counted = isinstance(self._channel, FileChannel) and self._channel.in_ranges
+        known = config.cache or counted or not config.train_records
         count = self._source.count if known and exact else None
         expected = config.train_records
         if count is None:
@@ -116,7 +118,7 @@ class TrainingData:
         if min(counts) == 0:
             raise LockstepError(
                 f"Channel {name} has {sum(counts)} records, but rank {counts.index(0)} of {len(counts)} would have "
-                "none. Start fewer ranks, check the channel's S3 prefix, or set shard_by to record."
+                "none. Start fewer ranks, check the channel's S3 prefix, or set shard_by to auto."
             )
         if sum(counts) < expected:
             raise LockstepError(missing(name, sum(counts), expected))

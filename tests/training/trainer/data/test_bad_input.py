@@ -134,6 +134,16 @@ def test_a_truncated_stream_is_reported(streamed: Callable[..., Folders], tmp_pa
         batches(training_data(SMALL, streamed(content[:-3])), 0)
 
 
+def test_a_corrupt_record_of_a_stream_is_reported(streamed: Callable[..., Folders], tmp_path: Path) -> None:
+    content = bytearray(stream_of(tmp_path / "object", *[1] * 8))
+    start = 5 * len(content) // 8
+    content[start + 40] ^= 1
+    # The plugin leaves the checksum of the data to TensorFlow, which knows the byte; the reader in Python the number.
+    words = rf"^Channel train: (the record|record 5) at byte ({start}|{start:,}) of \S+train_0 is corrupt: "
+    with pytest.raises(RecordError, match=words):
+        batches(training_data(SMALL, streamed(bytes(content))), 0)
+
+
 def test_a_stream_of_fewer_records_than_a_batch_is_explained(streamed: Callable[..., Folders], tmp_path: Path) -> None:
     content = stream_of(tmp_path / "object", 1, 2, 3)
     with pytest.raises(LockstepError, match=r"Channel train has too few records for a batch of 4 .* rank 0 has 3"):
