@@ -67,3 +67,11 @@ def of_image(image: str) -> BuiltIn | None:
     name = "xgboost" if repository == "sagemaker-xgboost" else repository
     found = built_in(name, version)
     return found if found and found.repository == repository else None
+
+
+def is_known_image(uri: str) -> bool:
+    """Return True if a URI is that of a known algorithm's image, in its registry of one Region."""
+    registry, _, image = uri.partition("/")
+    account, _, rest = registry.partition(".dkr.ecr.")
+    found, region = of_image(image), rest.removesuffix(".amazonaws.com")
+    return found is not None and found.registries.get(region) == account

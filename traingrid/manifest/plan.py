@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from traingrid.algorithms.built_in import is_known_image
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import prefix_of
@@ -134,7 +135,8 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
         troubles, unchecked = [], list[str]()
         for region in job.regions:
             here = in_region(job, region)
-            images = {here.image: image(region, here.image)} if here.image else {}
+            own = here.image and not is_known_image(here.image)  # SageMaker pulls images of algorithms itself
+            images = {here.image: image(region, here.image)} if own else {}
             uris = {channel.uri: data(region, channel.uri) for channel in here.inputs.values()}
             shared = [here.inputs[name].uri for name in by_rank(here.inputs, here.streams)]
             many = {uri: objects(region, uri, here.ranks) for uri in shared}

@@ -8,7 +8,7 @@ from botocore.session import get_session
 
 from traingrid.algorithms import xgboost
 from traingrid.algorithms.algorithm import Algorithm, ChannelUse, Use
-from traingrid.algorithms.built_in import NAMES, BuiltIn, built_in, of_image
+from traingrid.algorithms.built_in import NAMES, BuiltIn, built_in, is_known_image, of_image
 from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
 from traingrid.algorithms.xgboost_values import METRICS, OBJECTIVES, UPDATERS
 
@@ -146,3 +146,17 @@ def test_an_algorithm_for_one_instance_refuses_two() -> None:
 
 def test_words_are_listed_with_or() -> None:
     assert [one_of(words) for words in (("a",), ("a", "b"), ("a", "b", "c"))] == ["a", "a or b", "a, b or c"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "known_image"),
+    [
+        ("683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-xgboost:1.7-1", True),
+        ("683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-xgboost:0.90-2", False),
+        ("683313688378.dkr.ecr.us-west-2.amazonaws.com/sagemaker-xgboost:1.7-1", False),
+        ("123456789012.dkr.ecr.us-east-1.amazonaws.com/sagemaker-xgboost:1.7-1", False),
+        ("sagemaker-xgboost:1.7-1", False),
+    ],
+)
+def test_an_image_is_known_only_in_the_registry_of_its_region(uri: str, known_image: bool) -> None:
+    assert is_known_image(uri) == known_image
