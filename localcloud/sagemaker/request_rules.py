@@ -70,8 +70,6 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
     for name in ("ServerlessJobConfig", "TensorBoardOutputConfig", *rules):
         if request.get(name):
             _refuse(f"{name} is not supported by localcloud; remove it")
-    if request["AlgorithmSpecification"].get("AlgorithmName"):
-        _refuse("AlgorithmName is not supported by localcloud; specify TrainingImage")
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource")
         if source is None or source["S3DataType"] not in _DATA_TYPES:

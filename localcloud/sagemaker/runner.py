@@ -65,7 +65,7 @@ class Runner:
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
         self._opt_ml = {host.name: OptMl(self._folder / host.name / "opt-ml") for host in self._hosts}
-        specification = job.request["AlgorithmSpecification"]
+        specification = job.specification
         definitions = specification.get("MetricDefinitions") or published.metric_definitions(
             specification.get("TrainingImage", "")
         )
@@ -187,7 +187,7 @@ class Runner:
     def _environment(self) -> dict[str, str]:
         """Return the environment variables that all containers share."""
         request = self.job.request
-        specification = request["AlgorithmSpecification"]
+        specification = self.job.specification
         image = published.resolve(self.job.account, specification["TrainingImage"])
         entry_point = specification.get("ContainerEntrypoint") or image.command
         command = (*entry_point, *(specification.get("ContainerArguments") or ()))

@@ -36,14 +36,18 @@ def described(reply: Mapping[str, Any]) -> Algorithm:
 
 
 def _hyperparameter(specification: Mapping[str, Any]) -> Hyperparameter:
-    """Return a hyperparameter; one with a default value need not be set, even if it is required."""
+    """Return a hyperparameter.
+
+    A required one must be set even if it has a default value: the SageMaker Python SDK sends such a default itself
+    (`AlgorithmEstimator`), and the service's page does not state that it fills it in.
+    """
     kind, ranges = specification["Type"], specification.get("Range") or {}
     limits = ranges.get(_RANGES.get(kind, ""), {})
     choices = tuple(ranges.get("CategoricalParameterRangeSpecification", {}).get("Values", ()))
     return Hyperparameter(
         name=specification["Name"],
         kind="text" if kind == "Categorical" and not choices else _KINDS.get(kind, "text"),
-        required=bool(specification.get("IsRequired")) and "DefaultValue" not in specification,
+        required=bool(specification.get("IsRequired")),
         least=float(limits["MinValue"]) if limits else None,
         greatest=float(limits["MaxValue"]) if limits else None,
         choices=choices,

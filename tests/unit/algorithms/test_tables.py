@@ -4,17 +4,15 @@ import itertools
 import re
 
 import pytest
-from botocore.session import get_session
 
 from traingrid.algorithms import xgboost
 from traingrid.algorithms.algorithm import Algorithm, ChannelUse, Use
 from traingrid.algorithms.built_in import NAMES, BuiltIn, built_in, is_known_image, of_image
 from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
 from traingrid.algorithms.xgboost_values import METRICS, OBJECTIVES, UPDATERS
+from traingrid.manifest.limits import choices
 
-MODEL = get_session().get_service_model("sagemaker")
-INSTANCE_TYPES = MODEL.shape_for("TrainingInstanceType").enum
-INPUT_MODES = MODEL.shape_for("TrainingInputMode").enum
+INSTANCE_TYPES, INPUT_MODES = choices("TrainingInstanceType"), choices("TrainingInputMode")
 
 
 def known() -> list[BuiltIn]:
