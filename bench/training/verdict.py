@@ -49,7 +49,12 @@ def _confidence(k: int, count: int) -> float:
 
 
 def verdict(found: Interval, sense: Literal[">=", "<="], aim: float) -> Literal["yes", "no", "undecided"]:
-    """Return "yes" or "no" if the whole interval is on one side of the target, otherwise "undecided"."""
+    """Return "yes" or "no" if the whole interval is on one side of the target, otherwise "undecided".
+
+    Too few rounds for an interval of CONFIDENCE decide nothing.
+    """
+    if found.confidence < CONFIDENCE:
+        return "undecided"
     low, high = (found.low, found.high) if sense == ">=" else (-found.high, -found.low)
     limit = aim if sense == ">=" else -aim
     if low >= limit:

@@ -67,6 +67,18 @@ def full(trainer: Trainers) -> Any:
         shuffle_config=shapes.ShuffleConfig(seed=7),
     )
     listed = shapes.S3DataSource(s3_data_type="ManifestFile", s3_uri="s3://data-iad/list.manifest")
+    augmented = shapes.Channel(
+        channel_name="augmented",
+        data_source=shapes.DataSource(
+            s3_data_source=shapes.S3DataSource(
+                s3_data_type="AugmentedManifestFile",
+                s3_uri="s3://data-iad/labels.jsonl",
+                attribute_names=["source-ref", "label"],
+            )
+        ),
+        input_mode="Pipe",
+        record_wrapper_type="RecordIO",
+    )
     found = trainer(
         base_job_name="mine",
         distributed=MPI(process_count_per_node=8, mpi_additional_options=["-x", "NCCL_DEBUG=INFO"]),
@@ -80,6 +92,7 @@ def full(trainer: Trainers) -> Any:
         training_input_mode="FastFile",
         input_data_config=[
             train,
+            augmented,
             InputData(channel_name="plain", data_source="s3://data-iad/plain/", content_type="text/csv"),
             InputData(channel_name="listed", data_source=listed),
         ],
@@ -132,7 +145,7 @@ def test_channels_have_the_same_meaning_as_with_the_sdk(
             found = {"InputMode": default["InputMode"], **channel}
             source = {"S3DataDistributionType": "FullyReplicated", **channel["DataSource"]["S3DataSource"]}
             assert ours[channel["ChannelName"]] == {**found, "DataSource": {"S3DataSource": source}}
-    assert set(ours) == {"train", "plain", "listed"}
+    assert set(ours) == {"train", "augmented", "plain", "listed"}
 
 
 def test_torchrun_becomes_a_launcher_and_processes(trainer: Trainers, deployment: Deployment) -> None:

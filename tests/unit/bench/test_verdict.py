@@ -37,6 +37,11 @@ def test_a_target_within_the_interval_is_undecided(sense: str, aim: float, expec
     assert verdict(interval(ROUNDS), sense, aim) == expected  # type: ignore[arg-type]  # a parameter
 
 
+def test_too_few_rounds_decide_nothing() -> None:
+    assert verdict(interval(ROUNDS[:5]), ">=", 0.5) == "undecided"
+    assert verdict(interval(ROUNDS[:6]), ">=", 0.5) == "yes"
+
+
 @given(rounds=st.lists(st.floats(0.1, 10), min_size=1, max_size=40), aim=st.floats(0.1, 10))
 def test_opposite_targets_have_opposite_verdicts(rounds: list[float], aim: float) -> None:
     found = interval(rounds)
