@@ -20,7 +20,7 @@ Write = Callable[..., Path]
 
 needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
 # `train` reports failures within seconds; only a hang takes this long.
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 
 def finished(train: "subprocess.Popen[str]") -> tuple[int, str]:
