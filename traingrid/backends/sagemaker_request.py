@@ -153,19 +153,35 @@ def _channel(name: str, channel: Channel) -> dict[str, Any]:
     request: dict[str, Any] = {
         "ChannelName": name,
         "InputMode": channel.input_mode,
-        "DataSource": {
-            "S3DataSource": {
-                "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
-                "S3Uri": channel.uri,
-                "S3DataDistributionType": channel.distribution,
-            }
-        },
+        "DataSource": _file_system(channel) if channel.file_system else _s3(channel),
     }
     if channel.content_type:
         request["ContentType"] = channel.content_type
     if channel.shuffle_seed is not None:
         request["ShuffleConfig"] = {"Seed": channel.shuffle_seed}
     return request
+
+
+def _s3(channel: Channel) -> dict[str, Any]:
+    return {
+        "S3DataSource": {
+            "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
+            "S3Uri": channel.uri,
+            "S3DataDistributionType": channel.distribution,
+        }
+    }
+
+
+def _file_system(channel: Channel) -> dict[str, Any]:
+    """Return the source of a channel on a file system, which is mounted read-only because other jobs use it, too."""
+    return {
+        "FileSystemDataSource": {
+            "FileSystemId": channel.file_system,
+            "FileSystemType": channel.type,
+            "DirectoryPath": channel.path,
+            "FileSystemAccessMode": "ro",
+        }
+    }
 
 
 def fingerprint(training_job: Mapping[str, Any]) -> str:
@@ -185,7 +201,7 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
         "environment": training_job.get("Environment", {}),
         "hyperparameters": training_job.get("HyperParameters", {}),
         "inputs": [
-            [channel["ChannelName"], channel.get("DataSource", {}).get("S3DataSource", {}).get("S3Uri")]
+            [channel["ChannelName"], _place(channel.get("DataSource", {}))]
             for channel in training_job.get("InputDataConfig", [])
         ],
         "output": output.get("S3OutputPath"),
@@ -194,6 +210,14 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
         **_confinement(training_job),
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def _place(source: Mapping[str, Any]) -> str | list[str] | None:
+    """Return what identifies a channel's data: its URI, or its file system and folder."""
+    if mounted := source.get("FileSystemDataSource"):
+        return [mounted.get(key, "") for key in ("FileSystemId", "DirectoryPath", "FileSystemAccessMode")]
+    uri: str | None = source.get("S3DataSource", {}).get("S3Uri")
+    return uri
 
 
 def _confinement(training_job: Mapping[str, Any]) -> dict[str, Any]:

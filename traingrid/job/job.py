@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from traingrid.grid.file_systems import FileSystemType
+
 Streams = Literal["host", "rank"]
 """In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
 
@@ -15,17 +17,26 @@ class Channel(BaseModel):
     """One input channel of a training job.
 
     `uri` is an S3 prefix in the job's own Region, or, where `manifest` is true, an object that lists keys
-    (SageMaker's ManifestFile). The other fields are SageMaker's DataSource, InputMode, ShuffleConfig and ContentType.
+    (SageMaker's ManifestFile). A channel on a file system of the Region has no URI, but the file system's id, its type
+    and a folder. The other fields are SageMaker's DataSource, InputMode, ShuffleConfig and ContentType.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    uri: str
+    uri: str = ""
+    file_system: str = ""
+    type: FileSystemType | None = None
+    path: str = ""
     input_mode: Literal["File", "FastFile", "Pipe"] = "File"
     distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
     shuffle_seed: int | None = None
     manifest: bool = False
     content_type: str = ""
+
+    @property
+    def location(self) -> str:
+        """The place of the data: the URI, or file system and folder in the form of an NFS mount, `fs-…:/folder`."""
+        return f"{self.file_system}:{self.path}" if self.file_system else self.uri
 
 
 Inputs = dict[str, Channel]

@@ -77,6 +77,21 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
         ),
         (
             "{data_buckets: [campaigns-pdx]}",
+            "{file_systems: {fs-01234567: EFS}}",
+            "grid.yaml:5: regions.us-west-2.file_systems: training jobs mount a file system through a VPC; set subnets",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: {efs-1: EFS}}",
+            "regions.us-west-2.file_systems.efs-1: 'efs-1' is not allowed: it must have the form ^fs-",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: {fs-01234567: NFS}}",
+            "regions.us-west-2.file_systems.fs-01234567: 'NFS' is not allowed: it must be 'EFS' or 'FSxLustre'",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
             "{subnets: [subnet-01234567, subnet-01234567], security_groups: [sg-01234567]}",
             "regions.us-west-2.subnets: each may be listed only once",
         ),
