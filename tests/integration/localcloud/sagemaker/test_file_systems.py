@@ -1,7 +1,6 @@
 """File systems in localcloud: training jobs mount folders of EFS and FSx for Lustre through their VPC."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,10 @@ from localcloud.sagemaker.file_systems import folder_of
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT
 from tests.integration.localcloud.training_side import READ, SageMaker, refusal
+from tests.support.file_systems import REGION, a_lustre, a_network, an_efs
 from traingrid.aws.file_systems import mountable
 
 Client = Callable[..., Any]
-REGION = "us-east-1"
-
-
-@dataclass(frozen=True)
-class Network:
-    """A VPC with two subnets in different zones."""
-
-    vpc: str
-    subnets: list[str]
-    group: str
-
-    def config(self) -> dict[str, Any]:
-        return {"Subnets": self.subnets, "SecurityGroupIds": [self.group]}
 
 
 @pytest.fixture
@@ -40,36 +27,6 @@ def sagemaker(client: Client) -> SageMaker:
 def environment(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in user_environment(cloud.endpoint_url).items():
         monkeypatch.setenv(name, value)
-
-
-def network(client: Client) -> Network:
-    ec2 = client("ec2", REGION)
-    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    subnets = [
-        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{n}.0/24", AvailabilityZone=f"{REGION}{zone}")
-        for n, zone in enumerate("ab")
-    ]
-    group = ec2.create_security_group(VpcId=vpc, GroupName="hosts", Description="hosts")["GroupId"]
-    return Network(vpc, [made["Subnet"]["SubnetId"] for made in subnets], group)
-
-
-def efs(client: Client, where: Network) -> str:
-    api = client("efs", REGION)
-    name = str(api.create_file_system(CreationToken=where.vpc)["FileSystemId"])
-    for subnet in where.subnets:
-        api.create_mount_target(FileSystemId=name, SubnetId=subnet, SecurityGroups=[where.group])
-    return name
-
-
-def lustre(client: Client, where: Network, **configuration: Any) -> str:
-    made = client("fsx", REGION).create_file_system(
-        FileSystemType="LUSTRE",
-        StorageCapacity=1200,
-        SubnetIds=where.subnets[:1],
-        SecurityGroupIds=[where.group],
-        LustreConfiguration=configuration or {"DeploymentType": "SCRATCH_1"},
-    )
-    return str(made["FileSystem"]["FileSystemId"])
 
 
 def channel(name: str, kind: str, path: str, **others: Any) -> dict[str, Any]:
@@ -88,8 +45,8 @@ def put(cloud: LocalCloud, name: str, path: str, text: str) -> Path:
 def test_every_host_reads_the_folder_of_a_file_system(
     cloud: LocalCloud, client: Client, sagemaker: SageMaker, kind: str
 ) -> None:
-    where = network(client)
-    name = efs(client, where) if kind == "EFS" else lustre(client, where)
+    where = a_network(client)
+    name = an_efs(client, where) if kind == "EFS" else a_lustre(client, where)
     put(cloud, name, "fsx/train/a", "mounted")
     put(cloud, name, "fsx/other/b", "not mounted")
     code = READ + "print(open(B + '/input/data/train/a').read(), os.listdir(B + '/input/data/train'));"
@@ -103,8 +60,8 @@ def test_every_host_reads_the_folder_of_a_file_system(
 
 
 def test_the_folder_of_a_file_system_outlives_its_jobs(cloud: LocalCloud, client: Client, sagemaker: SageMaker) -> None:
-    where = network(client)
-    name = efs(client, where)
+    where = a_network(client)
+    name = an_efs(client, where)
     kept = put(cloud, name, "train/a", "kept")
     for _ in range(2):
         job = sagemaker.run("pass", InputDataConfig=[channel(name, "EFS", "/train")], VpcConfig=where.config())
@@ -113,8 +70,8 @@ def test_the_folder_of_a_file_system_outlives_its_jobs(cloud: LocalCloud, client
 
 
 def test_a_job_fails_if_it_cannot_mount_a_file_system(cloud: LocalCloud, client: Client, sagemaker: SageMaker) -> None:
-    here, elsewhere = network(client), network(client)
-    name = efs(client, elsewhere)
+    here, elsewhere = a_network(client), a_network(client)
+    name = an_efs(client, elsewhere)
     put(cloud, name, "train/a", "a")
     alone = str(client("efs", REGION).create_file_system(CreationToken=here.vpc)["FileSystemId"])
     in_vpc = "it has no network interface in the VPC of the training job"
@@ -131,7 +88,7 @@ def test_a_job_fails_if_it_cannot_mount_a_file_system(cloud: LocalCloud, client:
 
 
 def test_a_request_that_cannot_mount_is_refused(client: Client, sagemaker: SageMaker) -> None:
-    where = network(client)
+    where = a_network(client)
     given = channel("fs-01234567", "EFS", "/train")
     pipe = {**given, "InputMode": "Pipe"}
     relative = channel("fs-01234567", "EFS", "train")
@@ -148,8 +105,8 @@ def test_a_request_that_cannot_mount_is_refused(client: Client, sagemaker: SageM
 
 @pytest.mark.usefixtures("environment")
 def test_fsx_has_an_interface_and_a_mount_name(client: Client) -> None:
-    where = network(client)
-    scratch, persistent = lustre(client, where), lustre(client, where, DeploymentType="PERSISTENT_2")
+    where = a_network(client)
+    scratch, persistent = a_lustre(client, where), a_lustre(client, where, "PERSISTENT_2")
     found = mountable(scratch, "FSxLustre", REGION)
     assert found is not None
     assert found.mount_name == "fsx"
@@ -162,8 +119,8 @@ def test_fsx_has_an_interface_and_a_mount_name(client: Client) -> None:
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("kind", ["EFS", "FSxLustre"])
 def test_a_region_has_only_its_own_file_systems(client: Client, kind: str) -> None:
-    where = network(client)
-    name = efs(client, where) if kind == "EFS" else lustre(client, where)
+    where = a_network(client)
+    name = an_efs(client, where) if kind == "EFS" else a_lustre(client, where)
     assert mountable(name, kind, REGION) is not None
     assert mountable(name, kind, "us-west-2") is None
     assert mountable(name, "FSxLustre" if kind == "EFS" else "EFS", REGION) is None
