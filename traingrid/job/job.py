@@ -7,8 +7,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from traingrid.grid.file_systems import FileSystemType
-
 Streams = Literal["host", "rank"]
 """In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
 
@@ -25,7 +23,7 @@ class Channel(BaseModel):
 
     uri: str = ""
     file_system: str = ""
-    type: FileSystemType | None = None
+    type: Literal["", "EFS", "FSxLustre"] = ""
     path: str = ""
     input_mode: Literal["File", "FastFile", "Pipe"] = "File"
     distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"

@@ -96,7 +96,7 @@ class Rules:
         actual = next((name for name, other in self.grid.regions.items() if file_system in other.file_systems), None)
         if actual:
             reason = f"the file system {file_system} is in {actual}, but the line's Region is {region}"
-            raise RefusedError(f"{reason}; SageMaker mounts only file systems of its own Region", f"Write {actual}.")
+            raise RefusedError(f"{reason}; SageMaker mounts only file systems of the same Region", f"Write {actual}.")
         if not settings.subnets:
             reason = f"{region} has no VPC, through which training jobs mount a file system"
             next_step = f"Set subnets, security_groups and file_systems of {region} in grid.yaml and deploy."

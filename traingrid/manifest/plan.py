@@ -176,7 +176,7 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Seen:
     found: list[str] = []
 
     def look() -> bool:
-        there = file_systems.mountable(channel.file_system, channel.type or "", region, role)
+        there = file_systems.mountable(channel.file_system, channel.type, region, role)
         if there is None:
             found.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
         elif why := file_systems.out_of_reach(there, file_systems.subnets(settings.subnets, region, role)):

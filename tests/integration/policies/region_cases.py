@@ -39,9 +39,11 @@ def cases() -> Iterator[Case]:
 
 def _file_systems() -> Iterator[Case]:
     mount, through = "elasticfilesystem:ClientMount", "elasticfilesystem:AccessedViaMountTarget"
-    mine, via_target = f"arn:aws:elasticfilesystem:{INSIDE}:{ACCOUNT}:file-system/{EFS}", {through: "true"}
+    mine = f"arn:aws:elasticfilesystem:{INSIDE}:{ACCOUNT}:file-system/{EFS}"
+    via_target: Context = {through: "true"}
+    otherwise: tuple[Context, ...] = ({through: "false"}, {})
     yield container.may("read the grid's EFS file system", mount, mine, via_target)
-    for keys in ({through: "false"}, {}):
+    for keys in otherwise:
         yield container.may_not(f"mount it otherwise: {keys}", mount, mine, keys, breaks=f"Bool {through}")
     other = mine.replace(EFS, "fs-0123456789abcdef2")
     yield container.may_not("mount another file system", mount, other, via_target, breaks=RESOURCE)

@@ -166,7 +166,7 @@ def test_a_channel_that_cannot_be_mounted_is_refused_with_one_sentence(change: d
 
 
 def test_the_next_step_for_a_file_system_of_another_region_is_that_region() -> None:
-    assert refusal({**TRAIN, "file_system": DUBLIN}).endswith("file systems of its own Region. Write eu-west-1.")
+    assert refusal({**TRAIN, "file_system": DUBLIN}).endswith("file systems of the same Region. Write eu-west-1.")
 
 
 def test_a_region_without_a_vpc_mounts_no_file_system() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import ip_network
+from ipaddress import IPv4Network, ip_network
 from typing import TYPE_CHECKING
 
 from traingrid.aws import file_systems
@@ -109,12 +109,9 @@ class _End:
             return False
         if rule.protocol not in ("tcp", "6", "-1"):
             return False
-        return rule.peer_group in self.peers or bool(rule.prefix_list) or bool(rule.cidr and self._inside(rule.cidr))
-
-    def _inside(self, cidr: str) -> bool:
-        allowed = ip_network(cidr)
-        mine = [ip_network(network) for network in self.networks]
-        return all(one.version == allowed.version and one.subnet_of(allowed) for one in mine)  # type: ignore[arg-type]
+        if rule.cidr:
+            return all(_is_inside(network, rule.cidr) for network in self.networks)
+        return bool(rule.prefix_list) or rule.peer_group in self.peers
 
     def sentence(self, ports: Ports) -> str:
         """Return why the file system cannot be mounted."""
@@ -128,6 +125,12 @@ class _End:
         start = f"aws ec2 authorize-security-group-{verb} --region {region} --group-id {self.groups[0]}"
         peer = f"UserIdGroupPairs=[{{GroupId={self.peers[0]}}}]"
         return f"{start} --ip-permissions 'IpProtocol=tcp,FromPort={ports[0]},ToPort={ports[1]},{peer}'"
+
+
+def _is_inside(network: str, cidr: str) -> bool:
+    """Return True if a network with IPv4 addresses is a part of another one."""
+    inner, outer = ip_network(network), ip_network(cidr)
+    return isinstance(inner, IPv4Network) and isinstance(outer, IPv4Network) and inner.subnet_of(outer)
 
 
 def _numbers(ports: Ports) -> str:

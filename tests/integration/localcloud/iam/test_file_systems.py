@@ -1,6 +1,7 @@
 """Enforcement for training jobs on file systems: a child may mount only those that grid.yaml lists, read-only."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -92,6 +93,6 @@ def test_a_child_mounts_no_other_one_and_writes_to_none(
     allowed = [(mine, "EFS", "ro")] if beside else []
     for channels in ([*allowed, refused_one], [refused_one, *allowed]):
         asked = request(sagemaker, where, *channels)
-        code, message = refused(lambda asked=asked: child.create_training_job(**asked))
+        code, message = refused(partial(child.create_training_job, **asked))
         assert code == "AccessDeniedException"
         assert f"is not authorized to perform: {CREATE}" in message

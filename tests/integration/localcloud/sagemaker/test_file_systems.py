@@ -94,12 +94,13 @@ def test_a_request_that_cannot_mount_is_refused(client: Client, sagemaker: SageM
     relative = channel("fs-01234567", "EFS", "train")
     both = {**given, "DataSource": given["DataSource"] | sagemaker.channel()["DataSource"]}
     vpc = where.config()
-    for source, more, reason in (
+    cases: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
         (given, {}, "Invalid VpcConfig. It must be present, because channel 'train' is on a file system"),
         (pipe, {"VpcConfig": vpc}, "The input mode of channel 'train' on a file system must be File"),
         (relative, {"VpcConfig": vpc}, "The directory path of channel 'train' must be absolute"),
         (both, {"VpcConfig": vpc}, "Channel 'train' must have only one data source"),
-    ):
+    )
+    for source, more, reason in cases:
         assert reason in refusal(sagemaker, sagemaker.request(InputDataConfig=[source], **more))
 
 
