@@ -9,7 +9,7 @@ groups do not restrict them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from moto.ec2.exceptions import InvalidSubnetIdError
 from moto.ec2.models import ec2_backends
@@ -113,15 +113,17 @@ def mount(source: Mounted, request: Mapping[str, Any], place: tuple[Path, str, s
         channels: The channel's folder on each host.
 
     Raises:
-        TransferError: The file system does not exist, is in another VPC than the job, or lacks the folder.
+        TransferError: The file system does not exist, is in another VPC or zone than the job, or lacks the folder.
     """
     data_dir, account, region = place
-    vpcs = _vpcs(source, account, region)
-    if vpcs is None:
+    ends = _ends(source, account, region)
+    if ends is None:
         _fail(source, f"no file system of this type exists in {region}")
-    subnets = (request.get("VpcConfig") or {}).get("Subnets", [])
-    if not vpcs or vpcs != {_vpc_of(subnet, account, region) for subnet in subnets}:
+    hosts = {_end_of(subnet, account, region) for subnet in (request.get("VpcConfig") or {}).get("Subnets", [])}
+    if not ends or {end.vpc for end in ends} != {host.vpc for host in hosts}:
         _fail(source, "it has no network interface in the VPC of the training job")
+    if not (hosts <= ends if source.kind == "EFS" else hosts & ends):
+        _fail(source, "it has no network interface in the zone of the training job's subnets")
     content = folder_of(data_dir, account, region, source.name) / source.path.strip("/")
     if not content.is_dir():
         _fail(source, f"the directory does not exist; in localcloud it is {content}")
@@ -130,21 +132,37 @@ def mount(source: Mounted, request: Mapping[str, Any], place: tuple[Path, str, s
         channel.symlink_to(content, target_is_directory=True)
 
 
-def _fail(source: Mounted, reason: str) -> None:
+def _fail(source: Mounted, reason: str) -> NoReturn:
     raise TransferError(f"ClientError: Unable to mount {source.kind} file system {source.name}:{source.path}: {reason}")
 
 
-def _vpcs(source: Mounted, account: str, region: str) -> set[str] | None:
-    """Return the VPCs of a file system; None if it does not exist with its type."""
+class _End(NamedTuple):
+    vpc: str
+    zone: str
+
+
+def _ends(source: Mounted, account: str, region: str) -> set[_End] | None:
+    """Return the VPC and zone of each network interface of a file system; None if it does not exist with its type.
+
+    A client of EFS needs a mount target in its own zone
+    (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html), and a training job on FSx for
+    Lustre a subnet in the zone of the file system
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html).
+    """
     if source.kind == "EFS":
         efs = efs_backends[account][region].file_systems_by_id.get(source.name)
-        return None if efs is None else {target.vpc_id for target in efs.iter_mount_targets()}
+        if efs is None:
+            return None
+        return {_End(target.vpc_id, target.availability_zone_name) for target in efs.iter_mount_targets()}
     fsx = fsx_backends[account][region].file_systems.get(source.name)
-    return None if fsx is None or fsx.file_system_type != "LUSTRE" else {fsx.to_dict()["VpcId"]}
+    if fsx is None or fsx.file_system_type != "LUSTRE":
+        return None
+    return {_end_of(subnet, account, region) for subnet in fsx.subnet_ids}
 
 
-def _vpc_of(subnet: str, account: str, region: str) -> str:
+def _end_of(subnet: str, account: str, region: str) -> _End:
     try:
-        return str(ec2_backends[account][region].get_subnet(subnet).vpc_id)
+        found = ec2_backends[account][region].get_subnet(subnet)
     except InvalidSubnetIdError:
-        return ""
+        return _End("", "")
+    return _End(str(found.vpc_id), str(found.availability_zone))

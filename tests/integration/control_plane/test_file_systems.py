@@ -1,19 +1,25 @@
 """File systems: doctor and the plan find file systems that training jobs cannot mount, before anything is created."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from localcloud.credentials.environments import user_environment
+from localcloud.sagemaker.file_systems import folder_of
 from localcloud.server.local_cloud import LocalCloud
+from tests.integration.control_plane.account import Account
+from tests.integration.control_plane.child_process import Line, ended
+from tests.integration.localcloud.compute import ACCOUNT
 from tests.support.file_systems import REGION, Network, a_lustre, a_network, admit, an_efs
 from tests.support.sample_deployment import sample_deployment
 from tests.support.sample_job import sample_job
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup.file_systems import mounts
 from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.grid.model import Grid
 from traingrid.grid.region import Region
 from traingrid.job.job import Channel, Job
 from traingrid.manifest.plan import looking
@@ -26,6 +32,30 @@ def where(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Network:
     for name, value in user_environment(cloud.endpoint_url).items():
         monkeypatch.setenv(name, value)
     return a_network(client)
+
+
+def test_a_child_trains_on_a_folder_of_a_file_system(cloud: LocalCloud, account: Account) -> None:
+    network = a_network(client)
+    name = an_efs(client, network)
+    folder = folder_of(cloud.data_dir, ACCOUNT, REGION, name) / "imagenet"
+    folder.mkdir(parents=True)
+    described = account.deployment.grid.model_dump(mode="json", exclude_defaults=True)
+    described["regions"][REGION] = {
+        "subnets": network.subnets,
+        "security_groups": [network.group],
+        "file_systems": {name: "EFS"},
+    }
+    mounting = copy(account)
+    mounting.deployment = replace(account.deployment, grid=Grid.model_validate(described))
+    channel = Channel.model_validate({"file_system": name, "type": "EFS", "path": "/imagenet"})
+    changes = {"inputs": {"train": channel}, "hyperparameters": {"seconds": "0"}}
+    line = Line(mounting, "0000f11e", sample_job(REGION).model_copy(update=changes))
+    code, output = ended(line.child())
+    assert code == 0, output
+    assert line.item().state == "Completed"
+    job = client("sagemaker", REGION).describe_training_job(TrainingJobName=f"{line.name}-1")
+    assert job["VpcConfig"] == network.config() | {"SecurityGroupIds": [network.group]}
+    assert job["InputDataConfig"][0]["DataSource"]["FileSystemDataSource"]["FileSystemAccessMode"] == "ro"
 
 
 def checked(file_system: str, kind: str, where: Network, region: str = REGION) -> Finding:
@@ -119,6 +149,12 @@ def test_an_efs_needs_a_mount_target_in_each_zone(where: Network) -> None:
     found = checked(name, "EFS", where)
     assert found.why == f"it has no mount target in {REGION}b, the zone of {where.subnets[1]}"
     assert f"aws efs create-mount-target --region {REGION} --file-system-id {name}" in found.mend
+
+
+def test_lustre_needs_a_subnet_of_the_jobs_in_its_zone(where: Network) -> None:
+    name = a_lustre(client, where)
+    found = checked(name, "FSxLustre", replace(where, subnets=where.subnets[1:]))
+    assert found.why == f"it is in {REGION}a, and no subnet of {REGION} is in this zone"
 
 
 def test_an_efs_without_mount_targets_cannot_be_mounted(where: Network) -> None:

@@ -57,6 +57,9 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
         why = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
         mend = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
         return _wrong(good, why, f"{mend} --security-groups {' '.join(found.interfaces[0].groups)}")
+    if kind == "FSxLustre" and (zone := _zone_without_subnet(found, jobs)):
+        why = f"it is in {zone}, and no subnet of {region} is in this zone"
+        return _wrong(good, why, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml")
     groups = {group for interface in found.interfaces for group in interface.groups}
     rules = file_systems.group_rules([*groups, *settings.security_groups], region, role)
     for end in _ends(found, settings.security_groups, jobs, kind):
@@ -78,6 +81,16 @@ def _without_mount_target(found: MountableFileSystem, jobs: Sequence[Subnet]) ->
     """
     zones = {interface.zone for interface in found.interfaces}
     return next((subnet for subnet in jobs if subnet.zone not in zones), None)
+
+
+def _zone_without_subnet(found: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
+    """Return the zone of an FSx for Lustre file system if no subnet is in it; empty otherwise.
+
+    A file system has one zone, and a training job needs a subnet there
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html).
+    """
+    zones = {interface.zone for interface in found.interfaces}
+    return "" if zones & {subnet.zone for subnet in jobs} else " or ".join(sorted(zones))
 
 
 @dataclass(frozen=True, kw_only=True)

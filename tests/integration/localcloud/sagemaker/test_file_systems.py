@@ -1,6 +1,7 @@
 """File systems in localcloud: training jobs mount folders of EFS and FSx for Lustre through their VPC."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,13 @@ def test_a_job_fails_if_it_cannot_mount_a_file_system(cloud: LocalCloud, client:
     put(cloud, name, "train/a", "a")
     alone = str(client("efs", REGION).create_file_system(CreationToken=here.vpc)["FileSystemId"])
     in_vpc = "it has no network interface in the VPC of the training job"
+    in_zone = "it has no network interface in the zone of the training job's subnets"
+    distant = replace(here, subnets=here.subnets[1:])
     for where, source, reason in (
         (here, channel(name, "EFS", "/train"), in_vpc),
         (here, channel(alone, "EFS", "/train"), in_vpc),
+        (here, channel(an_efs(client, here, zones=1), "EFS", "/train"), in_zone),
+        (distant, channel(a_lustre(client, here), "FSxLustre", "/fsx"), in_zone),
         (elsewhere, channel(name, "EFS", "/other"), "the directory does not exist"),
         (elsewhere, channel(name, "FSxLustre", "/train"), f"no file system of this type exists in {REGION}"),
     ):
