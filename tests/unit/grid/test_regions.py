@@ -76,6 +76,12 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
             "regions.us-west-2.security_groups: there must be at most 5",
         ),
         (
+            "  us-east-1:\n  us-west-2: {data_buckets: [campaigns-pdx]}",
+            "  us-east-1: &a {subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: "
+            + "{fs-01234567: EFS}}\n  us-west-2: *a",
+            "fs-01234567 is also under us-east-1, but a file system is in one Region",
+        ),
+        (
             "{data_buckets: [campaigns-pdx]}",
             "{file_systems: {fs-01234567: EFS}}",
             "grid.yaml:5: regions.us-west-2.file_systems: training jobs mount a file system through a VPC; set subnets",
