@@ -12,6 +12,11 @@ from traingrid.grid.file import load_grid, sagemaker_regions
 from traingrid.grid.model import Grid
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
+TWICE = """\
+  us-east-1: &a
+    {subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: {fs-01234567: EFS}}
+  us-west-2: *a"""
+
 
 def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
     shapes = Loader().load_service_model("sagemaker", "service-2")["shapes"]
@@ -77,8 +82,7 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
         ),
         (
             "  us-east-1:\n  us-west-2: {data_buckets: [campaigns-pdx]}",
-            "  us-east-1: &a {subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: "
-            + "{fs-01234567: EFS}}\n  us-west-2: *a",
+            TWICE,
             "fs-01234567 is also under us-east-1, but a file system is in one Region",
         ),
         (
