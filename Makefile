@@ -21,6 +21,9 @@ SOURCES := app.py batch_job bench conformance docs_site examples lambda localclo
 demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest
 	.venv/bin/python -m examples.digits.demo $(if $(KEEP),--keep)
 
+demo-launchers: setup  ## Run a script with mpi and one without a launcher on two hosts each of a local AWS
+	.venv/bin/python -m examples.launchers.demo
+
 demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
 	.venv/bin/python -m examples.catalog.demo
 
@@ -304,4 +307,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners synth test test-containers test-control test-notebook test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners synth test test-containers test-control test-notebook test-training test-ui test-unit types ui-library ui-picture

@@ -48,11 +48,11 @@ the [notebook](../examples/notebook) trains one in a local AWS. No such job has 
 
 - The program is started by the image (`sagemaker_submit_directory`, `sagemaker_program`), not by the SDK's scripts in
   the channel `sm_drivers`. AWS's own images and the grid's training image start it; any other image must, too.
-- Hyperparameters reach a script as arguments, as with the SDK, but sorted, with those of the grid (`job` in grid.yaml);
-  see [training.md](training.md#custom-scripts).
+- Hyperparameters reach a script as arguments, as with the SDK, but sorted; see
+  [training.md](training.md#custom-scripts).
 - Without `_metric_definitions`, `_retry_strategy` or, with spot, `checkpoint_config`, the defaults of the grid apply.
 - Besides `ignore_patterns`, folders such as `.venv` and files such as `*.pyc` are never packed.
-- Several hosts require `distributed=MPI(...)`, because the grid starts them with MPI.
+- Without `distributed`, a script gets `launcher: none`: every host runs it once, as with the SDK.
 
 SDK v2 (`Estimator`) has no conversion: its classes are not pydantic models, so their attributes cannot be listed to
 prove that none is dropped. Version 3 can create a `ModelTrainer` with the same image, script and channels.

@@ -5,6 +5,7 @@ To run it manually on two ranks, with FOLDER in place of /opt/ml:
     SAGEMAKER_BASE_DIR=FOLDER python -m training_container [--epochs 2 ...]
 
 Exit status: 0 trained; 143 stopped by SIGTERM, with a checkpoint; otherwise failed, with the reason in output/failure.
+With the launcher mpi, the first host starts the ranks of all hosts; with torchrun and none, each host its own.
 It does not import TensorFlow, so an invalid hyperparameter fails in a tenth of a second.
 """
 
@@ -18,22 +19,28 @@ import sys
 import tempfile
 import threading
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from training_container.contract.missing_gpus import refuse_missing_gpus
 from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
-from training_container.launcher import hosts, open_mpi, scripts
-from training_container.launcher.command import gloo_command, mpirun_command, shown
+from training_container.launcher import connected_hosts, hosts, open_mpi, script_packages, scripts, torchrun
+from training_container.launcher.command import gloo_command, mpirun_command, rank_command, shown
+from training_container.launcher.connected_hosts import ConnectedHosts
 from training_container.launcher.failure import FailureWatch
 from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
 from training_container.launcher.rank_lines import BYTES, RankLines
+from training_container.launcher.silence import SilenceWatch
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
 
+# After another host has failed: the time in which this host's ranks may report the lost connection themselves, and the
+# time in which torchrun ends them, which sends SIGKILL after 30 s (torch/distributed/elastic/multiprocessing/api.py).
+_PEER_SECONDS, _ENDING_SECONDS = 5.0, 40.0
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -77,22 +84,56 @@ def checked(job: TrainingJob) -> Config | None:
 
 
 def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
-    """On the main host, start and follow the ranks; on other hosts, run sshd. Return the exit status."""
-    # On other hosts a stop has no effect: the main host gets the same signal, and stops all ranks.
+    """Start and follow the ranks of this host, or with MPI on the main host those of all hosts. Return the exit status.
+
+    With MPI, other hosts run sshd. There a stop has no effect: the main host gets the same signal, and stops all ranks.
+    """
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop_file.touch())
+    if job.launch.launcher != "mpi":
+        return run_own_ranks(job, stop_file)
     if not job.is_main_host:
-        return hosts.serve(job.folders.base)
+        status, reason = hosts.serve(job.folders.base)
+        return fail(job.folders, reason) if reason else status
     others, status = job.hosts[1:], 1
     try:
         hosts.wait_for(others, stop_file.exists)
         status = STOPPED_STATUS if stop_file.exists() else follow(job, config, stop_file)
     finally:
-        hosts.send_status(others, status)
+        hosts.send_status(others, status, written_reason(job.folders) if status == 1 else "")
     return status
 
 
-def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
-    """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure."""
+def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
+    """Start and follow the ranks of this host with torchrun, or without a launcher. Return the exit status."""
+    if "OMPI_COMM_WORLD_SIZE" in os.environ:
+        raise ContractError(
+            f"The launcher is {job.launch.launcher}, but mpirun has started `train`, as rank "
+            f"{os.environ.get('OMPI_COMM_WORLD_RANK')} of {os.environ['OMPI_COMM_WORLD_SIZE']}. Write launcher mpi, or "
+            "use an image whose entry point does not start mpirun."
+        )
+    script_packages.use(job.folders.base)  # requirements.txt may have installed torchrun
+    if job.launch.launcher == "none" or len(job.hosts) == 1:
+        return follow(job, None, stop_file)
+    torchrun.installed(os.environ)  # before the other hosts wait for this one
+    others = connected_hosts.connect(job, torchrun.port(os.environ) + 1, stop_file.exists)
+    status, reason = 1, ""
+    try:
+        status = STOPPED_STATUS if stop_file.exists() else follow(job, None, stop_file, others)
+        reason = written_reason(job.folders) if status == 1 else ""
+    finally:
+        others.report(status, reason)
+    return status
+
+
+def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: ConnectedHosts | None = None) -> int:
+    """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure.
+
+    Args:
+        job: The job.
+        config: The hyperparameters of the image's trainer; None for a script.
+        stop_file: The file that exists when the training was asked to stop.
+        others: The other hosts, whose failure ends the ranks of this one.
+    """
     environment = rank_environment(job, without_settings(os.environ), PACKAGE, config)
     environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
     # Jobs of one user that share /tmp share a folder of Open MPI there: the end of one job may delete it for the next.
@@ -101,16 +142,40 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
     print(shown(command))
     watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
-    with metric_feed({**os.environ, STOP_FILE: str(stop_file)}, print) as feed:
-        status = forward_output(command, environment, watch, feed)
+    # One process writes the history of a training job, so with torchrun and none it only has the first host's values.
+    history = {**os.environ, STOP_FILE: str(stop_file)} if job.is_main_host else {}
+    # With torchrun, the first host watches the output of all hosts, because usually only rank 0 prints.
+    limit = 0 if others and not job.is_main_host else job.launch.stall_seconds
+    code = scripts.folder(job.launch.script, job.folders) if job.launch.script else PACKAGE
+    silence = SilenceWatch(limit, code)
+    with metric_feed(history, print) as feed:
+        readers = Readers(watch=watch, feed=feed, silence=silence, others=others)
+        status = forward_output(command, environment, readers)
+        if silence.stalled:
+            return fail(job.folders, silence.reason(job.current_host))
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0
-        return fail(job.folders, watch.reason(status))
+        return fail(job.folders, (others.failure if others else "") or watch.reason(status))
 
 
-def forward_output(
-    command: list[str], environment: dict[str, str], watch: FailureWatch, feed: MetricFeed | None
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Readers:
+    """The parts of `train` that read the ranks' output.
+
+    Attributes:
+        watch: Collects the lines that explain a failure.
+        feed: The process that writes the metric history; None if the job has none.
+        silence: The limit of the time without output.
+        others: The other hosts of torchrun, whose failure ends the ranks of this one.
+    """
+
+    watch: FailureWatch
+    feed: MetricFeed | None
+    silence: SilenceWatch
+    others: ConnectedHosts | None
+
+
+def forward_output(command: list[str], environment: dict[str, str], readers: Readers) -> int:
     """Run the launcher of the ranks, print their output, and return its exit status."""
     leftovers.adopt_orphans()
     # A new session: a signal to our process group must not reach mpirun, which would kill the ranks immediately.
@@ -122,21 +187,39 @@ def forward_output(
         stderr=subprocess.STDOUT,
         start_new_session=True,
     ) as ranks:
-        spared = feed.process if feed else None
+        readers.silence.watch(ranks, lambda: end_launcher(ranks))
+        if readers.others:
+            readers.others.watch(lambda: end_launcher(ranks), readers.silence.heard)
+        spared = readers.feed.process if readers.feed else None
         ending = threading.Thread(target=end_leftovers, args=(ranks, spared), name="leftovers", daemon=True)
         ending.start()
         assert ranks.stdout is not None  # noqa: S101  # for the type checker: stdout is a pipe
         output = io.TextIOWrapper(ranks.stdout, encoding=BYTES, newline="")
         for line in RankLines(space=open_mpi.tags_with_space(command)).read(output):
-            if watch.passes(line.text):
+            readers.silence.read(line)
+            if readers.others:
+                readers.others.report_output()
+            if readers.watch.passes(line.text):
                 sys.stdout.write(line.shown)
-                if feed:
-                    feed.line(line.shown)
+                if readers.feed:
+                    readers.feed.line(line.shown)
     ending.join()  # mpirun closes its output when it ends, but ranks that it left behind may still be running
     return ranks.returncode
 
 
-def end_leftovers(launcher: "subprocess.Popen[str]", spared: int | None) -> None:
+def end_launcher(launcher: "subprocess.Popen[bytes]") -> None:
+    """End the launcher of this host's ranks, because another host has failed or no rank prints any more.
+
+    First it may end by itself.
+    """
+    for seconds, end in ((_PEER_SECONDS, launcher.terminate), (_ENDING_SECONDS, launcher.kill)):
+        try:
+            launcher.wait(seconds)
+        except subprocess.TimeoutExpired:
+            end()
+
+
+def end_leftovers(launcher: "subprocess.Popen[bytes]", spared: int | None) -> None:
     """Wait for the launcher, and kill the processes that it leaves behind, which would keep its output open.
 
     Ranks end their own leftovers, so this only finds some if the launcher, or a rank's keeper, was killed.
@@ -150,10 +233,15 @@ def end_leftovers(launcher: "subprocess.Popen[str]", spared: int | None) -> None
 
 
 def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
-    """Return the command that starts the ranks: mpirun if it is installed and Horovod supports MPI, otherwise Gloo.
+    """Return the command that starts the ranks.
 
+    With the launcher mpi it is mpirun, if that is installed and Horovod supports MPI, otherwise Gloo.
     HOROVOD_CONTROLLER=gloo, a variable of Horovod, always selects Gloo.
     """
+    if job.launch.launcher == "none":
+        return rank_command(job)
+    if job.launch.launcher == "torchrun":
+        return torchrun.torchrun_command(job, environment, rank_command(job))
     names = [name for _, name in socket.if_nameindex()]
     interface = job.network_interface if job.network_interface in names else None
     wanted = job.launch.use_mpi and environment.get("HOROVOD_CONTROLLER") != "gloo"
@@ -183,6 +271,14 @@ def fail(folders: Folders, reason: str) -> int:
     except OSError as error:  # for example, the disk is full, which may also be the reason of the failure
         print(f"{folders.failure} could not be written: {error}", file=sys.stderr, flush=True)
     return 1
+
+
+def written_reason(folders: Folders) -> str:
+    """Return the content of output/failure; empty if there is none."""
+    try:
+        return folders.failure.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def fail_unforeseen(

@@ -1,75 +1,129 @@
-"""P3: throughput of a Pipe-mode FIFO, relative to TensorFlow reading the same records from a page-cached file.
+"""P3: Pipe mode against TensorFlow reading the same records from a file in memory, and the demultiplexer.
 
-Each pair is measured back to back, in alternating order, and the figure is the median of the pairs' ratios, so that
-other load on the machine affects both. A pass takes at least half a second; in shorter ones, one-time costs such as
-processes waking each other would dominate. The writer is a separate process, as SageMaker's agent is.
+A pass reads the same records as often as makes it last PASS_SECONDS. Each pair of passes is measured back to back, in
+alternating order, so that other load on the machine affects both. Readers and writers are processes, each pinned to a
+core; the writer stands for SageMaker's agent. Wall-clock ratios on two cores show the writer's core as much as the
+reader's, so each row also has the processor time of the reader per gigabyte.
 """
 
+import contextlib
+import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
 from training_container.trainer.demux import record_reader
-from training_container.trainer.demux.demultiplexer import rank_fifo
+from training_container.trainer.demux.demultiplexer import PROGRAM
 
 ROUNDS = 11
+PASS_SECONDS = 3.0
 JPEG_SIDE = 400
 """Pixels per side; with noise, such a JPEG has about 110 KB, as in ImageNet."""
-CHANNEL = "train"
+RANKS = 2
+MANY_RANKS = 8
+"""As many as a host with eight GPUs has."""
 
-Measured = Callable[[], float]
-
-# Copies a file to a FIFO, 256 KiB at a time, as a plain writer would.
+# Copies a file to a FIFO, a number of times, 256 KiB at a time, as a plain writer would.
 _WRITER = """
 import os, sys
+os.sched_setaffinity(0, {int(sys.argv[4])})
 to = os.open(sys.argv[2], os.O_WRONLY)
-with open(sys.argv[1], "rb", buffering=0) as file:
-    while block := file.read(1 << 18):
-        while block:
-            block = block[os.write(to, block):]
+for _ in range(int(sys.argv[3])):
+    with open(sys.argv[1], "rb", buffering=0) as file:
+        while block := file.read(1 << 18):
+            while block:
+                block = block[os.write(to, block):]
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """The cost of reading a file some number of times: seconds, and the readers' processor seconds."""
+
+    wall: float
+    cpu: float
+
+
+class Reader:
+    """A process of ingest_rank.py on one core."""
+
+    def __init__(self, number: int) -> None:
+        program = [sys.executable, "-m", "bench.training.ingest_rank", str(core(number))]
+        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def begin(self, paths: Sequence[Path], work: str, *, by: str = "fifo") -> None:
+        """Start a pass. See ingest_rank.py for `work` and `by`."""
+        order = {"paths": [str(path) for path in paths], "by": by, "work": work}
+        print(json.dumps(order), file=self._process.stdin, flush=True)
+
+    def result(self) -> Pass:
+        """Wait for the end of the pass."""
+        assert self._process.stdout  # noqa: S101  # opened as a pipe
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a reader of the measurement has exited with {self._process.wait()}")
+        return Pass(**json.loads(line))
+
+
+def core(number: int) -> int:
+    """Return the core of process `number`; there may be fewer cores than processes."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[number % len(cores)]
+
+
 def ingest(rounds: int = ROUNDS) -> dict[str, Any]:
-    """Return the ratios of records per second, FIFO to file: raw, decoded, and without the plugin."""
-    with tempfile.TemporaryDirectory(prefix="traingrid-ingest-", dir=_memory()) as folder:
-        large, small, images = (Path(folder) / name for name in ("large", "small", "images"))
-        write_records(large, [os.urandom(110_000)], 5000)
-        write_records(small, [os.urandom(1000)], 300_000)
-        write_records(images, jpegs(8), 1200)
-        fallback = _by_python if record_reader.plugin_loaded() else None
+    """Return the cost of reading a FIFO and the file, with the plugin."""
+    with records("ingest") as (large, small, images), Reader(0) as reader:
         return {
             "plugin": record_reader.plugin_loaded(),
-            "raw_110_kb": against_file(large, _total, rounds),
-            "raw_1_kb": against_file(small, _total, rounds),
-            "jpeg_110_kb": against_file(images, _decoded_total, rounds),
-            "python_raw_110_kb": against_file(large, _total, rounds, fallback) if fallback else None,
-            "python_raw_1_kb": against_file(small, _total, rounds, fallback) if fallback else None,
-            "python_jpeg_110_kb": against_file(images, _decoded_total, rounds, fallback) if fallback else None,
+            "cores": sorted(os.sched_getaffinity(0)),
+            "raw_110_kb": against_file(reader, large, "raw", rounds),
+            "raw_1_kb": against_file(reader, small, "raw", rounds),
+            "jpeg_110_kb": against_file(reader, images, "jpeg", rounds),
+            "python_raw_1_kb": against_file(reader, small, "raw", min(rounds, 6), by="python"),
         }
 
 
 def demultiplexer(rounds: int = ROUNDS) -> dict[str, Any]:
-    """Return the ratios of time, one FIFO per rank to one demultiplexed stream, for two rank processes."""
-    with tempfile.TemporaryDirectory(prefix="traingrid-demux-", dir=_memory()) as folder:
-        large, small, images = (Path(folder) / name for name in ("large", "small", "images"))
+    """Return the cost of one demultiplexed stream: against a FIFO per rank for two ranks, and alone for eight."""
+    with records("demux") as (large, small, images), Reader(0) as first, Reader(1) as second:
+        readers = (first, second)
+        return {
+            "raw_110_kb": against_own_fifos(readers, large, "raw", rounds),
+            "raw_1_kb": against_own_fifos(readers, small, "raw", rounds),
+            "jpeg_110_kb": against_own_fifos(readers, images, "jpeg", rounds),
+            "alone_110_kb": alone(large, MANY_RANKS, rounds),
+            "alone_1_kb": alone(small, MANY_RANKS, rounds),
+        }
+
+
+@contextmanager
+def records(name: str) -> Iterator[tuple[Path, Path, Path]]:
+    """Write large records, small ones and JPEGs to files in memory."""
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  # the file system, not a fixed file
+    with tempfile.TemporaryDirectory(prefix=f"traingrid-{name}-", dir=memory) as folder:
+        large, small, images = (Path(folder) / kind for kind in ("large", "small", "images"))
         write_records(large, [os.urandom(110_000)], 5000)
         write_records(small, [os.urandom(1000)], 300_000)
         write_records(images, jpegs(8), 1200)
-        return {
-            "raw_110_kb": shared_against_own(large, "raw", rounds),
-            "raw_1_kb": shared_against_own(small, "raw", rounds),
-            "jpeg_110_kb": shared_against_own(images, "jpeg", rounds),
-        }
+        yield large, small, images
 
 
 def write_records(path: Path, contents: list[bytes], count: int) -> None:
@@ -87,123 +141,137 @@ def jpegs(count: int) -> list[bytes]:
     return [tf.io.encode_jpeg(tf.cast(image, tf.uint8), quality=94).numpy() for image in images]
 
 
-def against_file(
-    file: Path,
-    consume: Callable[[tf.data.Dataset], None],
-    rounds: int,
-    reader: Callable[[str], tf.data.Dataset] | None = None,
-) -> dict[str, Any]:
-    """Return the ratio of reading through a FIFO to reading the file."""
-    read = reader or (lambda path: record_reader.fifo_records(path, CHANNEL))
+def against_file(reader: Reader, file: Path, work: str, rounds: int, by: str = "fifo") -> dict[str, Any]:
+    """Compare reading a FIFO with reading the file."""
 
-    def from_file() -> float:
-        return _seconds(lambda: consume(tf.data.TFRecordDataset(str(file))))
+    def from_file(repeats: int) -> Pass:
+        reader.begin([file] * repeats, work, by="file")
+        return reader.result()
 
-    def from_fifo() -> float:
-        with fed(file, Path(f"{file}_0")) as path:
-            return _seconds(lambda: consume(read(str(path))))
+    def from_fifo(repeats: int) -> Pass:
+        with fed(file, Path(f"{file}_0"), repeats, core(1)) as path:
+            reader.begin([path], work, by=by)
+            return reader.result()
 
     return alternating(from_file, from_fifo, file.stat().st_size, rounds)
 
 
-def alternating(base: Measured, ours: Measured, size: int, rounds: int) -> dict[str, Any]:
-    """Return the median of base/ours over pairs, all ratios, and the medians in MB/s."""
-    base(), ours()  # excludes one-time costs
+def alternating(base: Callable[[int], Pass], ours: Callable[[int], Pass], size: int, rounds: int) -> dict[str, Any]:
+    """Return the rounds of both ratios, base.wall / ours.wall and ours.cpu / base.cpu, and CPU seconds per GB."""
+    ours(1)  # excludes one-time costs
+    repeats = enough(min(base(1).wall for _ in range(2)))
     pairs = []
     for number in range(rounds):
-        first, second = (base, ours) if number % 2 else (ours, base)
-        took = {first: first(), second: second()}
+        turns = (base, ours) if number % 2 else (ours, base)
+        took = {turn: turn(repeats) for turn in turns}
         pairs.append((took[base], took[ours]))
-    ratios = sorted(round(one / other, 3) for one, other in pairs)
+    gigabytes = repeats * size / 1e9
     return {
-        "ratio": round(statistics.median(ratios), 3),
-        "ratios": ratios,
-        "base_mb_per_s": round(size / statistics.median(one for one, _ in pairs) / 1e6, 1),
-        "mb_per_s": round(size / statistics.median(other for _, other in pairs) / 1e6, 1),
+        "seconds_per_pass": round(min(one.wall for pair in pairs for one in pair), 2),
+        "wall": {"rounds": [round(one.wall / other.wall, 3) for one, other in pairs]},
+        "cpu": {"rounds": [round(other.cpu / one.cpu, 3) for one, other in pairs]},
+        "base_cpu_s_per_gb": round(statistics.median(one.cpu for one, _ in pairs) / gigabytes, 3),
+        "cpu_s_per_gb": round(statistics.median(other.cpu for _, other in pairs) / gigabytes, 3),
     }
 
 
+def enough(seconds: float) -> int:
+    """Return how many repetitions, each of which takes some seconds, take PASS_SECONDS."""
+    return math.ceil(1.1 * PASS_SECONDS / seconds)
+
+
 @contextmanager
-def fed(file: Path, path: Path) -> Iterator[Path]:
-    """Create a FIFO to which a process writes the file."""
+def fed(file: Path, path: Path, repeats: int, at: int) -> Iterator[Path]:
+    """Create a FIFO to which a process on the core `at` writes the file several times."""
     os.mkfifo(path)
-    with subprocess.Popen([sys.executable, "-S", "-c", _WRITER, str(file), str(path)]) as writer:
+    arguments = [str(file), str(path), str(repeats), str(at)]
+    with subprocess.Popen([sys.executable, "-S", "-c", _WRITER, *arguments]) as writer:
         try:
-            time.sleep(0.1)  # time for the interpreter to start
             yield path
         finally:
             writer.wait()
             path.unlink()
 
 
-def shared_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
-    """Compare two rank processes on one demultiplexed stream with two on a FIFO each with half of the records."""
-    halves = [Path(f"{file}_half_{rank}") for rank in range(2)]
+def against_own_fifos(readers: Sequence[Reader], file: Path, work: str, rounds: int) -> dict[str, Any]:
+    """Compare two readers on one demultiplexed stream with two on a FIFO each with half of the records."""
+    halves = [Path(f"{file}_half_{rank}") for rank in range(RANKS)]
     for rank, half in enumerate(halves):
         with tf.io.TFRecordWriter(str(half)) as written:
-            for record in tf.data.TFRecordDataset(str(file)).shard(2, rank):
+            for record in tf.data.TFRecordDataset(str(file)).shard(RANKS, rank):
                 written.write(record.numpy())
-    program = [sys.executable, "-m", "bench.training.ingest_rank", work]
-    ranks = [subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
 
-    def both(paths: list[str]) -> float:
-        started = time.perf_counter()
-        for rank, path in zip(ranks, paths, strict=True):
-            print(path, file=rank.stdin, flush=True)
-        for rank in ranks:
-            assert rank.stdout  # noqa: S101  # opened as a pipe
-            if rank.stdout.readline() != "done\n":
-                raise RuntimeError(f"a rank of the measurement has exited with {rank.wait()}")
-        return time.perf_counter() - started
+    def both(paths: Sequence[Path]) -> Pass:
+        for reader, path in zip(readers, paths, strict=True):
+            reader.begin([path], work)
+        results = [reader.result() for reader in readers]
+        return Pass(wall=max(one.wall for one in results), cpu=sum(one.cpu for one in results))
 
-    def own() -> float:
-        with fed(halves[0], Path(f"{file}_0_0")) as first, fed(halves[1], Path(f"{file}_1_0")) as second:
-            return both([str(first), str(second)])
+    def own(repeats: int) -> Pass:
+        with contextlib.ExitStack() as stack:
+            fifos = [Path(f"{half}_0") for half in halves]
+            for rank, (half, fifo) in enumerate(zip(halves, fifos, strict=True)):
+                stack.enter_context(fed(half, fifo, repeats, core(RANKS + rank)))
+            return both(fifos)
 
-    def shared() -> float:
-        with fed(file, file.parent / f"{file.name}_0"):
-            paths = [rank_fifo(file.parent, file.name, 0, rank, 2) for rank in range(2)]
-            return both(paths)
+    def shared(repeats: int) -> Pass:
+        with demultiplexed(file, RANKS, repeats) as (fifos, process):
+            found = both(fifos)
+            return Pass(wall=found.wall, cpu=found.cpu + cpu_seconds(process))
 
+    return alternating(own, shared, file.stat().st_size, rounds)
+
+
+@contextmanager
+def demultiplexed(file: Path, ranks: int, repeats: int) -> Iterator[tuple[list[Path], "subprocess.Popen[bytes]"]]:
+    """Start a demultiplexer, and a writer of its stream. Yield the ranks' FIFOs, and the process."""
+    fifos = [Path(f"{file}.rank{rank}") for rank in range(ranks)]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    source = Path(f"{file}_0")
     try:
-        return alternating(own, shared, file.stat().st_size, rounds)
+        with fed(file, source, repeats, core(RANKS + 1)):
+            command = [str(PROGRAM), "train", str(source), "60", *map(str, fifos)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+                os.sched_setaffinity(process.pid, {core(RANKS)})
+                yield fifos, process
     finally:
-        for process in ranks:
-            process.communicate()
+        for fifo in fifos:
+            fifo.unlink()
 
 
-def _memory() -> str | None:
-    """Return a folder in memory, whose files are always in the page cache."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - the file system, not a fixed file
+def cpu_seconds(process: "subprocess.Popen[bytes]") -> float:
+    """Wait for the end of a process. Return the processor seconds that it used.
+
+    Raises:
+        RuntimeError: It failed.
+    """
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"the demultiplexer has exited with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
 
 
-def _by_python(path: str) -> tf.data.Dataset:
-    timeout = record_reader.TIMEOUT_SECONDS
-    return record_reader.fifo_records_in_python(path, CHANNEL, tolerate=0, timeout_seconds=timeout)
+def alone(file: Path, ranks: int, rounds: int) -> dict[str, Any]:
+    """Return the demultiplexer's processor seconds per GB, with `ranks` programs that discard their records."""
 
+    def once(repeats: int) -> Pass:
+        started = time.perf_counter()
+        with demultiplexed(file, ranks, repeats) as (fifos, process):
+            copies = [subprocess.Popen(["/bin/sh", "-c", 'exec cat "$0" > /dev/null', str(fifo)]) for fifo in fifos]
+            for number, copy in enumerate(copies):
+                os.sched_setaffinity(copy.pid, {core(RANKS + 1 + 2 * number)})  # on two cores, not the demultiplexer's
+            cpu = cpu_seconds(process)
+            for copy in copies:
+                copy.wait()
+        return Pass(wall=time.perf_counter() - started, cpu=cpu)
 
-def _seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def _total(records: tf.data.Dataset) -> None:
-    """Read all records in TensorFlow, without Python code per record."""
-    consumed(records, "raw")
-
-
-def _decoded_total(records: tf.data.Dataset) -> None:
-    consumed(records, "jpeg")
-
-
-def consumed(records: tf.data.Dataset, work: str) -> None:
-    """Read all records, in batches to minimize the cost of the consumer; decode them if `work` is "jpeg"."""
-    if work == "jpeg":
-        records = records.map(
-            lambda record: tf.reduce_sum(tf.cast(tf.io.decode_jpeg(record)[::50, ::50], tf.int64)),
-            num_parallel_calls=tf.data.AUTOTUNE,
-        )
-    total = records.batch(64).prefetch(1).reduce(tf.constant(0, tf.int64), lambda count, _: count + 1)
-    if int(total) == 0:
-        raise RuntimeError("the reader returned no records")
+    repeats = enough(min(once(1).wall for _ in range(2)))
+    passes = [once(repeats) for _ in range(rounds)]
+    gigabytes = repeats * file.stat().st_size / 1e9
+    return {
+        "ranks": ranks,
+        "seconds_per_pass": round(min(one.wall for one in passes), 2),
+        "rounds": [round(one.cpu / gigabytes, 4) for one in passes],
+    }

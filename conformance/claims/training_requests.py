@@ -1,5 +1,6 @@
 """SageMaker: requests that CreateTrainingJob refuses, and its error messages."""
 
+import json
 from typing import Any
 
 from conformance.aws import Aws, refused
@@ -221,13 +222,38 @@ def compressed_data_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "Channel", "SageMaker wraps each individual S3 object in a RecordIO record"),
-    used_by="docs/manifest.md",
-    not_modelled="objects in Pipe mode are not wrapped in RecordIO",
+    used_by="traingrid/backends/sagemaker_request.py docs/manifest.md",
     trainings=1,
 )
 def recordio_in_pipe_mode(aws: Aws) -> None:
     """A Pipe channel with RecordWrapperType RecordIO is accepted."""
     _start_with_pipe(aws, {"RecordWrapperType": "RecordIO"})
+
+
+@claim(
+    model("sagemaker", "S3DataSource", "AugmentedManifestFile can only be used if the Channel's input mode is Pipe"),
+    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/channel_checks.py",
+    trainings=1,
+)
+def augmented_manifest_in_pipe_mode(aws: Aws) -> None:
+    """A Pipe channel with an augmented manifest is accepted, wrapped in RecordIO and shuffled."""
+    training = Training.of(aws)
+    training.put("augmented.jsonl", json.dumps({"text-ref": f"s3://{training.bucket}/data/a", "label": 1}) + "\n")
+    channel = training.channel("train", "augmented.jsonl", "Pipe", S3DataType="AugmentedManifestFile")
+    channel["DataSource"]["S3DataSource"]["AttributeNames"] = ["text-ref", "label"]
+    more = {"RecordWrapperType": "RecordIO", "ShuffleConfig": {"Seed": 7}}
+    training.start(InputDataConfig=[*training.request()["InputDataConfig"], channel | more])
+
+
+@claim(
+    model("sagemaker", "S3DataSource", "AugmentedManifestFile can only be used if the Channel's input mode is Pipe"),
+    used_by="traingrid/manifest/channel_checks.py",
+)
+def augmented_manifest_in_file_mode_is_refused(aws: Aws) -> None:
+    """A File channel with an augmented manifest is refused."""
+    channel = Training.of(aws).channel("train", "data/a", "File", S3DataType="AugmentedManifestFile")
+    channel["DataSource"]["S3DataSource"]["AttributeNames"] = ["label"]
+    _refused(aws, "AugmentedManifestFile", InputDataConfig=[channel])
 
 
 @claim(

@@ -6,33 +6,32 @@ S3DataSource and ShuffleConfig.
 
 import errno
 import fcntl
+import itertools
 import os
 import random
 import select
 import sys
 import termios
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.sagemaker.request import Channel
-from localcloud.sagemaker.transfer import TransferError, objects
+from localcloud.sagemaker.pipe_items import Item, items, recordio
+from localcloud.sagemaker.request import Channel, S3Uri
+from localcloud.sagemaker.transfer import TransferError
 
 PIECE_BYTES = 1024 * 1024
 _LOOK_SECONDS = 0.01  # interval of the check whether a FIFO has a reader
-
-Object = tuple[str, str]
-"""Bucket and key."""
 
 
 class Pipes:
     """The FIFOs of all hosts of one job."""
 
     def __init__(self, s3: Any, channels: Sequence[Channel], bases: Sequence[Path]) -> None:
-        """List the objects of the Pipe channels, and create the FIFOs of their first epoch.
+        """List the items of the Pipe channels, and create the FIFOs of their first epoch.
 
         Args:
             s3: S3 client of the job's role.
@@ -40,7 +39,7 @@ class Pipes:
             bases: Each host's folder that replaces /opt/ml.
 
         Raises:
-            TransferError: If S3 refuses a call, or a ManifestFile cannot be read.
+            TransferError: If S3 refuses a call, or a manifest file cannot be read.
         """
         self.failure = ""
         self._ended, self._failing = threading.Event(), threading.Lock()
@@ -81,9 +80,7 @@ class Pipes:
 class _Stream:
     """Streams one channel to one host."""
 
-    def __init__(
-        self, s3: Any, channel: Channel, order: Sequence[Object], folder: Path, share: tuple[int, int]
-    ) -> None:
+    def __init__(self, s3: Any, channel: Channel, order: Sequence[Item], folder: Path, share: tuple[int, int]) -> None:
         self.name = f"{share[0]}-{channel.name}"
         self._s3, self._channel, self._order = s3, channel, order
         self._folder, self._share = folder, share
@@ -103,8 +100,9 @@ class _Stream:
         if fifo is None:
             return False
         try:
-            for place in epoch_order(self._channel, self._order, self._epoch, *self._share):
-                self._write_object(fifo, place)
+            for item in epoch_order(self._channel, self._order, self._epoch, *self._share):
+                for part in item:
+                    self._write_part(fifo, part)
             _wait_until_read(fifo, ended)
         except BrokenPipeError:
             pass
@@ -116,28 +114,38 @@ class _Stream:
         os.mkfifo(self._path)
         return True
 
-    def _write_object(self, fifo: int, place: Object) -> None:
+    def _write_part(self, fifo: int, part: S3Uri | bytes) -> None:
         try:
-            body = self._s3.get_object(Bucket=place[0], Key=place[1])["Body"]
-            for piece in body.iter_chunks(PIECE_BYTES):
+            size, pieces = self._content(part)
+            if self._channel.record_wrapper == "RecordIO":
+                header, padding = recordio(size)
+                pieces = itertools.chain([header], pieces, [padding])
+            for piece in pieces:
                 rest = memoryview(piece)
                 while rest:
                     rest = rest[os.write(fifo, rest) :]
-        except (ClientError, BotoCoreError) as error:
+        except (ClientError, BotoCoreError, ValueError) as error:
             # The reader only sees the end of the stream; the job's FailureReason gives the reason.
-            message = f"ClientError: Data download failed:Unable to stream s3://{place[0]}/{place[1]} ({error})"
-            raise TransferError(message) from error
+            raise TransferError(f"ClientError: Data download failed:Unable to stream {part!s} ({error})") from error
+
+    def _content(self, part: S3Uri | bytes) -> tuple[int, Iterable[bytes]]:
+        """Return the size of an object or of an attribute's value, and its bytes."""
+        if isinstance(part, bytes):
+            return len(part), [part]
+        reply = self._s3.get_object(Bucket=part.bucket, Key=part.key)
+        return reply["ContentLength"], reply["Body"].iter_chunks(PIECE_BYTES)
 
 
-def epoch_order(channel: Channel, order: Sequence[Object], epoch: int, host: int, hosts: int) -> list[Object]:
-    """Return the objects that one host reads from a channel in one epoch, in order.
+def epoch_order(channel: Channel, order: Sequence[Item], epoch: int, host: int, hosts: int) -> list[Item]:
+    """Return the objects, or lines of an augmented manifest, that one host reads in one epoch, in order.
 
     With ShuffleConfig, the order differs in each epoch but is the same for the same seed. If the channel is also
-    sharded, each epoch assigns the objects to different hosts (API reference, Channel.ShuffleConfig).
+    sharded, each epoch assigns the objects to different hosts (API reference, Channel.ShuffleConfig). The reference
+    does not describe how the lines of an augmented manifest are sharded; they are distributed like objects.
 
     Args:
         channel: The channel.
-        order: Its objects in listing order.
+        order: Its objects in listing order, or its lines.
         epoch: Number of the epoch, from 0.
         host: Number of the host, from 0.
         hosts: Number of hosts.
@@ -148,9 +156,9 @@ def epoch_order(channel: Channel, order: Sequence[Object], epoch: int, host: int
     return found[host::hosts] if channel.sharded else found
 
 
-def _listed(s3: Any, channel: Channel) -> list[Object]:
+def _listed(s3: Any, channel: Channel) -> list[Item]:
     try:
-        return [place for place, _ in objects(s3, channel)]
+        return list(items(s3, channel))
     except (ClientError, BotoCoreError, ValueError, LookupError, TypeError) as error:
         message = f"ClientError: Data download failed:Unable to list {channel.uri} ({error!r})"
         raise TransferError(message) from error

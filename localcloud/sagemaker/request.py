@@ -45,7 +45,8 @@ class Channel:
 
     Attributes:
         uri: Its data in S3; empty for a file system.
-        data_type: S3Prefix or ManifestFile.
+        data_type: S3Prefix, ManifestFile or AugmentedManifestFile.
+        attributes: AttributeNames, for an AugmentedManifestFile.
         sharded: True if each host gets a part of the keys (ShardedByS3Key); False if it gets all.
         content_type: MIME type given by the user.
         record_wrapper: None or RecordIO.
@@ -63,6 +64,7 @@ class Channel:
     piped: bool
     shuffle_seed: int | None
     mounted: Mapping[str, str] | None = None
+    attributes: tuple[str, ...] = ()
 
     def config(self) -> dict[str, str]:
         """Return its entry in inputdataconfig.json, where FastFile appears as File."""
@@ -98,6 +100,7 @@ def _channel(entry: Mapping[str, Any], mode: str | None) -> Channel:
         record_wrapper=entry.get("RecordWrapperType", "None"),
         piped=entry.get("InputMode", mode) == "Pipe",
         shuffle_seed=entry.get("ShuffleConfig", {}).get("Seed"),
+        attributes=tuple(s3.get("AttributeNames") or ()),
         mounted=entry["DataSource"].get("FileSystemDataSource"),
     )
 

@@ -19,6 +19,7 @@ from localcloud.sagemaker.request import Channel, S3Uri, channels
 
 # API reference, StoppingCondition: "The maximum value is 28 days".
 MAX_RUNTIME_SECONDS = 28 * 24 * 3600
+_DATA_TYPES = ("S3Prefix", "ManifestFile", "AugmentedManifestFile")
 _PULL = "ecr:BatchCheckLayerAvailability, ecr:BatchGetImage, ecr:GetDownloadUrlForLayer"
 
 
@@ -74,16 +75,13 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource") or {}
         mounted = channel["DataSource"].get("FileSystemDataSource")
-        if not mounted and source.get("S3DataType") not in ("S3Prefix", "ManifestFile"):
+        if not mounted and source.get("S3DataType") not in _DATA_TYPES:
             _refuse(
                 f"channel {channel['ChannelName']}: localcloud reads only FileSystemDataSource, and S3DataSource of "
-                "type S3Prefix or ManifestFile"
+                f"the types {', '.join(_DATA_TYPES)}"
             )
         if channel.get("CompressionType", "None") != "None":
             _refuse(f"channel {channel['ChannelName']}: localcloud does not decompress data; remove CompressionType")
-    for piped in (channel for channel in channels(request) if channel.piped):
-        if piped.record_wrapper != "None":
-            _refuse(f"channel {piped.name}: localcloud streams objects unchanged; remove RecordWrapperType")
     local = (request.get("CheckpointConfig") or {}).get("LocalPath", "/opt/ml/checkpoints")
     if not local.startswith("/opt/ml/"):
         _refuse(f"CheckpointConfig.LocalPath {local} is outside /opt/ml, which localcloud does not support")
@@ -179,6 +177,7 @@ def _check_channels(given: Sequence[Channel], role_arn: str, account: str, regio
         if names.count(name) > 1:
             _refuse(f"Invalid InputDataConfig. Channel names must be unique, but '{name}' is used more than once")
     for channel in (one for one in given if one.uri):
+        _check_pipe_only(channel)
         _check_data(channel, role_arn, account, region)
 
 
@@ -201,6 +200,26 @@ def _check_file_systems(request: Mapping[str, Any]) -> None:
             _refuse(f"Invalid InputDataConfig. The directory path of channel '{name}' must be absolute")
         if not request.get("VpcConfig"):
             _refuse(f"Invalid VpcConfig. It must be present, because channel '{name}' is on a file system")
+
+
+def _check_pipe_only(channel: Channel) -> None:
+    """Refuse members that the API reference allows in Pipe mode only (Channel, S3DataSource).
+
+    AWS may accept an augmented manifest without AttributeNames and fail the training job
+    (https://github.com/aws/amazon-sagemaker-examples/issues/1283).
+    """
+    augmented = channel.data_type == "AugmentedManifestFile"
+    if augmented and not channel.piped:
+        _refuse(
+            f"Invalid InputDataConfig. Channel '{channel.name}' has AugmentedManifestFile, which requires Pipe mode"
+        )
+    if channel.record_wrapper != "None" and not channel.piped:
+        _refuse(f"Invalid InputDataConfig. Channel '{channel.name}' has RecordWrapperType, which requires Pipe mode")
+    if augmented != bool(channel.attributes):
+        _refuse(
+            f"Invalid InputDataConfig. Channel '{channel.name}' must have AttributeNames with AugmentedManifestFile, "
+            "and only with it"
+        )
 
 
 def _check_data(channel: Channel, role_arn: str, account: str, region: str) -> None:

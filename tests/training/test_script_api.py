@@ -13,13 +13,18 @@ from tests.training.conftest import REPOSITORY
 API = {
     "channels": ["Channel", "ChannelError", "open"],
     "checkpoints": ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"],
+    "checkpoint_folders": ["Found", "newest", "save"],
     "cluster": ["Cluster", "any_rank", "least", "start"],
     "metric_lines": ["METRICS", "line", "pairs"],
+    "metrics": ["report"],
+    "ranks": ["Ranks", "current"],
+    "records": ["ChannelError", "ReadOptions", "Records", "files", "open", "read", "stream"],
     "tensorboard": ["TensorBoard"],
 }
 PROGRAM = """
 import json, sys
-from trainer import channels, checkpoints, cluster, metric_lines, tensorboard
+from trainer import channels, checkpoint_folders, checkpoints, cluster, metric_lines, metrics, ranks, records
+from trainer import tensorboard
 found = {name: dir(module) for name, module in list(globals().items()) if hasattr(module, "__spec__")}
 print(json.dumps(found))
 """
@@ -51,4 +56,17 @@ def test_a_script_finds_the_documented_names(found: dict[str, list[str]], module
 
 def test_an_unknown_module_is_refused_with_the_known_ones() -> None:
     failed = ended("import trainer; trainer.models")
-    assert "trainer has no attribute 'models'; it has: channels, checkpoints, cluster" in failed.stderr
+    assert (
+        "trainer has no attribute 'models'; it has: channels, checkpoint_folders, checkpoints, cluster" in failed.stderr
+    )
+
+
+def test_modules_for_all_scripts_import_no_framework_and_one_small_library() -> None:
+    """`python -m bench.training.script_api` measures the time."""
+    imported = ended(
+        "import sys; before = set(sys.modules)\n"
+        "from trainer import checkpoint_folders, metrics, ranks, records\n"
+        "found = {name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)\n"
+        "print(*sorted(found))"
+    )
+    assert imported.stdout.split() == ["google_crc32c", "trainer", "training_container"]

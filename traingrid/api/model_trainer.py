@@ -160,37 +160,37 @@ def _seconds(number: int | None) -> str | None:
 
 
 def _launch(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the processes of a host, and the options of mpirun."""
+    """Return the launcher, the processes of a host, and the options of mpirun."""
     if "algorithm_name" in values and "distributed" not in values:
         return {}
     if "distributed" in values:
-        return _mpi(values)
-    hyperparameters, hosts = values.get("hyperparameters", {}), attributes(values["compute"], f"{_PATH}.compute")
+        return _distributed(values)
+    hyperparameters = values.get("hyperparameters", {})
     named = {field: hyperparameters[name] for name, field in _MPI_FIELDS.items() if name in hyperparameters}
-    if "source_code" in values and not named and hosts.get("instance_count", 1) > 1:
-        what = f"{_PATH}.distributed is not set, so each of the {hosts['instance_count']} hosts would run by itself."
-        raise UsageError(what, "Set an entry_script and distributed=MPI(process_count_per_node=1).")
-    return {"processes_per_host": 1, **named}
+    if "source_code" in values and not named:
+        return {"launcher": "none"}  # as `train()`: every host runs the program by itself
+    return {"launcher": "mpi", "processes_per_host": 1, **named}
 
 
-def _mpi(values: Mapping[str, Any]) -> dict[str, Any]:
+def _distributed(values: Mapping[str, Any]) -> dict[str, Any]:
     found = attributes(values["distributed"], f"{_PATH}.distributed")
     if "algorithm_name" in values or getattr(values.get("source_code"), "command", None):
-        what = f"{_PATH}.distributed is set, but an algorithm or a command (source_code.command) starts without MPI."
+        what = f"{_PATH}.distributed is set, but an algorithm or a command (source_code.command) starts without it."
         raise UsageError(what, "Set an entry_script in place of it, or remove distributed.")
     instance_type = attributes(values["compute"], f"{_PATH}.compute").get("instance_type")
     options = " ".join(shlex.quote(option) for option in found.get("mpi_additional_options", ()))
     processes = found.get("process_count_per_node") or _one_for_each_gpu(str(instance_type))
-    return {"processes_per_host": processes, **({"mpi_options": options} if options else {})}
+    launcher = "torchrun" if is_a(values["distributed"], "Torchrun") else "mpi"
+    return {"launcher": launcher, "processes_per_host": processes, **({"mpi_options": options} if options else {})}
 
 
 def _one_for_each_gpu(instance_type: str) -> int:
-    """Return the number of processes that the SDK's MPI driver starts by default (`get_process_count`)."""
+    """Return the number of processes that the SDK's drivers start by default (`get_process_count`)."""
     unknown = -1
     found = accelerators(instance_type, unknown)
     if found == unknown:
         what = f"The number of GPUs of {instance_type} is not known, and process_count_per_node is not set."
-        raise UsageError(what, "Set distributed=MPI(process_count_per_node=…).")
+        raise UsageError(what, "Set process_count_per_node of distributed.")
     return found or 1
 
 

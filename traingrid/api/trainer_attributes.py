@@ -63,7 +63,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
         "base_job_name": _to("`name`"),
         "input_s3_key_prefix": _no("Remove it. The grid stores source code in the data bucket of each Region."),
         "source_code": _to("`source`, `entry_point`", "packed and uploaded to each Region by `grid.submit`"),
-        "distributed": _to("`processes_per_host`, `mpi_options`", "`MPI`; `Torchrun` and custom classes are refused"),
+        "distributed": _to("`launcher`, `processes_per_host`", "`MPI` or `Torchrun`; custom classes are refused"),
         "compute": _to("see Compute"),
         "networking": _to("see Networking"),
         "stopping_condition": _to("`max_runtime`, `max_wait`"),
@@ -145,6 +145,10 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
         "process_count_per_node": _to("`processes_per_host`", "by default one for each GPU of the instance type"),
         "mpi_additional_options": _to("`mpi_options`"),
     },
+    "Torchrun": {
+        "process_count_per_node": _to("`processes_per_host`", "by default one for each GPU of the instance type"),
+        "smp": _no("Remove it. The grid does not configure SageMaker's model parallelism library."),
+    },
     "InputData": {
         "channel_name": _to("`inputs`"),
         "data_source": _to("`uri`", "an S3 URI; local paths are refused"),
@@ -157,7 +161,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
         "input_mode": _to("`input_mode`"),
         "shuffle_config": _to("`shuffle_seed`"),
         "compression_type": _no("Decompress the data, or let the script do it.", "None"),
-        "record_wrapper_type": _no("Store the data as RecordIO.", "None"),
+        "record_wrapper_type": _to("`record_wrapper`"),
     },
     "DataSource": {
         "s3_data_source": _to("see S3DataSource"),
@@ -166,9 +170,9 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
     },
     "S3DataSource": {
         "s3_uri": _to("`uri`", "in a bucket of the line's Region; `{region}` is the line's Region"),
-        "s3_data_type": _to("`manifest`", "`S3Prefix` or `ManifestFile`; others are refused"),
+        "s3_data_type": _to("`manifest`", "`S3Prefix`, `ManifestFile` or `AugmentedManifestFile`; others are refused"),
         "s3_data_distribution_type": _to("`distribution`"),
-        "attribute_names": _no("Use data without an augmented manifest."),
+        "attribute_names": _to("`attributes`"),
         "instance_group_names": _no("Remove it. All hosts of a job are alike."),
         "model_access_config": _no("Copy the data to a bucket of the grid."),
         "hub_access_config": _no("Copy the data to a bucket of the grid."),
@@ -181,7 +185,6 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
 """The treatment of each attribute, by the names of class and attribute."""
 
 REFUSED_CLASSES: Mapping[str, str] = {
-    "Torchrun": "The grid does not start torchrun. Use MPI, with one process for each GPU.",
     "FileSystemDataSource": "Write a manifest line (docs/file-systems.md), or copy the data to S3.",
     "DatasetSource": "Give the S3 URI of the data.",
     "PipelineVariable": "Give the value itself. Only SageMaker Pipelines know the value of a variable.",

@@ -13,7 +13,7 @@ Data: TypeAlias = Mapping[str, Mapping[str, str]]
 """The URI of each channel, by Region and channel."""
 
 _WHERE = 'Write {region} into the URI, or give data={"us-east-1": {"train": "s3://…"}, …}.'
-_MANIFEST = {"S3Prefix": False, "ManifestFile": True}
+_MANIFEST = {"S3Prefix": False, "ManifestFile": True, "AugmentedManifestFile": False}
 # ModelTrainer sets this mode for channels that are given as URIs; `training_input_mode` applies to the others
 # (`create_input_data_channel` in train/model_trainer.py of the SDK).
 _MODE_OF_URIS = "File"
@@ -94,6 +94,8 @@ def _channel(values: Mapping[str, Any], place: str) -> dict[str, Any]:
         found["input_mode"] = values["input_mode"]
     if "shuffle_config" in values:
         found["shuffle_seed"] = attributes(values["shuffle_config"], f"{place}.shuffle_config")["seed"]
+    if "record_wrapper_type" in values:
+        found["record_wrapper"] = values["record_wrapper_type"]
     return found
 
 
@@ -101,8 +103,12 @@ def _s3(source: object, place: str) -> dict[str, Any]:
     values = attributes(source, place)
     if values["s3_data_type"] not in _MANIFEST:
         what = f"{place}.s3_data_type {values['s3_data_type']} cannot be converted."
-        raise UsageError(what, "Use S3Prefix or ManifestFile.")
+        raise UsageError(what, "Use S3Prefix, ManifestFile or AugmentedManifestFile.")
     found: dict[str, Any] = {"uri": values["s3_uri"], "manifest": _MANIFEST[values["s3_data_type"]]}
+    if values["s3_data_type"] == "AugmentedManifestFile":
+        if not values.get("attribute_names"):
+            raise UsageError(f"{place}.attribute_names is not set.", "List the attributes to stream.")
+        found["attributes"] = list(values["attribute_names"])
     if "s3_data_distribution_type" in values:
         found["distribution"] = values["s3_data_distribution_type"]
     return found

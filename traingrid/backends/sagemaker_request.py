@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backends.metric_variables import PREFIX, with_metric_variables
 from traingrid.job.channels import CODE_CHANNEL, channels_in_request
 from traingrid.job.job import Channel
+from traingrid.job.launchers import launcher_hyperparameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from traingrid.grid.training import Training
     from traingrid.job.job import Job
 
-# The hyperparameters that make AWS's own containers start MPI; see `distribution` of the SageMaker Python SDK and
-# https://github.com/aws/sagemaker-training-toolkit (environment.py and params.py). Our container reads the same ones.
-MPI_ENABLED = "sagemaker_mpi_enabled"
-MPI_PROCESSES_PER_HOST = "sagemaker_mpi_num_of_processes_per_host"
-MPI_OPTIONS = "sagemaker_mpi_custom_mpi_options"
 # The hyperparameters with the program to run: an archive in S3, and a file in it.
 SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 PROGRAM = "sagemaker_program"
@@ -141,12 +137,7 @@ def _launch(job: Job) -> dict[str, str]:
     if job.is_algorithm:
         return {}
     program = {SUBMIT_DIRECTORY: job.source, PROGRAM: job.entry_point} if job.source else {}
-    return {
-        **program,
-        MPI_ENABLED: "true",
-        MPI_PROCESSES_PER_HOST: str(job.processes_per_host),
-        MPI_OPTIONS: job.mpi_options,
-    }
+    return {**program, **launcher_hyperparameters(job)}
 
 
 def _channel(name: str, channel: Channel) -> dict[str, Any]:
@@ -159,17 +150,20 @@ def _channel(name: str, channel: Channel) -> dict[str, Any]:
         request["ContentType"] = channel.content_type
     if channel.shuffle_seed is not None:
         request["ShuffleConfig"] = {"Seed": channel.shuffle_seed}
+    if channel.record_wrapper != "None":
+        request["RecordWrapperType"] = channel.record_wrapper
     return request
 
 
 def _s3(channel: Channel) -> dict[str, Any]:
-    return {
-        "S3DataSource": {
-            "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
-            "S3Uri": channel.uri,
-            "S3DataDistributionType": channel.distribution,
-        }
+    source: dict[str, Any] = {
+        "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
+        "S3Uri": channel.uri,
+        "S3DataDistributionType": channel.distribution,
     }
+    if channel.attributes:
+        source |= {"S3DataType": "AugmentedManifestFile", "AttributeNames": list(channel.attributes)}
+    return {"S3DataSource": source}
 
 
 def _file_system(channel: Channel) -> dict[str, Any]:

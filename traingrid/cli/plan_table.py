@@ -27,7 +27,8 @@ def plan_table(plan: Iterable[Planned]) -> Table:
         job = line.job
         reserved = f", plan {job.training_plan.rpartition('/')[2]}" if job.training_plan else ""
         instances = f"{job.instance_count} x {job.instance_type}{' spot' * job.spot}{reserved}"
-        cells = (str(job.line), job.region, job.name, instances, str(job.ranks), _data(job), job.image or job.algorithm)
+        ranks = str(job.ranks) if job.launcher == "mpi" else f"{job.ranks} ({job.launcher})"
+        cells = (str(job.line), job.region, job.name, instances, ranks, _data(job), job.image or job.algorithm)
         style = "red" if line.would_fail else "yellow" if line.is_unchecked else ""
         table.add_row(*(Text(printable(cell)) for cell in cells), Text(printable(line.outcome), style=style))
     return table

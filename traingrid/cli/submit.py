@@ -40,6 +40,7 @@ _PLANNED = Schema(
         "instance_count": "integer: The number of instances.",
         "spot": "boolean: Whether it uses spot instances.",
         "ranks": "integer: The world size.",
+        "launcher": "string: The program that starts the ranks: mpi, torchrun or none.",
         "channels": "object of strings: The S3 URI of each channel.",
         "image": "string: The image; empty for a built-in algorithm.",
         "outcome": "string: What would happen now.",
@@ -107,7 +108,7 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
 
 def _planned_row(line: Planned) -> dict[str, Any]:
     job = line.job
-    names = ("line", "region", "name", "instance_type", "instance_count", "spot", "ranks", "image")
+    names = ("line", "region", "name", "instance_type", "instance_count", "spot", "ranks", "launcher", "image")
     found = {
         "channels": {name: channel.location for name, channel in job.inputs.items()},
         "would_fail": line.would_fail,

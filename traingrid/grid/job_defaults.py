@@ -17,7 +17,7 @@ from traingrid.grid.field_types import (
 )
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import Launch, Share
-from traingrid.job.job import Streams
+from traingrid.job.job import Launcher, Streams
 
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
 """mpirun's default options, which grid.yaml and manifest lines can override. The first is described in
@@ -38,8 +38,10 @@ class JobDefaults(GridPart):
     """Size of each host's volume in GB, which stores the data in File mode."""
     max_runtime: Duration = Field(default=24 * 3600, le=MAX_RUNTIME_LIMIT, examples=["24h"])
     """Time after which SageMaker stops the job: 90m, 24h, 2d; at most 28d. In Python: seconds."""
+    launcher: Launcher = Field(default="mpi", examples=["torchrun"])
+    """How ranks are started: `mpi` or `torchrun`, or `none`, which runs the program once on each host."""
     processes_per_host: Count = Field(default=1, examples=[8])
-    """Horovod processes (ranks) on each host: one for each GPU."""
+    """Processes (ranks) that mpi or torchrun starts on each host: one for each GPU."""
     mpi_options: HyperparameterValue = Field(default=MPI_OPTIONS, examples=["-x HOROVOD_FUSION_THRESHOLD=16777216"])
     """Options passed to mpirun, as a hyperparameter."""
     hyperparameters: dict[HyperparameterKey, HyperparameterValue] = Field(

@@ -10,13 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field
 Streams = Literal["host", "rank"]
 """In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
 
+Launcher = Literal["mpi", "torchrun", "none"]
+"""The program that starts the ranks: mpirun, torchrun on each host, or none, which runs the program once per host."""
+
 
 class Channel(BaseModel):
     """One input channel of a training job.
 
-    `uri` is an S3 prefix in the job's own Region, or, where `manifest` is true, an object that lists keys
-    (SageMaker's ManifestFile). A channel on a file system of the Region has no URI, but the file system's id, its type
-    and a folder. The other fields are SageMaker's DataSource, InputMode, ShuffleConfig and ContentType.
+    `uri` is an S3 prefix in the job's own Region. Where `manifest` is true, it is an object that lists keys
+    (SageMaker's ManifestFile); with `attributes`, an augmented manifest (AugmentedManifestFile), of which these
+    attributes are streamed. The other fields are SageMaker's DataSource, InputMode, ShuffleConfig, ContentType and
+    RecordWrapperType. A channel on a file system of the Region has no URI, but the file system's id, its type and a
+    folder.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,6 +35,13 @@ class Channel(BaseModel):
     shuffle_seed: int | None = None
     manifest: bool = False
     content_type: str = ""
+    attributes: tuple[str, ...] = ()
+    record_wrapper: Literal["None", "RecordIO"] = "None"
+
+    @property
+    def lists_objects(self) -> bool:
+        """True if `uri` is an object that lists the channel's objects, which may be anywhere."""
+        return self.manifest or bool(self.attributes)
 
     @property
     def location(self) -> str:
@@ -75,6 +87,7 @@ class Job(BaseModel):
     max_runtime_seconds: int = Field(ge=1)
     max_wait_seconds: int = Field(default=0, ge=0, description="With spot: maximum time of waiting and running")
     spot: bool = False
+    launcher: Launcher = Field(default="mpi", description="The program that starts the ranks")
     processes_per_host: int = Field(ge=1)
     mpi_options: str
     source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that the image unpacks and runs")

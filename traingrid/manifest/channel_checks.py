@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
 from traingrid.job.job import Channel
+from traingrid.job.launchers import processes_per_host
 from traingrid.manifest import values
 from traingrid.manifest.file_system_checks import mounted_channel
 from traingrid.manifest.limits import broken_limit, choices, most
+from traingrid.manifest.line import is_ours
 from traingrid.manifest.values import RefusedError, literal
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "shuffle_seed": lambda value: None if value is None else values.shuffle_seed(value),
     "manifest": values.flag,
     "content_type": lambda value: values.text(value, "ContentType", "Write for example application/x-recordio."),
+    "attributes": values.attribute_names,
+    "record_wrapper": lambda value: _choice(value, "RecordWrapper"),
 }
 """The optional keys of a channel, with the function that reads each."""
 
@@ -64,6 +68,15 @@ def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Gri
     defaults, brought = grid.job, "source" in settings and grid.training.network_isolation
     inputs, at = channels(place, settings, defaults), "inputs" if isinstance(place, dict) else "s3_uri"
     yield from _without_streams(inputs, settings)
+    for name, found in inputs.items():
+        yield from _only_streamed(name, found)
+        if (
+            is_ours(settings, grid)
+            and "source" not in settings
+            and (found.attributes or found.record_wrapper != "None")
+        ):
+            reason = f"the training image's own trainer reads TFRecord files, and the channel {name} is another format"
+            yield "inputs", found.uri, RefusedError(reason, "Give a script as source, or another image.")
     yield from _too_many(inputs, settings, defaults, others=int(brought))
     if brought and CODE_CHANNEL in inputs:
         reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
@@ -88,6 +101,24 @@ def _without_streams(inputs: Inputs, settings: Mapping[str, Any]) -> Iterator[Wr
     if settings.get("streams") == "rank" and "algorithm" in settings:
         reason = "the program of an algorithm does not support one stream per rank"
         yield "streams", "rank", RefusedError(reason, "Write host, or remove streams.")
+
+
+def _only_streamed(name: str, found: Channel) -> Iterator[Wrong]:
+    """Check the settings that SageMaker supports in Pipe mode only.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html (S3DataType) and
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Channel.html (RecordWrapperType).
+    """
+    if found.attributes and found.manifest:
+        reason = f"the channel {name} has manifest and attributes, but its file has one of the two formats"
+        yield "inputs", found.uri, RefusedError(reason, "Remove manifest if the file is an augmented manifest.")
+    if found.attributes and found.uri.endswith("/"):
+        reason = f"the channel {name} has attributes, but its URI is a folder"
+        yield "inputs", found.uri, RefusedError(reason, "Give the URI of the augmented manifest file.")
+    used = {"attributes": bool(found.attributes), "record_wrapper RecordIO": found.record_wrapper != "None"}
+    for setting_name in (one for one, given in used.items() if given and found.input_mode != "Pipe"):
+        reason = f"SageMaker supports {setting_name} only in Pipe mode, and the channel {name} is in {found.input_mode}"
+        yield "inputs", found.uri, RefusedError(reason, "Write input_mode Pipe.")
 
 
 def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults, *, others: int) -> Iterator[Wrong]:
@@ -116,8 +147,9 @@ def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults
 
 
 def _not_for_ranks(name: str, found: Channel) -> Iterator[Wrong]:
-    if found.manifest:
-        reason = f"the channel {name} is a ManifestFile, but traingrid writes the ManifestFiles for one stream per rank"
+    if found.lists_objects:
+        kind = "an augmented manifest" if found.attributes else "a ManifestFile"
+        reason = f"the channel {name} is {kind}, but traingrid writes the ManifestFiles for one stream per rank"
         yield "inputs", found.uri, RefusedError(reason, "Give the folder of its objects, or write streams host.")
     if found.distribution != "FullyReplicated":
         reason = f"the channel {name} is sharded by host, but streams rank already shards it by rank"
@@ -125,8 +157,7 @@ def _not_for_ranks(name: str, found: Channel) -> Iterator[Wrong]:
 
 
 def _ranks(settings: Mapping[str, Any], defaults: JobDefaults) -> int:
-    hosts, processes = (setting(settings, name, defaults) for name in ("instance_count", "processes_per_host"))
-    return int(hosts * processes)
+    return int(setting(settings, "instance_count", defaults)) * processes_per_host(settings, defaults)
 
 
 def _choice(value: object, shape: str) -> Any:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from traingrid.job.launchers import ADDED, launcher_of
 from traingrid.job.ownership import tags_of
 from traingrid.manifest import plan_fields, values
 from traingrid.manifest.channel_checks import channel, wrong_channels
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest.errors import LineError
+from traingrid.manifest.launcher_checks import wrong_launcher
 from traingrid.manifest.limits import most
 from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
 from traingrid.manifest.move_checks import copy_source
@@ -33,8 +35,8 @@ _PREFIXES = {mapping: prefix for prefix, mapping in MAPPINGS.items()}
 _FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
 # The number of tags that traingrid adds to every training job.
 _OUR_TAGS = len(tags_of("", "", 0, ""))
-# The number of hyperparameters that start MPI (backends/sagemaker_request.py), and of those that name a program.
-_MPI, _PROGRAM = 3, 2
+# The number of hyperparameters that name a program (backends/sagemaker_request.py).
+_PROGRAM = 2
 
 
 def checked_line(row: Row, rules: Rules) -> Line | list[LineError]:
@@ -60,9 +62,11 @@ class _Check:
         replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
         source = self._read("copy_from", partial(copy_source, region=wanted, row=row.values, rules=self.rules))
         name = self._read("name", _name) or _name_of(data, inputs)
-        for error in plan_fields.wrong_residency((wanted, *replicas), settings, self.rules.grid):
-            self._refuse(*error)
-        for error in plan_fields.wrong_types(settings, self.rules.grid):
+        for error in (
+            *(() if self.errors else wrong_launcher(settings, self.rules.grid)),
+            *plan_fields.wrong_residency((wanted, *replicas), settings, self.rules.grid),
+            *plan_fields.wrong_types(settings, self.rules.grid),
+        ):
             self._refuse(*error)
         if not self.errors:
             self._check_channels((data or inputs, *replicas.values()), settings)
@@ -263,7 +267,8 @@ class _Check:
     def _check_numbers(self, found: dict[str, Any]) -> None:
         grid = self.rules.grid
         variables = len(found.get("environment", {})) + is_ours(found, grid)
-        added = _PROGRAM * ("source" in found) + _MPI * (not is_algorithm(found, grid))
+        started = 0 if is_algorithm(found, grid) else ADDED[launcher_of(found, grid.job)]
+        added = _PROGRAM * ("source" in found) + started
         numbers = (
             ("hyperparameters", len(hyperparameters(found, grid)) + added, most("HyperParameters")),
             ("environment", variables, most("TrainingEnvironmentMap")),

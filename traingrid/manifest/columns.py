@@ -23,7 +23,8 @@ MAPPINGS = {
 FIELDS = (
     *("name", "region", "s3_uri", "copy_from", "inputs", "replicas", "input_mode", "streams", "shuffle_seed"),
     *("image", "algorithm", "source", "entry_point"),
-    *("hyperparameters", "instance_type", "instance_count", "volume_gb", "processes_per_host", "mpi_options"),
+    *("hyperparameters", "instance_type", "instance_count", "volume_gb", "launcher"),
+    *("processes_per_host", "mpi_options"),
     *("spot", "training_plan", "max_runtime", "max_wait", "checkpoints", "output", "metrics", "environment", "tags"),
     *("priority", "retries", "launch", "share"),
     *("residency", "finish_by", "instance_types", "estimated_runtime", "estimated_dollars", "budget_dollars"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from traingrid.manifest.allowed import Rules
 
 _ID = re.compile(r"fs-[0-9a-f]{8,18}")
-_IN_S3_ONLY = ("distribution", "shuffle_seed", "manifest")
+_IN_S3_ONLY = ("distribution", "shuffle_seed", "manifest", "attributes", "record_wrapper")
 _MIME = "Write for example application/x-recordio."
 _EXAMPLE = "Write for example /imagenet/train."
 _LUSTRE_PATH = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.job.channels import channels, setting, streamed, streams_of
 from traingrid.job.job import Job, Replica
+from traingrid.job.launchers import launcher_of, processes_per_host
 from traingrid.manifest.values import metric_regex
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         max_runtime_seconds=runtime,
         max_wait_seconds=line.settings.get("max_wait", runtime + _WAIT_SECONDS) if spot else 0,
         spot=spot,
-        processes_per_host=line.setting("processes_per_host", defaults),
+        launcher="mpi" if algorithm else launcher_of(line.settings, defaults),
+        processes_per_host=processes_per_host(line.settings, defaults),
         mpi_options=line.setting("mpi_options", defaults),
         source=line.settings.get("source", ""),
         entry_point=line.settings.get("entry_point", ""),
@@ -149,8 +151,14 @@ def is_algorithm(settings: Mapping[str, Any], grid: Grid) -> bool:
 
 
 def hyperparameters(settings: Mapping[str, Any], grid: Grid) -> dict[str, str]:
-    """Return a job's hyperparameters; the grid's defaults do not apply to an algorithm other than the default one."""
+    """Return a job's hyperparameters: those of the line, and the grid's if they are for the same program.
+
+    The grid's defaults do not apply to a script, which gets its hyperparameters as arguments and may not know them, and
+    to an algorithm other than the default one.
+    """
     own: dict[str, str] = settings.get("hyperparameters", {})
+    if "source" in settings:
+        return own
     default = "algorithm" not in settings and settings.get("image", grid.job.image) == grid.job.image
     return own if is_algorithm(settings, grid) and not default else {**grid.job.hyperparameters, **own}
 

@@ -23,12 +23,16 @@ _RESERVED_VARIABLES = re.compile(
 # Names that indicate a secret. Any principal that may call DescribeTrainingJob can read all of these values.
 _SECRET_NAME = re.compile(r"(.*[_.\-])?(password|passwd|secret|(api|access|secret|private)[_-]?key)", re.I)
 _SECRET_VALUE = re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|\bgh[pousr]_[A-Za-z0-9]{36}")
-_MPI = "Write processes_per_host or mpi_options."
+_MPI = "Write launcher, processes_per_host or mpi_options."
+_LAUNCHER = "Write launcher, and instance_type for another type."
 _SCRIPT = "Write source and entry_point."
 OURS = {
     "sagemaker_mpi_enabled": _MPI,
     "sagemaker_mpi_num_of_processes_per_host": _MPI,
     "sagemaker_mpi_custom_mpi_options": _MPI,
+    "sagemaker_torch_distributed_enabled": _LAUNCHER,
+    "sagemaker_instance_type": _LAUNCHER,
+    "sagemaker_launcher": _LAUNCHER,
     "sagemaker_submit_directory": _SCRIPT,
     "sagemaker_program": _SCRIPT,
 }
@@ -58,6 +62,16 @@ def text(value: object, shape: str, next_step: str) -> str:
     if broken:
         raise RefusedError(broken, next_step)
     return value
+
+
+def attribute_names(value: object) -> tuple[str, ...]:
+    """Return the names of attributes of an augmented manifest, in the order in which they are streamed."""
+    next_step, longest = 'Write a list, for example ["source-ref", "label"].', most("AttributeNames")
+    if not isinstance(value, list | tuple) or not value:
+        raise RefusedError("attributes must be a list of names", next_step)
+    if len(value) > longest:
+        raise RefusedError(f"SageMaker allows at most {longest} attributes", next_step)
+    return tuple(text(name, "AttributeName", next_step) for name in value)
 
 
 def scalar(value: object) -> str:
@@ -221,6 +235,7 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "shuffle_seed": shuffle_seed,
     "instance_count": count(1),
     "volume_gb": count(1),
+    "launcher": choice("mpi", "torchrun", "none"),
     "processes_per_host": count(1),
     "mpi_options": lambda value: text(value, "HyperParameterValue", "Write mpirun's options on one line."),
     "spot": flag,

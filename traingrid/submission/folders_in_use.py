@@ -105,8 +105,8 @@ def _add(found: FoldersInUse, job: Job, name: str) -> None:
     """Add the folders and objects that a job, or its copy, may read in any of its Regions."""
     inputs = (job.inputs, *(replica.inputs for replica in job.replicas.values()))
     channels = [channel for one in inputs for channel in one.values()]
-    if any(channel.manifest for channel in channels):
-        found.unknown[f"{name}, whose ManifestFile may list any object"] = frozenset(job.regions)
+    if any(channel.lists_objects for channel in channels):
+        found.unknown[f"{name}, whose manifest file may list any object"] = frozenset(job.regions)
     found.jobs |= {channel.uri: name for channel in channels if channel.uri}
     for folder in (job.copy_from, job.copy_to):
         if folder:

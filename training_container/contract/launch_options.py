@@ -7,15 +7,26 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal, get_args
 
 _PROCESSES = "sagemaker_mpi_num_of_processes_per_host"
 _OPTIONS = "sagemaker_mpi_custom_mpi_options"
 _ENABLED = "sagemaker_mpi_enabled"
+_TORCHRUN = "sagemaker_torch_distributed_enabled"
 _PROGRAM = "sagemaker_program"
 _ARCHIVE = "sagemaker_submit_directory"
 
 ALLOW_CPU = "sagemaker_allow_cpu"
 """Our addition to the toolkit's names: if true, ranks may train on the CPUs of a host that has GPUs."""
+
+_LAUNCHER = "sagemaker_launcher"
+"""Our addition, too: `none` runs the program once on each host."""
+_HOST_TIMEOUT = "sagemaker_host_timeout_seconds"
+"""Our addition, too: the time that hosts with torchrun wait for each other before their ranks start."""
+_STALL = "sagemaker_stall_seconds"
+"""Our addition, too: the time without any output after which the ranks are ended."""
+
+Launcher = Literal["mpi", "torchrun", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,18 +48,26 @@ class LaunchOptions:
     """The options for starting ranks.
 
     Attributes:
-        use_mpi: If true, mpirun starts the ranks; otherwise Horovod's Gloo launcher, which needs no MPI.
+        launcher: "mpi": the main host starts the ranks of all hosts; "torchrun": every host starts its own; "none":
+            every host runs the program once.
+        use_mpi: With the launcher mpi: if true, mpirun starts the ranks; otherwise Horovod's Gloo launcher, which needs
+            no MPI.
         processes_per_host: The number of ranks on each host.
         mpi_options: Custom options that are appended to mpirun's command line.
         script: The program of the ranks; None for the image's trainer.
         allow_cpu: If true, ranks may train on the CPUs of a host that has GPUs.
+        host_timeout_seconds: With the launcher torchrun: the time that hosts wait for each other.
+        stall_seconds: The time without any output after which the ranks are ended; 0 for no limit.
     """
 
+    launcher: Launcher = "mpi"
     use_mpi: bool = True
     processes_per_host: int = 1
     mpi_options: tuple[str, ...] = ()
     script: Script | None = None
     allow_cpu: bool = False
+    host_timeout_seconds: int = 600
+    stall_seconds: int = 0
 
 
 def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
@@ -59,20 +78,52 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
     Raises:
         ValueError: A value is malformed.
     """
-    processes = hyperparameters.get(_PROCESSES, str(max(1, gpu_count())))
-    if not (processes.isascii() and processes.isdigit() and int(processes) >= 1):
-        raise ValueError(f"Hyperparameter {_PROCESSES} is {processes!r}; it must be a whole number from 1.")
+    launcher = _launcher(hyperparameters)
+    processes = _count(hyperparameters, _PROCESSES, max(1, gpu_count()))
     try:
         options = tuple(shlex.split(hyperparameters.get(_OPTIONS, "")))
     except ValueError as error:
         raise ValueError(f"Hyperparameter {_OPTIONS} is {hyperparameters[_OPTIONS]!r}: {error}.") from error
     return LaunchOptions(
+        launcher=launcher,
         use_mpi=_flag(hyperparameters, _ENABLED, default=True),
-        processes_per_host=int(processes),
+        processes_per_host=1 if launcher == "none" else processes,
         mpi_options=options,
         script=_script(hyperparameters),
         allow_cpu=_flag(hyperparameters, ALLOW_CPU, default=False),
+        host_timeout_seconds=_count(hyperparameters, _HOST_TIMEOUT, LaunchOptions.host_timeout_seconds),
+        stall_seconds=_count(hyperparameters, _STALL, 1) if _STALL in hyperparameters else 0,
     )
+
+
+def _launcher(hyperparameters: Mapping[str, str]) -> Launcher:
+    """Return the launcher. As in AWS's toolkit, MPI takes precedence over torchrun.
+
+    Raises:
+        ValueError: There is no such launcher, or it cannot start the image's trainer.
+    """
+    torchrun = _flag(hyperparameters, _TORCHRUN, default=False) and not _flag(hyperparameters, _ENABLED, default=False)
+    named = hyperparameters.get(_LAUNCHER, "torchrun" if torchrun else "mpi")
+    found: Launcher | None = next((one for one in get_args(Launcher) if one == named), None)
+    if found is None:
+        raise ValueError(f"Hyperparameter {_LAUNCHER} is {named!r}; it must be mpi, torchrun or none.")
+    if found != "mpi" and not hyperparameters.get(_PROGRAM):
+        raise ValueError(
+            f"The launcher is {found}, but the image's trainer requires MPI. Name a script with {_PROGRAM}, or use mpi."
+        )
+    return found
+
+
+def _count(hyperparameters: Mapping[str, str], name: str, default: int) -> int:
+    """Return the value of a hyperparameter that is a whole number from 1.
+
+    Raises:
+        ValueError: The value is not such a number.
+    """
+    text = hyperparameters.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise ValueError(f"Hyperparameter {name} is {text!r}; it must be a whole number from 1.")
+    return int(text)
 
 
 def _flag(hyperparameters: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -29,10 +29,14 @@ def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
 def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
     """Return hyperparameters as a command line, sorted by name: `--name value`, or `-n value` for a single letter.
 
-    Source: sagemaker-training toolkit, mapping.to_cmd_args.
+    An empty value is a flag, `--name`. Otherwise as in the source: sagemaker-training toolkit, mapping.to_cmd_args.
     """
-    names = sorted(hyperparameters)
-    return [part for name in names for part in ("-" + "-" * (len(name) > 1) + name, hyperparameters[name])]
+    parts = []
+    for name in sorted(hyperparameters):
+        parts.append("-" + "-" * (len(name) > 1) + name)
+        if hyperparameters[name]:
+            parts.append(hyperparameters[name])
+    return parts
 
 
 def _training_environment(job: TrainingJob) -> dict[str, object]:

@@ -22,12 +22,15 @@ SHOWN_CHARACTERS = 1024
 _REMEMBERED_LINES, _SHOWN_LINES = 40, 10
 
 _PREFIX = "traingrid-rank-failure "
-# Errors of ranks whose peer has failed: they are consequences, not causes.
+# Errors of ranks whose peer has failed: they are consequences, not causes. The texts are those of Horovod 0.28.1, Gloo
+# (gloo/transport/tcp/pair.cc and unbound_buffer.cc) and PyTorch 2.10 (NCCLUtils.cpp, ncclRemoteError).
 _CONSEQUENCES = (
     "Horovod has been shut down",
     "Connection closed by peer",
     "Connection reset by peer",
     "HorovodInternal",
+    "Timed out waiting",
+    "remote process exiting prematurely",
 )
 # Beginnings of the lines in a graph's traceback of TensorFlow 2.15 (framework/error_interpolation.py).
 _GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")

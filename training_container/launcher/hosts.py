@@ -1,7 +1,8 @@
 """Hosts: on SageMaker, the main host starts ranks on the other hosts over ssh, and those run sshd until training ends.
 
-The other hosts cannot detect the end of training, so the main host sends them its exit status in a file. The key pair
-for ssh is in the image (Dockerfile); no secrets are transmitted.
+The other hosts cannot detect the end of training, so the main host sends them its exit status and, because the reason
+of any host may become the job's, its failure, in a file. The key pair for ssh is in the image (Dockerfile); no secrets
+are transmitted.
 """
 
 import shlex
@@ -19,7 +20,7 @@ SSH = (
 )
 _ENDED = "training-ended"
 # The shell on another host knows its own base folder; otherwise the folder is SageMaker's.
-_SEND_STATUS = 'echo {status} > "${{SAGEMAKER_BASE_DIR:-/opt/ml}}/' + _ENDED + '"'
+_SEND_STATUS = 'cd "${SAGEMAKER_BASE_DIR:-/opt/ml}" && cat > ' + f"{_ENDED}.new && mv {_ENDED}.new {_ENDED}"
 
 
 class HostError(RuntimeError):
@@ -43,14 +44,14 @@ def wait_for(hosts: Iterable[str], stop_requested: Callable[[], bool], timeout_s
             time.sleep(1.0)
 
 
-def send_status(hosts: Iterable[str], status: int) -> None:
-    """Send the exit status to the other hosts. A host that has already ended is ignored."""
+def send_status(hosts: Iterable[str], status: int, reason: str) -> None:
+    """Send the exit status, and the reason of a failure, to the other hosts. A host that has ended is ignored."""
     for host in hosts:
-        _ssh(host, _SEND_STATUS.format(status=status))
+        _ssh(host, _SEND_STATUS, f"{status}\n{reason}")
 
 
-def serve(base: Path) -> int:
-    """Run sshd until the main host reports the end of training, and return the exit status that it sends.
+def serve(base: Path) -> tuple[int, str]:
+    """Run sshd until the main host reports the end of training, and return the exit status and reason that it sends.
 
     Args:
         base: The folder /opt/ml, or its replacement.
@@ -65,19 +66,20 @@ def serve(base: Path) -> int:
         raise HostError("sshd is not on PATH, so other hosts cannot start ranks here. Install openssh-server.")
     server = subprocess.Popen([program, "-D", "-e"], stdin=subprocess.DEVNULL)
     try:
-        while not (ended.exists() and (status := ended.read_text().strip())):
+        while not ended.exists():
             if server.poll() is not None:
                 raise HostError(
                     f"sshd {in_words(server.returncode)} before training ended.{likely_cause(server.returncode)}"
                 )
             time.sleep(0.2)
-        return int(status)
+        status, _, reason = ended.read_text(encoding="utf-8").partition("\n")
+        return int(status), reason
     finally:
         server.terminate()
         server.wait()
 
 
-def _ssh(host: str, command: str) -> subprocess.CompletedProcess[str]:
+def _ssh(host: str, command: str, content: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*shlex.split(SSH), host, command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [*shlex.split(SSH), host, command], input=content, capture_output=True, encoding="utf-8", check=False
     )

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from training_container.contract.launch_options import gpu_count
+from training_container.contract.rank_variables import MARK_OUTPUT
 from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import TrainingJob
-from training_container.launcher import stalls
+from training_container.launcher import stalls, torchrun
 from training_container.trainer.config import Config
 
 # A rank whose wait for a stream times out must have time to report it.
@@ -29,15 +30,28 @@ def rank_environment(
         "PYTHONUNBUFFERED": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's errors, but not its messages about the CPU
     }
-    if gpu_count() == 0:
-        # Open MPI polls in a busy loop, which takes CPU time from computation: 1.4 to 1.5 times slower without this.
-        defaults |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1"}
-    defaults |= stalls.variables(_stall_seconds(job, environment, config)) | (_horovod(job, config) if config else {})
+    if job.launch.launcher == "mpi":
+        defaults |= _mpi(job, environment, config)
+    else:
+        defaults |= {MARK_OUTPUT: "1"} | torchrun.network_variables(job, environment)
     ours = [str(package)]
     if job.launch.script:
         ours.append(str(package / "training_container" / "script_path"))  # for `from trainer import ...`
     path = ":".join([*ours, *filter(None, [environment.get("PYTHONPATH")])])
     return defaults | sagemaker_variables(job) | dict(environment) | {"PYTHONPATH": path}
+
+
+def _mpi(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> dict[str, str]:
+    """Return the variables of Open MPI and Horovod."""
+    found = stalls.variables(_stall_seconds(job, environment, config)) | (_horovod(job, config) if config else {})
+    if gpu_count():
+        # Separate threads start a GPU's kernels, so that the work of tf.data does not delay them. Source:
+        # https://www.tensorflow.org/guide/gpu_performance_analysis
+        found |= {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": "2"}
+    else:
+        # Open MPI polls in a busy loop, which takes CPU time from computation: 1.4 to 1.5 times slower without this.
+        found |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1"}
+    return found
 
 
 def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> float:
@@ -62,6 +76,8 @@ def _horovod(job: TrainingJob, config: Config) -> dict[str, str]:
         found["HOROVOD_FUSION_THRESHOLD"] = str(config.fusion_mb * 2**20)  # bytes
     if config.hierarchical_allreduce:
         found["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
+    if config.xla and gpu_count():
+        found["HOROVOD_ENABLE_XLA_OPS"] = "1"  # without it, XLA cannot compile a step that averages gradients
     if config.timeline:
         found["HOROVOD_TIMELINE"] = str(job.folders.output / "data" / "timeline.json")  # rank 0 writes it
     return found

@@ -1,5 +1,5 @@
-// Reads a FIFO and validates its framing; bytes after an error are never returned. This runs in the caller's thread,
-// because the stream's writer is busy as well, and on two cores a third thread slowed both down.
+// Reads a FIFO and validates its framing; bytes after an invalid header are never returned. This runs in the caller's
+// thread, because the stream's writer is busy as well, and on two cores a third thread slowed both down.
 #ifndef TRAINGRID_NATIVE_CHECKED_READER_H_
 #define TRAINGRID_NATIVE_CHECKED_READER_H_
 
@@ -32,26 +32,23 @@ class CheckedReader {
       } else if (ended_) {
         *failure = failure_;
         break;
-      } else if (wanted >= kLarge) {
-        copied += Fill(buffer + copied, wanted);  // directly to its destination
-        ahead_ = kLeast;
       } else {
         begin_ = 0;
-        end_ = Fill(block_.get(), ahead_);
-        ahead_ = std::min(4 * ahead_, kBlock);
+        end_ = Fill();
       }
     }
     return copied;
   }
 
  private:
-  // Bytes. Small records are read many at a time. Of large ones, little more than the header, to copy them only once.
-  static constexpr size_t kLeast = 1 << 12, kLarge = 1 << 15, kBlock = 1 << 17;
+  // Bytes: as many as the FIFO can hold. Reading large records directly to their destination saves a copy, but needs
+  // two reads per record, after each of which the writer and this thread may wait for each other.
+  static constexpr size_t kBlock = kPipeSize;
 
-  // Reads the available bytes, at least one. Returns how many of them are valid; 0 at the end.
-  size_t Fill(char* at, size_t room) {
-    const ssize_t got = source_.Read(at, room, [] { return false; });
-    const size_t good = got > 0 ? framing_.Accept(at, got) : 0;
+  // Reads the available bytes into the block, at least one. Returns how many of them are valid; 0 at the end.
+  size_t Fill() {
+    const ssize_t got = source_.Read(block_.get(), kBlock, [] { return false; });
+    const size_t good = got > 0 ? framing_.Accept(block_.get(), got) : 0;
     if (got <= 0 || good < static_cast<size_t>(got)) End(got < 0 ? source_.failure() : "");
     return good;
   }
@@ -69,7 +66,6 @@ class CheckedReader {
   Framing framing_;
   std::unique_ptr<char[]> block_;
   size_t begin_ = 0, end_ = 0;  // the unread part of the block
-  size_t ahead_ = kLeast;       // how many bytes to read into it next
   bool ended_ = false;
   std::string failure_;
 };

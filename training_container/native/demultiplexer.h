@@ -59,7 +59,7 @@ class Demultiplexer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kBlock = 1 << 18;           // bytes per read if records are small
+  static constexpr size_t kBlock = kPipeSize;         // bytes per read if records are small: all that a FIFO can hold
   static constexpr uint64_t kWorthSplicing = 1 << 14; // bytes per record from which splicing is cheaper than copying
   static constexpr uint64_t kSample = 64;             // records after which their mean size is estimated
   static constexpr size_t kMostKept = 1 << 28;        // maximum bytes kept in memory for slow ranks

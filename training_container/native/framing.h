@@ -1,5 +1,6 @@
-// Follows a stream's TFRecord framing: finds the start of records, and detects every error.
-// trainer/demux/framing.py implements the same in Python, with the same messages.
+// Follows a stream's TFRecord framing: finds the start of records, and detects every error except in a record's data,
+// whose CRC TFRecordDataset checks anyway; checking it twice took a tenth of the time of reading records of 1 KB.
+// trainer/demux/framing.py implements the same in Python, with the same messages, and checks the data.
 #ifndef TRAINGRID_NATIVE_FRAMING_H_
 #define TRAINGRID_NATIVE_FRAMING_H_
 
@@ -14,7 +15,7 @@
 namespace traingrid {
 
 constexpr size_t kHeader = 12;               // length (uint64) and its CRC (uint32), little endian
-constexpr size_t kFooter = 4;                // CRC of the data
+constexpr size_t kFooter = 4;                // CRC of the data, which is not checked
 constexpr uint64_t kLongest = 1ull << 30;    // maximum bytes of data: a corrupt length would be allocated
 
 class Framing {
@@ -22,16 +23,16 @@ class Framing {
   Framing(std::string channel, std::string source) : channel_(std::move(channel)), source_(std::move(source)) {}
 
   // Processes `size` more bytes. Returns how many of them may be passed on: all, or those before the last byte of an
-  // invalid header or record. In that case failure() has the reason, and the rest is ignored.
+  // invalid header. In that case failure() has the reason, and the rest is ignored.
   size_t Accept(const char* data, size_t size) {
     size_t at = 0;
     while (at < size && failure_.empty()) {
       if (held_ < kHeader) {
         at += Header(data + at, size - at);
       } else if (left_ > 0) {
-        at += Data(data + at, size - at);
+        at += Data(size - at);
       } else {
-        at += Footer(data + at, size - at);
+        at += Footer(size - at);
       }
     }
     return at;
@@ -96,34 +97,22 @@ class Framing {
       if (!Length(header_, &length_)) return taken - 1;
       left_ = length_;
       done_ = 0;
-      crc_ = ~0u;
     }
     held_ += taken;
     return taken;
   }
 
-  size_t Data(const char* data, size_t size) {
+  size_t Data(size_t size) {
     const size_t taken = static_cast<size_t>(std::min<uint64_t>(left_, size));
-    crc_ = ExtendCrc(crc_, data, taken);
     left_ -= taken;
     done_ += taken;
     return taken;
   }
 
-  size_t Footer(const char* data, size_t size) {
+  size_t Footer(size_t size) {
     const size_t taken = std::min(kFooter - footer_held_, size);
-    std::memcpy(stored_ + footer_held_, data, taken);
-    if (footer_held_ + taken < kFooter) {
-      footer_held_ += taken;
-      return taken;
-    }
-    uint32_t stored;
-    std::memcpy(&stored, stored_, sizeof stored);
-    if (stored != Masked(crc_)) {
-      Fail(Here() + " is corrupt: the CRC of its " + std::to_string(length_) + " bytes does not match. Rewrite the "
-           "object, or allow some corrupt records with the hyperparameter tolerate_corrupt_records.");
-      return taken - 1;
-    }
+    footer_held_ += taken;
+    if (footer_held_ < kFooter) return taken;
     Passed(length_);
     held_ = footer_held_ = 0;
     done_ = 0;
@@ -141,8 +130,7 @@ class Framing {
   uint64_t record_ = 0;  // number of the record
   uint64_t length_ = 0, left_ = 0, done_ = 0;  // bytes of its data: total, remaining, processed
   size_t held_ = 0, footer_held_ = 0;          // processed bytes of its header and footer
-  uint32_t crc_ = ~0u;
-  char header_[kHeader], stored_[kFooter];
+  char header_[kHeader];
 };
 
 }  // namespace traingrid

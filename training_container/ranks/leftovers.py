@@ -27,6 +27,9 @@ from typing import NoReturn
 
 import psutil
 
+from training_container.contract.rank_variables import position
+from training_container.ranks.marked_output import MarkedOutput
+
 GRACE_SECONDS = 1.0
 """Time for the leftovers of a successful rank to end by themselves, as Python's resource tracker does."""
 
@@ -41,18 +44,30 @@ _UNWATCHED = signal.SIGALRM
 _HEARD = _PASSED_ON | {signal.SIGCHLD, _UNWATCHED}
 
 
-def keep() -> None:
+def keep(output: MarkedOutput | None = None) -> None:
     """Fork, and continue as the rank in a new process whose leftovers end with it; the caller becomes `watched`.
 
     Call this before any thread is started. It has no effect on systems other than Linux.
+
+    Args:
+        output: Marks the output of the rank and its leftovers, and reports its death, for a launcher that does neither.
     """
     if sys.platform != "linux":
         return
+    if output:
+        output.open()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a launcher may leave it ignored, which would discard exit statuses
     former = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     watched = os.getpid()
     if keeper := os.fork():
-        _end_as(_wait_for(keeper, os.kill))
+        if output:
+            output.forward()
+        status = _wait_for(keeper, os.kill)
+        if output:
+            output.close(1 if status is None else os.waitstatus_to_exitcode(status))
+        _end_as(status)
+    if output:
+        output.use()
     os.setsid()
     _end_with_parent(watched, _UNWATCHED)
     adopt_orphans()
@@ -114,8 +129,8 @@ def _end_leftovers(status: int | None) -> None:
         time.sleep(0.02)
     left = psutil.Process().children(recursive=True) if status == 0 else []
     if named := list(filter(None, map(_command, left))):
-        rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or "0"
         shown = "; ".join(command[:80] for command in named[:3])
+        rank = position(os.environ).rank
         print(f"Rank {rank} has ended; killing {len(named)} process(es) that it left running: {shown}", flush=True)
     end_descendants()
 

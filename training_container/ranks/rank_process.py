@@ -1,27 +1,34 @@
 """Rank process: the rank's number, its connection to the launcher, and its failure report, for trainer and scripts."""
 
+import faulthandler
 import os
 import socket
 import sys
 import traceback
 from types import TracebackType
 
+from training_container.contract.rank_variables import MARK_OUTPUT, position
 from training_container.contract.stopping import LAUNCHER, end_with
 from training_container.launcher.failure import report_line
+from training_container.launcher.silence import STACK_SIGNAL
 
 
 def begin() -> None:
-    """Initialize a rank's process: it reports failures to the launcher, and rank 0 ends when its launcher has ended."""
+    """Initialize a rank's process: it reports failures and its stack to the launcher, and ends when `train` has ended.
+
+    With MPI only rank 0 does, because other ranks may be on other hosts, and mpirun ends them.
+    """
     sys.excepthook = report_and_end
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # both are text files here
-    if LAUNCHER in os.environ and rank_number() == 0:
+    faulthandler.register(STACK_SIGNAL, all_threads=False)
+    if LAUNCHER in os.environ and (rank_number() == 0 or MARK_OUTPUT in os.environ):
         end_with(int(os.environ[LAUNCHER]))
 
 
 def rank_number() -> int:
-    """Return this rank's number from the variables of Open MPI or Horovod's launcher, before Horovod is initialized."""
-    return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or 0)
+    """Return this rank's number from the variables of its launcher, before any library is initialized."""
+    return position(os.environ).rank
 
 
 def report_and_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

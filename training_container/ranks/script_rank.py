@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from training_container.contract.rank_variables import MARK_OUTPUT, position
 from training_container.contract.toolkit import sagemaker_variables, script_arguments
-from training_container.contract.training_job import Folders, read_training_job
+from training_container.contract.training_job import Folders, TrainingJob, read_training_job
 from training_container.launcher import script_packages, scripts
 from training_container.launcher.exit_status import in_words, likely_cause
 from training_container.ranks import leftovers, rank_process
+from training_container.ranks.marked_output import MarkedOutput
 
 
 class ScriptError(RuntimeError):
@@ -24,9 +26,12 @@ class ScriptError(RuntimeError):
 
 def main() -> None:
     """Run the script of this rank."""
-    leftovers.keep()
+    marked = MARK_OUTPUT in os.environ
+    leftovers.keep(MarkedOutput(rank_process.rank_number(), os.environ["SM_CURRENT_HOST"]) if marked else None)
     rank_process.begin()
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
+    if job.launch.launcher != "mpi":
+        check_position(job)
     assert job.launch.script is not None  # noqa: S101  # for the type checker: `train` starts this only for scripts
     os.environ.update(sagemaker_variables(job))
     script_packages.use(job.folders.base)
@@ -36,6 +41,22 @@ def main() -> None:
         run_shell(program, script_arguments(job.hyperparameters))
     else:
         run_python(program, script_arguments(job.hyperparameters))
+
+
+def check_position(job: TrainingJob) -> None:
+    """Check that the launcher has started the job's number of ranks, and this one on its host.
+
+    Raises:
+        ScriptError: It has not.
+    """
+    found, processes = position(os.environ), job.launch.processes_per_host
+    first = job.hosts.index(job.current_host) * processes
+    if found.size != job.world_size or found.rank != first + found.local_rank:
+        raise ScriptError(
+            f"The launcher has started rank {found.rank} of {found.size} on {job.current_host} instead of rank "
+            f"{first + found.local_rank} of {job.world_size}: {len(job.hosts)} host(s) x {processes} process(es) per "
+            "host. Check that no variable of the line sets RANK, WORLD_SIZE or PET_*."
+        )
 
 
 def run_python(program: Path, arguments: list[str]) -> None:

@@ -88,6 +88,21 @@ def least(number: int) -> int:
     return int(hvd.allreduce(tf.constant(number, tf.int64), op=hvd.Min, name="least"))
 
 
+def prefetched(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Prepare two batches ahead and, with a GPU, copy them to its memory while it computes.
+
+    The copies start before a step needs them. The threads of the data set are this rank's share of the host's cores;
+    otherwise each rank of a host with eight GPUs would have one for every core.
+    """
+    gpus = tf.config.list_logical_devices("GPU")
+    if not gpus:
+        return batches.prefetch(2)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = max(1, (os.cpu_count() or 1) // hvd.local_size())
+    ready = batches.with_options(options).prefetch(2)
+    return ready.apply(tf.data.experimental.prefetch_to_device(gpus[0].name, buffer_size=2))
+
+
 def count_ranks(job: TrainingJob) -> None:
     """Check that the number of ranks is the job's number of process slots. All ranks must call this together.
 
@@ -123,7 +138,7 @@ def use_own_device(*, may_use_cpu: bool = True) -> None:
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
         tf.config.experimental.set_memory_growth(gpus[hvd.local_rank()], True)
-        return
     cores = max(1, (os.cpu_count() or 1) // hvd.local_size())
     tf.config.threading.set_intra_op_parallelism_threads(cores)
-    tf.config.threading.set_inter_op_parallelism_threads(1 if cores == 1 else 2)
+    if not gpus:
+        tf.config.threading.set_inter_op_parallelism_threads(1 if cores == 1 else 2)

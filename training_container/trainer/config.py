@@ -40,8 +40,8 @@ def _text(prefix: str, meaning: str) -> Any:
 class Config:
     """The trainer's hyperparameters. By default it trains ResNet-50 v1.5 on ImageNet.
 
-    The default recipe is that of Goyal et al. 2017 (arXiv:1706.02677). Batch size and learning rate are those of ONE
-    rank. The rate is multiplied by the number of ranks.
+    The default recipe is that of Goyal et al. 2017 (arXiv:1706.02677). The batch size is that of ONE rank. The learning
+    rate follows the global batch.
     """
 
     # The network
@@ -66,13 +66,17 @@ class Config:
     data_dir: str = _text("", "folder to read in place of the channel train")
     cache: bool = _switch(False, "keep decoded images in memory; for small data sets")
     shard_by: str = _choice(
-        "auto", ("auto", "file", "record"), "unit distributed to ranks: whole files, or every n-th record"
+        "auto",
+        ("auto", "file", "record"),
+        "share of a rank: auto is a range of records, file whole files, record every n-th record",
     )
-    shuffle_files: bool = _switch(True, "read a rank's files in a different order in every epoch")
+    shuffle_files: bool = _switch(True, "read files in a different order, and ranges of other files, in every epoch")
     shuffle_records: int = _number(
         2048, 0, 10_000_000, "size of the shuffle buffer, in records; 0: no shuffling of records"
     )
-    parallel_reads: int = _number(1, 1, 256, "number of files that a rank reads at once")
+    parallel_reads: int = _number(
+        0, 0, 256, "number of files that a rank reads at once; 0: 8 in FastFile mode, otherwise 1"
+    )
     tolerate_corrupt_records: int = _number(
         0, 0, 10**9, "corrupt records, or records without a valid image, that each rank may leave out of an epoch"
     )
@@ -87,8 +91,17 @@ class Config:
     steps_per_epoch: int = _number(0, 0, 10**9, "batches per rank in an epoch; 0: as many as the images allow")
     batch_size: int = _number(256, 1, 65536, "images per rank and batch")
     accumulate_steps: int = _number(1, 1, 1024, "batches whose gradients are accumulated for one update")
+    base_learning_rate: float = _number(
+        0.1,
+        1e-9,
+        100.0,
+        "peak rate for 256 images of the global batch, which is batch_size * accumulate_steps * ranks",
+    )
     learning_rate: float = _number(
-        0.1, 1e-9, 100.0, "peak rate of one rank, which is multiplied by the number of ranks"
+        0.0,
+        0.0,
+        100.0,
+        "peak rate of one rank, which is multiplied by the number of ranks; 0: derived from base_learning_rate",
     )
     lr_schedule: str = _choice("polynomial", ("polynomial", "cosine"), "decay of the rate to zero after the warm-up")
     lr_power: float = _number(2.0, 0.1, 10.0, "power of the polynomial decay; 1 is a straight line")
@@ -131,6 +144,14 @@ class Config:
     )
     clear_log: bool = _switch(False, "remove TensorBoard's events of an earlier training, unless this one continues it")
 
+    @property
+    def rate_of_one_rank(self) -> float:
+        """The peak learning rate of a training with one rank: learning_rate, or linear in the images of an update.
+
+        Source of the linear rule: Goyal et al. 2017 (arXiv:1706.02677), section 2.1, a rate of 0.1 for 256 images.
+        """
+        return self.learning_rate or self.base_learning_rate * self.batch_size * self.accumulate_steps / 256
+
     @classmethod
     def from_hyperparameters(cls, texts: Mapping[str, str]) -> Self:
         """Return the validated configuration.
@@ -168,6 +189,13 @@ def _contradictions(config: Config, given: Collection[str]) -> list[str]:
         found.append(
             f"Hyperparameter warmup_epochs is {config.warmup_epochs:g}, but there are only {config.epochs} epochs."
         )
+    if config.learning_rate and "base_learning_rate" in given:
+        found.append(
+            "Hyperparameters learning_rate and base_learning_rate are both given. learning_rate is that of one rank, "
+            "base_learning_rate that of 256 images of the global batch. Remove one of them."
+        )
+    if config.gradient_compression == "fp16" and config.precision in ("float32", "mixed_bfloat16"):
+        found.append(unscaled_compression(config.precision))
     both = {"stall_seconds", "pipe_timeout_seconds"} <= {*given}
     if both and 0 < config.stall_seconds <= config.pipe_timeout_seconds:
         found.append(
@@ -176,6 +204,15 @@ def _contradictions(config: Config, given: Collection[str]) -> list[str]:
             "end the job first. Increase stall_seconds, or remove it."
         )
     return found
+
+
+def unscaled_compression(precision: str) -> str:
+    """Return the error for gradients that are sent in float16 without loss scaling: an overflow reaches the weights."""
+    return (
+        f"Hyperparameter gradient_compression is fp16, but with precision {precision} the loss is not scaled, so that "
+        "small gradients become zero and large ones infinite. Remove gradient_compression, or set precision to "
+        "mixed_float16."
+    )
 
 
 def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
 from training_container.trainer.checkpoints.checkpoints import Checkpoints, resume
 from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.config import Config
+from training_container.trainer.config import Config, HyperparameterError, unscaled_compression
 from training_container.trainer.data.corrupt_records import corrupt_records_of_all_ranks
 from training_container.trainer.data.input import training_data, validation_data
 from training_container.trainer.models import build_model
@@ -50,6 +50,7 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
         StoppedError: On every rank, after a request to stop and its checkpoint.
         DivergedError: On every rank, after the first step whose loss is not finite on any rank, or before weights that
             are not finite would be saved or exported.
+        HyperparameterError: Gradients would be sent in float16, but this host computes in another precision.
         RuntimeError: The number of ranks is not that of the job, or a checkpoint belongs to a different model or cannot
             be written.
     """
@@ -57,6 +58,8 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
     ranks = cluster.start(job)
     tf.keras.utils.set_random_seed(config.seed + ranks.rank)
     tf.keras.mixed_precision.set_global_policy(policy(config))
+    if config.gradient_compression == "fp16" and policy(config) != "mixed_float16":
+        raise HyperparameterError(unscaled_compression(policy(config)))
     training = Training(job, config, ranks, stop_requested)
     training.start()
     training.run()
@@ -126,19 +129,44 @@ class Training:
         state, done, every = self.state, self.state.progress, self.config.checkpoint_every_steps
         batches = self.data.epoch(done.epoch, skip=done.step_in_epoch * self.config.accumulate_steps)
         started = time.perf_counter()
+        previous: Outcome | None = None
         for group in groups(batches, self.config.accumulate_steps, self.times):
             outcome = self.train_step(group)
-            if not math.isfinite(outcome.loss):
-                raise state.diverged(f"The loss is {outcome.loss} in {state.place(1)}", self.saved)
-            state.step_done(outcome.loss, len(group))
-            if outcome.stop or (every and state.progress.step % every == 0):
-                self.checkpoint()
-            if outcome.stop:
-                raise StoppedError(f"Stopped after step {state.progress.step}; the checkpoint is written.")
+            state.step_started(len(group))
+            # The outcome is read while the device runs the next step, because reading it waits for the step's end. A
+            # stop, and a loss that is not finite, are therefore noticed one step later, by all ranks alike.
+            stop = previous is not None and self.read(previous, steps_before=1)
+            previous = outcome
+            if stop or (every and state.progress.step % every == 0):
+                self.save_step(stop=self.read(outcome) or stop)
+                previous = None
             if self.reporter:
                 self.reporter.step(state.progress, state.steps_per_epoch, self.times)
+        if previous and self.read(previous):
+            self.save_step(stop=True)
         speed = (state.progress.images - done.images) / (time.perf_counter() - started)
         self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
+
+    def save_step(self, *, stop: bool) -> None:
+        """Save a checkpoint after a step, and raise StoppedError if any rank was asked to stop."""
+        self.checkpoint()
+        if stop:
+            raise StoppedError(f"Stopped after step {self.state.progress.step}; the checkpoint is written.")
+
+    def read(self, outcome: Outcome, steps_before: int = 0) -> bool:
+        """Count the loss of a step, and return True if a rank was asked to stop.
+
+        Args:
+            outcome: The outcome of the last step, or of an earlier one.
+            steps_before: The number of steps that have started since.
+
+        Raises:
+            DivergedError: The loss is not finite.
+        """
+        if not math.isfinite(loss := outcome.loss):
+            raise self.state.diverged(f"The loss is {loss} in {self.state.place(steps_before)}", self.saved)
+        self.state.add_loss(loss)
+        return outcome.stop
 
     def train_step(self, batches: Sequence[Batch]) -> Outcome:
         """Train on the batches of a step, together with all other ranks."""

@@ -9,16 +9,17 @@ def learning_rate(config: Config, ranks: int, epoch: float) -> float:
     """Return the learning rate: linear warm-up to `ranks` times one rank's rate, then decay to zero.
 
     Args:
-        config: The hyperparameters; learning_rate is that of one rank.
+        config: The hyperparameters.
         ranks: The number of ranks. The global batch grows with it, and so does the rate.
         epoch: The completed epochs, as a fraction; see `epochs_done`.
 
     Source: Goyal et al. 2017 (arXiv:1706.02677), sections 2.1 and 2.2: linear scaling, warm-up from one rank's rate.
     """
-    peak = config.learning_rate * ranks
+    initial = config.rate_of_one_rank
+    peak = initial * ranks
     warmup = config.warmup_epochs
     if epoch < warmup:
-        return config.learning_rate + (peak - config.learning_rate) * epoch / warmup
+        return initial + (peak - initial) * epoch / warmup
     progress = min((epoch - warmup) / max(config.epochs - warmup, 1e-9), 1.0)
     if config.lr_schedule == "cosine":
         return peak * 0.5 * (1.0 + math.cos(math.pi * progress))

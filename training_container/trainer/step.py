@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import horovod.tensorflow as hvd
@@ -10,23 +10,38 @@ import tensorflow as tf
 
 from training_container.trainer.averages import WeightAverages
 from training_container.trainer.config import Config
+from training_container.trainer.data import augment
+from training_container.trainer.optimizer import NesterovMomentum
 from training_container.trainer.precision import LossScale
 from training_container.trainer.timing import StepTimes
 
 Batch = tuple[tf.Tensor, tf.Tensor]
 
 
-@dataclass(frozen=True)
 class Outcome:
-    """The result of a step, which is the same on every rank.
+    """The result of a step, which is the same on every rank. Reading it waits for the step to end on the device.
 
-    Attributes:
-        loss: The mean of all ranks' losses; not finite if any rank's loss is not.
-        stop: True if any rank was asked to stop.
+    Args:
+        loss_and_stop: The mean of all ranks' losses, and of their flags to stop.
     """
 
-    loss: float
-    stop: bool
+    def __init__(self, loss_and_stop: tf.Tensor) -> None:
+        self._loss_and_stop = loss_and_stop
+
+    @property
+    def loss(self) -> float:
+        """The mean of all ranks' losses; not finite if any rank's loss is not."""
+        return self._values[0]
+
+    @property
+    def stop(self) -> bool:
+        """True if any rank was asked to stop: then the average of the flags is above zero."""
+        return self._values[1] > 0
+
+    @cached_property
+    def _values(self) -> list[float]:
+        values: list[float] = self._loss_and_stop.numpy().tolist()
+        return values
 
 
 class TrainStep:
@@ -42,9 +57,9 @@ class TrainStep:
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
         self._model, self._config, self._weights = model, config, model.trainable_variables
         self._compression = hvd.Compression.fp16 if config.gradient_compression == "fp16" else hvd.Compression.none
-        # The learning rate is set before every step. Compiling only the update with XLA is slower on CPUs.
-        self.optimizer = tf.keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=True, jit_compile=False)
-        self.optimizer.build(self._weights)
+        self._seed = augment.mixed_seed(config.seed, hvd.rank())
+        self._batches = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.optimizer = NesterovMomentum(self._weights, config.momentum)
         in_float16 = any(layer.compute_dtype == "float16" for layer in model.layers)
         self.loss_scale = LossScale() if in_float16 else None
         statistics = model.non_trainable_variables
@@ -57,21 +72,24 @@ class TrainStep:
         self._average = tf.function(self._average_over_ranks, autograph=False)
         self._update = tf.function(self._update_weights, autograph=False)
         self._add = tf.function(self._add_gradients, autograph=False)
-        self._whole = tf.function(self._whole_step, autograph=False)
+        # Compiled as a whole, gradients are averaged while others are computed; compiled alone, only after all of them.
+        # Horovod's operations for XLA exist on GPUs only (https://horovod.readthedocs.io/en/stable/xla.html).
+        compiled = config.xla and bool(tf.config.list_logical_devices("GPU"))
+        self._whole = tf.function(self._whole_step, autograph=False, jit_compile=compiled or None)
         self._has_run_in_parts = False
 
     def __call__(self, batches: Sequence[Batch], rate: float, stop: bool = False) -> Outcome:
         """Train on this rank's batches, with one update for all of them. All ranks take part.
 
         Args:
-            batches: Images [batch, size, size, 3] and labels [batch]: `accumulate_steps` batches, or fewer at the end
-                of an epoch. Every rank has the same number.
+            batches: Images [batch, size, size, 3] uint8 and labels [batch]: `accumulate_steps` batches, or fewer at the
+                end of an epoch. Every rank has the same number.
             rate: The learning rate.
             stop: True if this rank was asked to stop. The other ranks receive it with the loss, without extra cost.
         """
         for images, labels in batches[:-1]:
             self._add(images, labels)
-        return _outcome(self._whole(*batches[-1], *_numbers(len(batches), stop, rate)))
+        return Outcome(self._whole(*batches[-1], *_numbers(len(batches), stop, rate)))
 
     def in_parts(self, batches: Sequence[Batch], rate: float, times: StepTimes, stop: bool = False) -> Outcome:
         """Run the same step with measurements: gradients are averaged after all are computed, not as soon as possible.
@@ -93,12 +111,13 @@ class TrainStep:
         with times.compute():
             self._update(gradients, learning_rate)
             tf.test.experimental.sync_devices()
-        return _outcome(outcome)
+        return Outcome(outcome)
 
     @property
     def tracked(self) -> dict[str, object]:
         """The objects that checkpoints contain, and that must be the same on all ranks at the start."""
         optional = {"averages": self.averages, "loss_scale": self.loss_scale}
+        optional |= {"batches": self._batches if augment.crops(self._config) else None}
         found = {name: entry for name, entry in optional.items() if entry is not None}
         return {"model": self._model, "optimizer": self.optimizer} | found
 
@@ -115,9 +134,14 @@ class TrainStep:
         return outcome
 
     def _gradients_of(self, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Return this rank's mean loss, and its gradients, which are scaled if the loss is."""
+        """Return this rank's mean loss, and its gradients, which are scaled if the loss is.
+
+        The images are mirrored, and converted from bytes to numbers, on the device.
+        """
+        if augment.crops(self._config):
+            images = augment.half_mirrored(images, tf.stack([self._seed, self._batches.assign_add(1)]))
         with tf.GradientTape() as tape:
-            logits = self._model(images, training=True)
+            logits = self._model(tf.cast(images, tf.float32), training=True)
             targets = tf.one_hot(labels, self._config.classes)
             smoothing = self._config.label_smoothing
             loss = tf.reduce_mean(
@@ -149,22 +173,21 @@ class TrainStep:
 
     def _update_weights(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
         self.optimizer.learning_rate.assign(rate)
-        if self.loss_scale:
-            unscaled = self.loss_scale.unscaled(gradients)
-            self.loss_scale.update(gradients, lambda: self._apply(unscaled))
+        if scale := self.loss_scale:
+            scale.update(gradients, lambda: self._apply(gradients, scale.factor))
         else:
             self._apply(gradients)
         for added in (*self._added, self._added_loss):
             added.assign(tf.zeros_like(added))
 
-    def _apply(self, gradients: Sequence[tf.Tensor]) -> None:
-        # The gradient of an L2 penalty, only for kernels. Added here it is exact, and neither scaled nor transferred.
+    def _apply(self, gradients: Sequence[tf.Tensor], scale: tf.Tensor | float = 1.0) -> None:
+        # The gradient of an L2 penalty, only for kernels. Added here it is exact, and not transferred.
+        decay = self._config.weight_decay * scale
         decayed = [
-            gradient + self._config.weight_decay * weight if is_decayed(weight) else gradient
+            gradient + decay * weight if self._config.weight_decay and is_decayed(weight) else gradient
             for gradient, weight in zip(gradients, self._weights, strict=True)
         ]
-        pairs = zip(decayed, self._weights, strict=True)
-        self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)  # Keras would aggregate its own replicas
+        self.optimizer.apply(decayed, scale)
         if self.averages:
             self.averages.update()
 
@@ -188,8 +211,3 @@ def is_decayed(weight: tf.Variable) -> bool:
 def _numbers(count: int, stop: bool, rate: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the arguments as tensors: TensorFlow would trace the step again for every new Python number."""
     return tf.constant(float(count)), tf.constant(float(stop)), tf.constant(float(rate))
-
-
-def _outcome(loss_and_stop: tf.Tensor) -> Outcome:
-    loss, stop = loss_and_stop.numpy().tolist()
-    return Outcome(loss, stop > 0)  # the average of the flags is above zero if any is set

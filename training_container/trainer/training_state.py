@@ -73,22 +73,24 @@ class TrainingState:
             place = f"Continuing after step {saved.step}: epoch {saved.epoch + 1} is trained and is validated first."
         return f"{place} {change}" if change else place
 
-    def step_done(self, loss: float, batches: int) -> None:
-        """Count a step.
+    def step_started(self, batches: int) -> None:
+        """Count a step. Its loss follows with `add_loss`, before the next checkpoint and before the epoch's end.
 
         Args:
-            loss: The mean loss of all ranks.
-            batches: The number of batches that every rank trained on.
+            batches: The number of batches that every rank trains on.
         """
         done = self.progress
         self.progress = dataclasses.replace(
             done,
             step_in_epoch=done.step_in_epoch + 1,
             step=done.step + 1,
-            loss_sum=done.loss_sum + loss,
-            loss_steps=done.loss_steps + 1,
             images=done.images + batches * self._config.batch_size * self._ranks,
         )
+
+    def add_loss(self, loss: float) -> None:
+        """Add the mean loss of all ranks in a step to the epoch's mean."""
+        done = self.progress
+        self.progress = dataclasses.replace(done, loss_sum=done.loss_sum + loss, loss_steps=done.loss_steps + 1)
 
     def epoch_trained(self) -> None:
         """Record that the epoch is trained, and only its validation is left."""
@@ -119,10 +121,10 @@ class TrainingState:
             return f"The network of epoch {last} is exported: no complete checkpoint of the best epoch exists."
         return f"The network of epoch {best.epoch} is exported, because its top-1 is better than that of epoch {last}."
 
-    def place(self, ahead: int = 0) -> str:
-        """Return a description of the last step, or of one `ahead` of it, with its epoch."""
-        begun = self.progress.step_in_epoch + ahead > 0  # otherwise the last step belongs to the previous epoch
-        return f"step {self.progress.step + ahead} (epoch {self.progress.epoch + begun})"
+    def place(self, before: int = 0) -> str:
+        """Return a description of the last step, or of one `before` it in the same epoch, with its epoch."""
+        begun = self.progress.step_in_epoch > 0  # otherwise the last step belongs to the previous epoch
+        return f"step {self.progress.step - before} (epoch {self.progress.epoch + begun})"
 
     def diverged(self, what: str, saved: Progress | None) -> DivergedError:
         """Return the error for a training whose numbers are no longer finite.
@@ -132,7 +134,8 @@ class TrainingState:
             saved: The progress of the last valid checkpoint; None without one.
         """
         left = f"The last good checkpoint is of step {saved.step}" if saved else "There is no checkpoint yet"
+        name = "learning_rate" if self._config.learning_rate else "base_learning_rate"
         return DivergedError(
-            f"{what}: training diverged. {left}. Reduce learning_rate (it was {self.rate:g} for all ranks together), "
+            f"{what}: training diverged. {left}. Reduce {name} (the rate was {self.rate:g} for all ranks together), "
             "or increase warmup_epochs."
         )

@@ -19,15 +19,15 @@ class Validation:
         # With five or fewer classes, top-5 would always be 1.
         self._top = TOP if config.classes > TOP else None
         shape = [None, config.image_size, config.image_size, 3]
-        signature = [tf.TensorSpec(shape), tf.TensorSpec([None], tf.int64), tf.TensorSpec([None])]
+        signature = [tf.TensorSpec(shape, tf.uint8), tf.TensorSpec([None], tf.int64), tf.TensorSpec([None])]
         self._sums = tf.function(self._sums_of, autograph=False, input_signature=signature)
 
     def __call__(self, batches: Iterable[WeightedBatch]) -> dict[str, float]:
         """Return the metrics, which are the same on all ranks. All ranks take part.
 
         Args:
-            batches: This rank's share: images [batch, size, size, 3], labels [batch], weights [batch]. Ranks may have
-                different numbers of batches, because they synchronize only once, after their last batch.
+            batches: This rank's share: images [batch, size, size, 3] uint8, labels [batch], weights [batch]. Ranks may
+                have different numbers of batches, because they synchronize only once, after their last batch.
 
         Raises:
             ValueError: No rank has an image.
@@ -46,7 +46,7 @@ class Validation:
 
     def _sums_of(self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Return the weighted sums of loss, top-1 hits and top-5 hits, and the sum of weights."""
-        logits = self._model(images, training=False)
+        logits = self._model(tf.cast(images, tf.float32), training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         first = tf.cast(tf.argmax(logits, axis=-1) == labels, tf.float32)
         top = tf.cast(tf.math.in_top_k(labels, logits, self._top), tf.float32) if self._top else first

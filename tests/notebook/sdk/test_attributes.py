@@ -136,8 +136,7 @@ FILES = shapes.FileSystemDataSource(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"distributed": distributed.Torchrun()}, "distributed is a Torchrun"),
-        ({"distributed": distributed.Torchrun(smp=distributed.SMP(random_seed=1))}, "distributed is a Torchrun"),
+        ({"distributed": distributed.Torchrun(smp=distributed.SMP(random_seed=1))}, "smp cannot be converted"),
         (
             {"input_data_config": [configs.InputData(channel_name="train", data_source=FILES)]},
             r"input_data_config\[0\].data_source is a FileSystemDataSource",

@@ -21,7 +21,7 @@ from sagemaker.core.training.configs import (
     Tag,
 )
 from sagemaker.train import ModelTrainer
-from sagemaker.train.distributed import MPI
+from sagemaker.train.distributed import MPI, Torchrun
 
 import traingrid as tg
 from traingrid.api.job_lines import manifest_of
@@ -112,7 +112,7 @@ def test_a_job_requests_the_same_training_job_as_the_sdk(
     for name in ("TrainingImage", "MetricDefinitions"):
         assert ours["AlgorithmSpecification"][name] == theirs["AlgorithmSpecification"][name]
     started = {name: value for name, value in ours["HyperParameters"].items() if not name.startswith("sagemaker_")}
-    assert started == {**theirs["HyperParameters"], "model": "resnet50"}  # the last is the grid's
+    assert started == theirs["HyperParameters"]  # without the grid's own, because the line has a script
     assert ours["CheckpointConfig"]["S3Uri"].rstrip("/") == theirs["CheckpointConfig"]["S3Uri"]
     assert ours["OutputDataConfig"]["S3OutputPath"].rstrip("/") == theirs["OutputDataConfig"]["S3OutputPath"]
 
@@ -133,6 +133,18 @@ def test_channels_have_the_same_meaning_as_with_the_sdk(
             source = {"S3DataDistributionType": "FullyReplicated", **channel["DataSource"]["S3DataSource"]}
             assert ours[channel["ChannelName"]] == {**found, "DataSource": {"S3DataSource": source}}
     assert set(ours) == {"train", "plain", "listed"}
+
+
+def test_torchrun_becomes_a_launcher_and_processes(trainer: Trainers, deployment: Deployment) -> None:
+    two = Compute(instance_type="ml.p3.16xlarge", instance_count=2)
+    (job,) = jobs(tg.from_model_trainer(trainer(distributed=Torchrun(), compute=two), ["us-east-1"]), deployment)
+    assert (job.launcher, job.processes_per_host, job.ranks) == ("torchrun", 8, 16)
+
+
+def test_a_script_without_distributed_runs_once_on_each_host(trainer: Trainers, deployment: Deployment) -> None:
+    two = Compute(instance_type="ml.p3.16xlarge", instance_count=2)
+    (job,) = jobs(tg.from_model_trainer(trainer(compute=two), ["us-east-1"]), deployment)
+    assert (job.launcher, job.ranks) == ("none", 2)
 
 
 def test_mpi_becomes_processes_and_options(full: Any, deployment: Deployment) -> None:
@@ -175,7 +187,7 @@ def test_region_in_braces_is_replaced_in_uris(trainer: Trainers) -> None:
 def test_a_trainer_with_defaults_only_uses_the_grids_output_and_keeps_no_checkpoints(trainer: Trainers) -> None:
     (line,) = tg.from_model_trainer(trainer(), ["us-east-1"])
     assert set(line) == {
-        *("region", "name", "instance_type", "instance_count", "volume_gb", "max_runtime", "processes_per_host"),
+        *("region", "name", "instance_type", "instance_count", "volume_gb", "max_runtime", "launcher"),
         *("image", "source", "entry_point", "inputs"),
     }
     assert (line["name"], line["max_runtime"], line["volume_gb"]) == ("mine-job", "3600s", 30)
@@ -271,7 +283,6 @@ def test_arguments_that_cannot_be_used_are_refused(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"compute": Compute(instance_type="ml.p3.16xlarge", instance_count=2)}, "each of the 2 hosts would run by"),
         ({"input_data_config": [InputData(channel_name="a", data_source="/tmp")]}, "is '/tmp', not an S3 URI"),
         (
             {"input_data_config": [InputData(channel_name="a", data_source="s3://x/y")] * 2},
@@ -289,7 +300,7 @@ def test_trainers_that_cannot_be_converted_are_refused(
 
 def test_a_command_with_mpi_is_refused_because_the_sdk_would_not_start_mpi(trainer: Trainers, folder: Path) -> None:
     code = SourceCode(source_dir=str(folder), entry_script="train.py", command="python train.py")
-    with pytest.raises(tg.UsageError, match=r"a command \(source_code\.command\) starts without MPI"):
+    with pytest.raises(tg.UsageError, match=r"a command \(source_code\.command\) starts without it"):
         tg.from_model_trainer(trainer(source_code=code, distributed=MPI()), ["us-east-1"])
 
 

@@ -129,6 +129,17 @@ def test_hyperparameters_set_horovods_variables_unless_already_set() -> None:
 STREAMED = replace(JOB, channel_settings={"validation": {}, "train": {"TrainingInputMode": "Pipe"}})
 
 
+@pytest.mark.parametrize(("gpus", "expected"), [(0, {}), (8, {"TF_GPU_THREAD_MODE": "gpu_private"})])
+def test_gpus_have_threads_of_their_own_and_xla_averages_gradients(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, expected: dict[str, str]
+) -> None:
+    monkeypatch.setattr("training_container.launcher.rank_environment.gpu_count", lambda: gpus)
+    environment = rank_environment(JOB, {}, Path("/opt"), Config(xla=True))
+    assert {name: environment[name] for name in ("TF_GPU_THREAD_MODE",) if name in environment} == expected
+    assert ("HOROVOD_ENABLE_XLA_OPS" in environment) == (gpus > 0)
+    assert "HOROVOD_ENABLE_XLA_OPS" not in rank_environment(JOB, {}, Path("/opt"), Config())
+
+
 @pytest.mark.parametrize(
     ("job", "given", "seconds"),
     [

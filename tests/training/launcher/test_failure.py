@@ -40,6 +40,7 @@ def test_a_rank_that_failed_as_a_consequence_is_not_the_reason() -> None:
 def test_a_killed_rank_is_the_reason_not_the_rank_that_lost_it() -> None:
     watch = a_watch()
     watch.passes(failing_line(0, RuntimeError("Connection closed by peer [127.0.0.1]:2")))
+    watch.passes(failing_line(2, RuntimeError("Timed out waiting 1800000ms for recv operation to complete")))
     watch.passes("mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).\n")
     sentence, cause, *_ = watch.reason(137).split(". ")
     assert sentence == "Rank 1 on algo-2 was killed by signal 9 (SIGKILL)"

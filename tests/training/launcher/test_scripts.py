@@ -287,3 +287,7 @@ def test_an_archive_that_cannot_be_downloaded_is_reported(s3: Path, tmp_path: Pa
 
 def test_arguments_are_those_of_awss_toolkit() -> None:
     assert script_arguments({"n": "1", "epochs": "2"}) == ["--epochs", "2", "-n", "1"]
+
+
+def test_a_hyperparameter_without_a_value_is_a_flag() -> None:
+    assert script_arguments({"no-cuda": "", "model": "ResNet50"}) == ["--model", "ResNet50", "--no-cuda"]

@@ -269,10 +269,11 @@ def test_two_hosts_train_as_one(
 
 
 @needs_mpi
-def test_two_hosts_fail_as_one_and_the_first_has_the_reason(
+def test_two_hosts_fail_as_one_and_both_have_the_reason(
     start_two_hosts: Callable[..., "list[subprocess.Popen[str]]"], tmp_path: Path
 ) -> None:
     main, other = start_two_hosts(TINY | {"first_label": "1"})
     status, output = finished(main)
     assert (status, finished(other)[0]) == (1, 1), output
-    assert "a label must be from 1 to 10" in (tmp_path / "hosts" / "algo-1" / "output" / "failure").read_text()
+    for host in ("algo-1", "algo-2"):
+        assert "a label must be from 1 to 10" in (tmp_path / "hosts" / host / "output" / "failure").read_text()

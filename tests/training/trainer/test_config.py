@@ -7,7 +7,7 @@ from training_container.trainer.config import Config, HyperparameterError
 def test_defaults_are_resnet50_on_imagenet() -> None:
     config = Config.from_hyperparameters({})
     assert (config.model, config.classes, config.image_size, config.epochs) == ("resnet50", 1000, 224, 90)
-    assert (config.batch_size, config.learning_rate, config.lr_schedule) == (256, 0.1, "polynomial")
+    assert (config.batch_size, config.rate_of_one_rank, config.lr_schedule) == (256, 0.1, "polynomial")
     assert (config.warmup_epochs, config.momentum, config.label_smoothing) == (10, 0.9, 0.1)
 
 
@@ -25,7 +25,7 @@ def test_text_is_converted_to_typed_values() -> None:
         ("zzz", "1", "'zzz' is unknown. There are: model, classes"),
         ("epochs", "2.5", "'epochs' is '2.5'; it must be a whole number from 1 to"),
         ("epochs", "0", "a whole number from 1"),
-        ("learning_rate", "nan", "it must be a number from 1e-09 to 100"),
+        ("learning_rate", "nan", "it must be a number from 0 to 100"),
         ("learning_rate", "fast", "it must be a number"),
         ("cache", "yes", "'cache' is 'yes'; it must be true or false"),
         ("model", "vgg", "'model' is 'vgg'; it must be one of: resnet50, resnet32"),
@@ -40,6 +40,33 @@ def test_an_invalid_hyperparameter_is_reported_with_its_rule(name: str, text: st
     with pytest.raises(HyperparameterError) as caught:
         Config.from_hyperparameters({name: text})
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "rate"),
+    [
+        ({"batch_size": "96"}, 0.0375),
+        ({"batch_size": "64", "accumulate_steps": "8"}, 0.2),
+        ({"base_learning_rate": "0.256", "batch_size": "128"}, 0.128),
+        ({"learning_rate": "0.05", "batch_size": "64", "accumulate_steps": "8"}, 0.05),
+    ],
+)
+def test_the_rate_follows_the_global_batch_unless_it_is_given_for_one_rank(texts: dict[str, str], rate: float) -> None:
+    assert Config.from_hyperparameters(texts).rate_of_one_rank == pytest.approx(rate)
+
+
+def test_two_rates_are_refused() -> None:
+    with pytest.raises(HyperparameterError, match="learning_rate and base_learning_rate are both given"):
+        Config.from_hyperparameters({"learning_rate": "0.1", "base_learning_rate": "0.1"})
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_gradients_in_float16_require_loss_scaling(precision: str) -> None:
+    texts = {"gradient_compression": "fp16", "precision": precision}
+    with pytest.raises(HyperparameterError, match=f"with precision {precision} the loss is not scaled"):
+        Config.from_hyperparameters(texts)
+    for scaled in ("mixed_float16", "auto"):
+        Config.from_hyperparameters(texts | {"precision": scaled})
 
 
 def test_all_invalid_hyperparameters_are_reported_at_once() -> None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from training_container.trainer.averages import WeightAverages
 from training_container.trainer.config import Config
+from training_container.trainer.data import augment
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
 from training_container.trainer.step import TrainStep, is_decayed
@@ -20,7 +21,10 @@ from training_container.trainer.validation import Validation
 # Keras generates its seeds with random.randint(1, 1e9).
 pytestmark = pytest.mark.filterwarnings("ignore:non-integer arguments to randrange:DeprecationWarning")
 
-SMALL = {"model": "resnet8", "classes": 10, "image_size": 8, "label_smoothing": 0.0, "weight_decay": 0.0}
+SMALL = {
+    "model": "resnet8", "classes": 10, "image_size": 8, "label_smoothing": 0.0, "weight_decay": 0.0,
+    "augmentation": "none",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -195,7 +199,7 @@ def test_averaged_weights_have_averaged_statistics() -> None:
 
 def test_validation_weighs_images_and_counts_top_1_and_top_5() -> None:
     logits = np.tile(np.arange(10.0, dtype=np.float32)[::-1], (4, 1))  # class 0 is the most likely, then 1, 2, ...
-    images = np.zeros((4, 8, 8, 3), np.float32)
+    images = np.zeros((4, 8, 8, 3), np.uint8)
     images[:, 0, 0, 0] = 1
 
     def model(given: tf.Tensor, training: bool) -> tf.Tensor:
@@ -223,3 +227,46 @@ def test_precision_depends_on_the_cpus_instructions(tmp_path: Path, flags: str, 
     assert policy(Config(), tmp_path / "cpuinfo") == expected
     assert policy(Config(precision="mixed_float16"), tmp_path / "cpuinfo") == "mixed_float16"
     assert policy(Config(), tmp_path / "absent") == "float32"
+
+
+def test_an_update_has_few_operations_for_each_weight() -> None:
+    """A GPU starts operations one by one, so their number limits small steps: 18 for each weight with Keras' SGD."""
+    with precision("mixed_float16"):
+        settings = config(weight_decay=1e-4)
+        model = network(settings)
+    weights = model.trainable_variables
+    gradients = [tf.TensorSpec(weight.shape) for weight in weights]
+    graph = TrainStep(model, settings)._update.get_concrete_function(gradients, tf.TensorSpec([])).graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    operations = [node.op for node in nodes if node.op not in ("Placeholder", "Const", "ReadVariableOp")]
+    assert operations.count("ResourceApplyKerasMomentum") == len(weights)
+    assert len(operations) < 3.5 * len(weights)
+
+
+def test_bytes_become_floats_in_the_step_itself_and_nothing_returns_to_the_host() -> None:
+    """A batch of bytes is a quarter of the copy to a GPU; a copy back within the step would wait for the GPU."""
+    settings = config(augmentation="crop_and_flip")
+    model = network(settings)
+    step = TrainStep(model, settings)
+    images, labels = tf.TensorSpec([4, 8, 8, 3], tf.uint8), tf.TensorSpec([4], tf.int64)
+    graph = step._whole.get_concrete_function(images, labels, *[tf.TensorSpec([])] * 3).graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    casts = [node for node in nodes if node.op == "Cast" and node.attr["SrcT"].type == tf.uint8.as_datatype_enum]
+    assert len(casts) == 1
+    assert {node.op for node in nodes} & {"PyFunc", "EagerPyFunc", "Print", "PrintV2", "_Send", "_HostSend"} == set()
+
+
+def test_half_of_the_images_are_mirrored_anew_in_every_step() -> None:
+    settings = config(augmentation="crop_and_flip", momentum=0.0)
+    images, labels = batch(64)
+    losses = []
+    for _ in range(2):
+        step = TrainStep(dense(settings), settings)
+        losses.append([step([(images, labels)], 0.0).loss for _ in range(3)])
+    assert losses[0] == losses[1]  # a training that is repeated mirrors the same images
+    assert len(set(losses[0])) == 3
+    mirrored = augment.half_mirrored(images, tf.constant([1, 2], tf.int64))
+    changed = [not np.array_equal(one, other) for one, other in zip(images, mirrored, strict=True)]
+    assert 16 < sum(changed) < 48
+    for source, result, is_mirrored in zip(images.numpy(), mirrored.numpy(), changed, strict=True):
+        np.testing.assert_array_equal(result, source[:, ::-1] if is_mirrored else source)

@@ -14,8 +14,10 @@ def state(ranks: int = 2, batches: int | None = 4, **settings: float) -> Trainin
 def test_steps_images_and_losses_are_counted_and_reset_by_an_epoch() -> None:
     going = state(accumulate_steps=3)
     assert going.steps_per_epoch == 2  # one step of three batches, and one of a single batch
-    going.step_done(2.0, 3)
-    going.step_done(1.0, 1)
+    going.step_started(3)
+    going.add_loss(2.0)
+    going.step_started(1)
+    going.add_loss(1.0)
     done = going.progress
     assert (done.step, done.step_in_epoch, done.images, done.loss_sum, done.loss_steps) == (2, 2, 64, 3.0, 2)
     going.epoch_done(None)
@@ -32,7 +34,8 @@ def test_the_rate_follows_the_steps() -> None:
     rates = []
     for _ in range(5):
         rates.append(going.rate)
-        going.step_done(1.0, 1)
+        going.step_started(1)
+        going.add_loss(1.0)
     assert rates == pytest.approx([0.2, 0.195, 0.19, 0.185, 0.18])
 
 
@@ -67,7 +70,8 @@ def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
 ) -> None:
     going = state(ranks=2)
     for _ in range(4):
-        going.step_done(1.0, 1)
+        going.step_started(1)
+        going.add_loss(1.0)
     going.epoch_trained()
     saved = Progress.from_json(going.progress.to_json())
     again = state(ranks=ranks, batches=batches)
@@ -107,8 +111,12 @@ def test_a_resumed_stream_has_its_previous_length() -> None:
 )
 def test_a_divergence_is_reported_with_its_step_and_last_checkpoint(saved: Progress | None, words: str) -> None:
     going = state()
-    going.step_done(1.0, 1)
-    sentence = str(going.diverged(f"The loss is nan in {going.place(1)}", saved))
-    assert sentence.startswith(f"The loss is nan in step 2 (epoch 1): training diverged. {words}. Reduce learning_rate")
+    going.step_started(1)
+    going.add_loss(1.0)
+    going.step_started(1)
+    sentence = str(going.diverged(f"The loss is nan in {going.place(before=1)}", saved))
+    assert sentence.startswith(f"The loss is nan in step 1 (epoch 1): training diverged. {words}. Reduce learning_rate")
     going.epoch_done(None)
-    assert (going.place(), going.place(1)) == ("step 1 (epoch 1)", "step 2 (epoch 2)")
+    assert going.place() == "step 2 (epoch 1)"
+    going.step_started(1)
+    assert going.place() == "step 3 (epoch 2)"

@@ -167,6 +167,54 @@ def test_a_channel_that_cannot_be_sharded_by_rank_is_refused(channel: dict[str, 
     assert "streams host" in error.next_step
 
 
+AUGMENTED = {"uri": "s3://ragab-ml/labels.jsonl", "attributes": ["source-ref", "label"], "record_wrapper": "RecordIO"}
+
+
+def test_an_augmented_manifest_is_requested_with_its_attributes_in_order() -> None:
+    job = job_of(
+        inputs={"train": AUGMENTED},
+        input_mode="Pipe",
+        shuffle_seed=7,
+        source="s3://ragab-ml/code.tar.gz",
+        entry_point="train.py",
+    )
+    (channel,) = training_job_request("x", job, "arn", {})["InputDataConfig"]
+    source = channel["DataSource"]["S3DataSource"]
+    assert (source["S3DataType"], source["AttributeNames"]) == ("AugmentedManifestFile", ["source-ref", "label"])
+    assert (channel["RecordWrapperType"], channel["ShuffleConfig"]) == ("RecordIO", {"Seed": 7})
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "reason"),
+    [
+        ({"record_wrapper": "None"}, {"input_mode": "FastFile"}, "SageMaker supports attributes only in Pipe mode"),
+        ({"attributes": []}, {"input_mode": "Pipe"}, "attributes must be a list of names"),
+        ({"attributes": "label"}, {"input_mode": "Pipe"}, "attributes must be a list of names"),
+        ({"attributes": ["a"] * 17}, {"input_mode": "Pipe"}, "SageMaker allows at most 16 attributes"),
+        ({"attributes": [""]}, {"input_mode": "Pipe"}, "must not be empty"),
+        ({"record_wrapper": "TFRecord"}, {"input_mode": "Pipe"}, "SageMaker does not support"),
+        ({"uri": "s3://ragab-ml/labels/"}, {"input_mode": "Pipe"}, "its URI is a folder"),
+        ({"manifest": True}, {"input_mode": "Pipe"}, "has manifest and attributes"),
+        ({}, {"input_mode": "Pipe", "streams": "rank"}, "train is an augmented manifest, but traingrid writes"),
+        ({}, {"input_mode": "Pipe", "source": None}, "own trainer reads TFRecord files"),
+    ],
+)
+def test_an_invalid_augmented_manifest_is_refused(
+    changes: dict[str, Any], settings: dict[str, Any], reason: str
+) -> None:
+    script = {"source": "s3://ragab-ml/code.tar.gz", "entry_point": "train.py"} if "source" not in settings else {}
+    line = {name: value for name, value in settings.items() if value is not None} | script
+    assert reason in error_of(inputs={"train": AUGMENTED | changes}, **line).reason
+
+
+def test_a_record_wrapper_in_file_mode_is_refused() -> None:
+    channel = {"uri": "s3://ragab-ml/a/", "record_wrapper": "RecordIO"}
+    error = error_of(inputs={"train": channel}, source="s3://ragab-ml/code.tar.gz", entry_point="train.py")
+    assert (
+        "SageMaker supports record_wrapper RecordIO only in Pipe mode, and the channel train is in File" in error.reason
+    )
+
+
 def test_duplicate_or_too_long_names_of_rank_channels_are_refused() -> None:
     twice = {"train": "s3://ragab-ml/a/", "train_1": {"uri": "s3://ragab-ml/b/", "input_mode": "File"}}
     error = error_of(inputs=twice, input_mode="Pipe", streams="rank")

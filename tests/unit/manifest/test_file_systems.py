@@ -148,6 +148,8 @@ def test_a_training_job_with_another_file_system_or_folder_is_another_one() -> N
         ({"distribution": "ShardedByS3Key"}, "distribution is only valid for data in S3, not for a file system"),
         ({"shuffle_seed": 1}, "shuffle_seed is only valid for data in S3"),
         ({"manifest": True}, "manifest is only valid for data in S3"),
+        ({"attributes": ["label"]}, "attributes is only valid for data in S3"),
+        ({"record_wrapper": "RecordIO"}, "record_wrapper is only valid for data in S3"),
         ({"uri": "s3://ragab-ml/a/"}, "uri and file_system cannot be combined. Remove one of them"),
         ({"subnet": "subnet-01234567"}, "unknown key 'subnet'"),
         (

@@ -295,7 +295,7 @@ def _examples() -> list[str]:
     return [textwrap.dedent(block) for block in blocks]
 
 
-@pytest.mark.parametrize("example", _examples(), ids=["plain", "header", "JSON Lines", "training plan"])
+@pytest.mark.parametrize("example", _examples(), ids=["plain", "header", "JSON Lines", "augmented", "training plan"])
 def test_the_manifests_of_the_documentation_are_good(example: str) -> None:
     regions = {
         "us-east-1": {"data_buckets": ["my-campaigns"], "training_plans": ["november"]},

@@ -99,6 +99,7 @@ TRAINING_PACKAGES = {
     "trainer.checkpoints": {"trainer.checkpoints"},
     "trainer.reporting": {"contract", "trainer.checkpoints", "trainer.config", "trainer.reporting", "trainer.timing"},
     "trainer.data": {"contract", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
+    "script_api": {"contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"},
 }
 """The modules and packages of training_container that each of its packages may import when it is loaded."""
 WITHOUT_TENSORFLOW = (
@@ -107,6 +108,7 @@ WITHOUT_TENSORFLOW = (
     "metric_history",
     "launcher",
     "ranks",
+    "script_api",
     "trainer.config",
     "trainer.schedule",
     "trainer.timing",

@@ -1,5 +1,8 @@
 """Script API: the package `trainer` of custom scripts: `from trainer import cluster, channels, checkpoints`.
 
+For Horovod and TensorFlow: channels, checkpoints, cluster, tensorboard. For all scripts, with any launcher: ranks,
+records, checkpoint_folders, metrics, and with PyTorch torch_records, which imports it. The others import none.
+
 If a script has its own folder `trainer`, that folder is earlier on the path, and hides this package.
 """
 
@@ -7,17 +10,33 @@ import importlib
 from types import ModuleType
 
 _MODULES = {
-    "channels": "data.channels",
-    "checkpoints": "checkpoints.checkpoints",
-    "cluster": "cluster",
-    "metric_lines": "reporting.metric_lines",
-    "tensorboard": "reporting.tensorboard",
+    "channels": "trainer.data.channels",
+    "checkpoint_folders": "script_api.checkpoint_folders",
+    "checkpoints": "trainer.checkpoints.checkpoints",
+    "cluster": "trainer.cluster",
+    "metric_lines": "trainer.reporting.metric_lines",
+    "metrics": "script_api.metrics",
+    "ranks": "script_api.ranks",
+    "records": "script_api.records",
+    "tensorboard": "trainer.reporting.tensorboard",
+    "torch_records": "script_api.torch_records",
 }
-__all__ = ["channels", "checkpoints", "cluster", "metric_lines", "tensorboard"]
+__all__ = [
+    "channels",
+    "checkpoint_folders",
+    "checkpoints",
+    "cluster",
+    "metric_lines",
+    "metrics",
+    "ranks",
+    "records",
+    "tensorboard",
+    "torch_records",
+]
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import only the module that is requested: each takes seconds, because of TensorFlow."""
+    """Import only the module that is requested: those with TensorFlow take seconds."""
     if name not in __all__:
         raise AttributeError(f"trainer has no attribute {name!r}; it has: {', '.join(__all__)}.")
-    return importlib.import_module(f"training_container.trainer.{_MODULES[name]}")
+    return importlib.import_module(f"training_container.{_MODULES[name]}")

@@ -15,7 +15,7 @@ def mixed_seed(*numbers: int) -> int:
 
 
 def random_part(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Crop a random part of an image, and mirror half of the images.
+    """Crop a random part of an image. The training step mirrors half of the images, on the device.
 
     The part has 8 to 100 % of the area, and an aspect ratio of 3/4 to 4/3. For a JPEG, only that part is decoded: 1.1
     times as many images per second (375 x 500 pixels, one core).
@@ -39,8 +39,18 @@ def random_part(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         begin, size = _random_box(tf.shape(image), seed)
         return tf.slice(image, begin, size)
 
-    part = tf.cond(tf.io.is_jpeg(encoded), of_a_jpeg, of_another)
-    return tf.image.stateless_random_flip_left_right(part, seed + 1)
+    return tf.cond(tf.io.is_jpeg(encoded), of_a_jpeg, of_another)
+
+
+def half_mirrored(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Mirror half of the images of a batch. On the host, this would take a tenth of the time of decoding.
+
+    Args:
+        images: [batch, height, width, 3].
+        seed: [2] int64, the seed of the batch.
+    """
+    mirrored = tf.random.stateless_uniform([tf.shape(images)[0], 1, 1, 1], seed) < 0.5
+    return tf.where(mirrored, tf.reverse(images, [2]), images)
 
 
 def _random_box(shape: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -72,6 +82,11 @@ def middle_part(images: tf.Tensor) -> tf.Tensor:
     return images[..., top : top + side, left : left + side, :]
 
 
+def in_bytes(images: tf.Tensor) -> tf.Tensor:
+    """Round images in 0..255 to uint8, in which a batch takes a quarter of the bytes of float32 on its way to a GPU."""
+    return tf.cast(tf.round(images), tf.uint8)
+
+
 def decoded(encoded: tf.Tensor) -> tf.Tensor:
     """Decode a JPEG, PNG, BMP or the first frame of a GIF to [height, width, 3] uint8."""
     return tf.io.decode_image(encoded, channels=3, expand_animations=False)
@@ -81,7 +96,7 @@ def shifted_and_flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Shift small square images by up to an eighth, and mirror half of them, as for CIFAR (He et al. 2015).
 
     Args:
-        images: [batch, size, size, 3] float32.
+        images: [batch, size, size, 3] uint8.
         seed: [2] int64, the seed of the batch.
     """
     count, size = tf.shape(images)[0], images.shape[1]
@@ -99,7 +114,7 @@ def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Shift each image by up to an eighth, rotate it by up to 0.2 radians (11°), and zoom by up to 15 %.
 
     Args:
-        images: [batch, size, size, 3] float32.
+        images: [batch, size, size, 3] uint8.
         seed: [2] int64, the seed of the batch.
     """
     count, size = tf.shape(images)[0], images.shape[1]
@@ -113,7 +128,9 @@ def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     # Rotation and zoom leave the center of the image in place; only the shift moves it.
     to_x = middle - a * middle - b * middle + shift_x
     to_y = middle - c * middle - d * middle + shift_y
-    return _transformed(images, [a, b, to_x, c, d, to_y, zero, zero], "BILINEAR")
+    # In uint8, the operation would round interpolated values down.
+    floats = tf.cast(images, tf.float32)
+    return in_bytes(_transformed(floats, [a, b, to_x, c, d, to_y, zero, zero], "BILINEAR"))
 
 
 def _transformed(images: tf.Tensor, numbers: list[tf.Tensor], interpolation: str) -> tf.Tensor:

@@ -12,7 +12,6 @@ The script is the same whether SageMaker copies the channel's objects (File), mo
 (Pipe). A rank reads the same records for the same seed and epoch.
 """
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +21,13 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract.training_job import Folders
-from training_container.trainer.data.file_channel import FileChannel
+from training_container.trainer.data.declared_channels import declared, exists, is_a_part, settings_of, streams_of
+from training_container.trainer.data.file_channel import FileChannel, is_mounted
 from training_container.trainer.data.pipe_channel import PipeChannel
 from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
+from training_container.trainer.data.shared_index import count_together
 
-__all__ = ["Channel", "ChannelError", "open"]
+__all__ = ["Channel", "ChannelError", "exists", "open"]
 
 
 class Channel(Protocol):
@@ -60,6 +61,8 @@ def open(  # noqa: A001  # scripts call it as channels.open
 ) -> FileChannel | PipeChannel:
     """Return this rank's share of a channel in any input mode.
 
+    All ranks must call this together: for files, they count the records together.
+
     Args:
         name: The channel's name. `train` also represents the channels train_0, train_1, ... with one stream per rank.
         cluster: The position of this rank; Horovod's by default (call hvd.init() first).
@@ -77,7 +80,7 @@ def open(  # noqa: A001  # scripts call it as channels.open
     reading = reading or ReadOptions()
     channels = declared(folders)
     if folder is not None:
-        return FileChannel(name, folder, place, reading, among_local=_is_a_part(_settings(folder, folders), place))
+        return _files(name, folder, folders, place, reading, settings=settings_of(folder, folders))
     if name in channels:
         return _opened(name, channels[name], folders, place, reading)
     streams = streams_of(name, channels)
@@ -92,36 +95,6 @@ def open(  # noqa: A001  # scripts call it as channels.open
             f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
         )
     return PipeChannel(name, f"{name}_{place.rank}", folders.data, place, reading, streams="rank")
-
-
-def declared(folders: Folders) -> dict[str, dict[str, str]]:
-    """Return each channel's settings from SageMaker: TrainingInputMode, S3DistributionType, ...
-
-    Raises:
-        ChannelError: inputdataconfig.json is not JSON.
-    """
-    path = folders.config / "inputdataconfig.json"
-    try:
-        channels: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except ValueError as error:
-        raise ChannelError(f"{path} is not JSON: {error}.") from error
-    return channels
-
-
-def exists(name: str, folders: Folders | None = None) -> bool:
-    """Return True if the job has this channel, either as a single one or as one stream per rank."""
-    channels = declared(folders or Folders.from_environment(os.environ))
-    return name in channels or bool(streams_of(name, channels))
-
-
-def streams_of(name: str, channels: dict[str, dict[str, str]]) -> list[str]:
-    """Return the job's channels name_0, name_1, ..., sorted by their numbers."""
-    numbers = [
-        int(number)
-        for head, _, number in (channel.rpartition("_") for channel in channels)
-        if head == name and number.isascii() and number.isdigit()
-    ]
-    return [f"{name}_{number}" for number in sorted(numbers)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,34 +112,32 @@ class Ranks:
         return cls(rank=hvd.rank(), size=hvd.size(), local_rank=hvd.local_rank(), local_size=hvd.local_size())
 
 
-def _settings(folder: Path, folders: Folders) -> dict[str, str]:
-    """Return the settings of the channel whose folder contains `folder`; empty if none does."""
-    inside = (
-        settings
-        for name, settings in declared(folders).items()
-        if folder.resolve().is_relative_to((folders.data / name).resolve())
-    )
-    return next(inside, {})
-
-
-def _is_a_part(settings: dict[str, str], place: Place) -> bool:
-    """Return True if each host has different files of a channel."""
-    return settings.get("S3DistributionType") == "ShardedByS3Key" and place.size > place.local_size
-
-
 def _opened(
     name: str, settings: dict[str, str], folders: Folders, place: Place, reading: ReadOptions
 ) -> FileChannel | PipeChannel:
     if settings.get("TrainingInputMode", "File") != "Pipe":
-        return FileChannel(name, folders.data / name, place, reading, among_local=_is_a_part(settings, place))
+        return _files(name, folders.data / name, folders, place, reading, settings=settings)
     if settings.get("RecordWrapperType", "None") == "RecordIO":
         raise ChannelError(
             f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are not records. "
             "Set it to None: the channel must contain TFRecord files."
         )
-    if place.size > place.local_size and not _is_a_part(settings, place):
+    if place.size > place.local_size and not is_a_part(settings, place):
         raise ChannelError(
             f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
             "FullyReplicated), so every host would train on all records. Set it to ShardedByS3Key."
         )
     return PipeChannel(name, name, folders.data, place, reading, streams="host")
+
+
+def _files(  # noqa: PLR0913  # one for each fact of a channel
+    name: str, folder: Path, folders: Folders, place: Place, reading: ReadOptions, *, settings: dict[str, str]
+) -> FileChannel:
+    """Return a channel of files. Count its records now, while all ranks are here: later, a rank might be alone."""
+    part = is_a_part(settings, place)
+    mounted = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
+    count = count_together(name, folder, folders.checkpoints, place, among_local=part)
+    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=mounted, count=count)
+    if channel.in_ranges:
+        _ = channel.index
+    return channel

@@ -82,7 +82,7 @@ class CorruptRecords:
             decode: A function from number and encoded image to the image.
             size: The image's height and width.
         """
-        nothing = tf.data.Dataset.from_tensors((tf.zeros([size, size, 3]), tf.constant(-1, tf.int64)))
+        nothing = tf.data.Dataset.from_tensors((tf.zeros([size, size, 3], tf.uint8), tf.constant(-1, tf.int64)))
 
         def image_or_nothing(number: tf.Tensor, example: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
             # One dataset for each image, because ignore_errors ignores the errors of all preceding transformations.

@@ -15,7 +15,7 @@ from training_container.trainer.data.examples import RecordError, first_problem,
 from training_container.trainer.data.file_channel import FileChannel
 from training_container.trainer.data.lockstep import Batch
 from training_container.trainer.data.pipe_channel import PipeChannel
-from training_container.trainer.data.shards import record_starts
+from training_container.trainer.data.record_index import record_starts
 from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
 
 SEARCH_PART = 3
@@ -24,6 +24,10 @@ SEARCH_PART = 3
 _AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 # Our own errors, which TensorFlow returns inside its own.
 _OWN = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
+_CORRUPT = (
+    "is corrupt: a CRC does not match, or it is truncated there. Rewrite the object, or allow some corrupt records "
+    "with the hyperparameter tolerate_corrupt_records."
+)
 # Details about the graph.
 _CLUTTER = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
 
@@ -95,7 +99,8 @@ def _within(seconds: float | None, search: Callable[[], str | None]) -> str | No
 def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
     """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
     if found := _AT_BYTE.search(message):
-        return _corrupt_file(channel.shard.files, int(found[1]))
+        files = list(dict.fromkeys(part.path for part in channel.segments(epoch)))
+        return _corrupt_file(files, int(found[1]))
     return _problem_in(channel, config, epoch, records)
 
 
@@ -104,6 +109,9 @@ def _description(message: str, channel: FileChannel | PipeChannel, epoch: int, r
     if own := _OWN.search(message):
         hint = " Raw images cannot be streamed: set their channel's input mode to File or FastFile."
         return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
+    if isinstance(channel, PipeChannel) and (found := _AT_BYTE.search(message)):
+        # The plugin has checked the headers, so TensorFlow's position is that of the data after the header.
+        return f"Channel {channel.name}: the record at byte {int(found[1]) - HEADER:,} of {channel.path} {_CORRUPT}"
     words = " ".join(_CLUTTER.sub("", message).split())[:300]
     what = f"an image cannot be decoded: {words}" if "decode_" in message else words
     return (
@@ -140,12 +148,11 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
     for path in files:
         for start in (position - HEADER, position):
             if start in record_starts(path, start) and not _sound(path, start):
-                return (
-                    f"the record at byte {start:,} of {path.name} is corrupt: a CRC does not match, or the file is "
-                    "truncated there. Rewrite the object, or allow some corrupt records with the hyperparameter "
-                    "tolerate_corrupt_records."
-                )
-    return f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}."
+                return f"the record at byte {start:,} of {path.name} {_CORRUPT}"
+    return (
+        f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}. If the index "
+        "_records.json beside the data, or records-train.json beside the checkpoints, is of other files, delete it."
+    )
 
 
 def _sound(path: Path, position: int) -> bool:

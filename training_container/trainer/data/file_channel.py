@@ -1,6 +1,6 @@
 """File channel: reads a channel from files, in SageMaker's input modes File and FastFile."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -10,10 +10,24 @@ import tensorflow as tf
 from training_container.trainer.data import image_folder
 from training_container.trainer.data.augment import mixed_seed
 from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
-from training_container.trainer.data.shards import Shard, files_of, shard
+from training_container.trainer.data.record_index import Index, record_index
+from training_container.trainer.data.shards import Segment, Shard, byte_range, files_of, range_of, segments, shard
 from training_container.trainer.demux import record_reader
 
 Files = list[Path]
+Read = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]
+"""Opens a segment: its path, a byte at which a record starts, the records to skip from there, first, and count."""
+Count = Callable[[Mapping[str, Path], int, int], Index]
+"""Counts the records of files by name, together with the other ranks; see record_index.record_index."""
+MOUNTED_READS = 8
+"""Files that a rank reads at once in FastFile mode: S3's throughput comes from concurrent requests
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html)."""
+_BUFFER = 1 << 18  # bytes; TFRecordDataset's default
+
+
+def count_alone(files: Mapping[str, Path], rank: int, ranks: int) -> Index:  # noqa: ARG001  # a Count
+    """Count the records of all files in this process."""
+    return record_index("", files)
 
 
 class FileChannel:
@@ -25,19 +39,31 @@ class FileChannel:
         place: The position of this rank.
         reading: The options for shuffling and sharding.
         among_local: If true, the folder has only this host's files (ShardedByS3Key), shared by the ranks of this host.
+        mounted: If true, the files are S3 objects that are read as they are requested (FastFile).
+        count: How to count records; by default this process counts those of all files.
     """
 
     mode = "File"
     streams = None
 
-    def __init__(
-        self, name: str, folder: Path, place: Place, reading: ReadOptions, *, among_local: bool = False
+    def __init__(  # noqa: PLR0913  # most are keyword-only
+        self,
+        name: str,
+        folder: Path,
+        place: Place,
+        reading: ReadOptions,
+        *,
+        among_local: bool = False,
+        mounted: bool = False,
+        count: Count = count_alone,
     ) -> None:
         self.name = name
         self.folder = folder
         self._rank = place.rank
         self._among = (place.local_rank, place.local_size) if among_local else (place.rank, place.size)
         self._reading = reading
+        self._mounted = mounted
+        self._count = count
         self.files = files_of(folder, name)
 
     @property
@@ -46,14 +72,42 @@ class FileChannel:
         return image_folder.is_image(self.files[0])
 
     @cached_property
+    def in_ranges(self) -> bool:
+        """True if each rank reads a range of records, for which the ranks count the records together."""
+        return self._reading.shard_by == "auto" and self._among[1] > 1 and not self.holds_images
+
+    @cached_property
+    def index(self) -> Index:
+        """The number of records in each file. All ranks must read this together, for the first time."""
+        return self._count({self._name(path): path for path in self.files}, *self._among)
+
+    @cached_property
     def shard(self) -> Shard:
-        """This rank's files, and the selection of its records in them."""
-        return shard(self.files, *self._among, by=self._reading.shard_by)
+        """This rank's files, and the selection of its records in them, if ranks do not read ranges."""
+        return shard(self.files, *self._among, by="record" if self._reading.shard_by == "record" else "file")
 
     @cached_property
     def count(self) -> int:
-        """The number of records in this rank's share. The headers in its files are read once to count them."""
-        return len(self.image_files(0)) if self.holds_images else self.shard.count()
+        """The number of records in this rank's share, in every epoch. The headers in the files are read once."""
+        if self.holds_images:
+            return len(self.image_files(0))
+        if self.in_ranges:
+            return len(range_of(sum(self.index[self._name(path)].records for path in self.files), *self._among))
+        return self.shard.count()
+
+    def segments(self, epoch: int) -> list[Segment]:
+        """Return the records that this rank reads in an epoch, before shuffling, in reading order.
+
+        The order of files is the same on all ranks. Ranges are cut from it, so a rank has other records in each epoch.
+        The first cut moves, too: otherwise few files would always be cut at the same records.
+        """
+        if not self.in_ranges:
+            return [Segment(path=path) for path in self._in_order(list(self.shard.files), epoch)]
+        files = [(path, self.index[self._name(path)]) for path in self._in_order(list(self.files), epoch)]
+        total = sum(index.records for _, index in files)
+        shuffled_shares = self._reading.shuffle_files and total > 0
+        shift = int(np.random.default_rng([self._reading.seed, epoch, 1]).integers(total)) if shuffled_shares else 0
+        return segments(files, *self._among, shift)
 
     def records(self, epoch: int) -> tf.data.Dataset:
         """Return this rank's records of an epoch, each a scalar tf.string.
@@ -63,18 +117,19 @@ class FileChannel:
         """
         if self.holds_images:
             raise ChannelError(f"Channel {self.name} contains images, not records ({self.files[0].name}, ...).")
-        return self._arranged(epoch, tf.data.TFRecordDataset)
+        return self._arranged(epoch, _records)
 
     def origins(self, epoch: int) -> tf.data.Dataset:
         """Return an epoch's records in the same order, each with its origin: (record, file, number in the file)."""
 
-        def numbered(path: tf.Tensor) -> tf.data.Dataset:
-            return tf.data.TFRecordDataset(path).enumerate().map(lambda number, record: (record, path, number))
+        def numbered(part: dict[str, tf.Tensor]) -> tf.data.Dataset:
+            records = _records(part).enumerate(start=part["first"])
+            return records.map(lambda number, record: (record, part["path"], number))
 
         return self._arranged(epoch, numbered)
 
     def image_files(self, epoch: int) -> Files:
-        """Return this rank's image files of an epoch, every n-th of the channel's files, in reading order.
+        """Return this rank's image files of an epoch, every n-th of the files in the epoch's order, in reading order.
 
         Raises:
             ChannelError: The folder contains records.
@@ -82,31 +137,70 @@ class FileChannel:
         if not self.holds_images:
             raise ChannelError(f"Channel {self.name} is not a folder of images: it contains {self.files[0].name}.")
         rank, ranks = self._among
-        own = self.files[rank::ranks]
+        return self._in_order(list(self.files), epoch)[rank::ranks]
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _in_order(self, files: Files, epoch: int) -> Files:
+        """Return files in the order of an epoch. It does not depend on the rank: shares are cut from it."""
         if not self._reading.shuffle_files:
-            return list(own)
-        order = np.random.default_rng([self._reading.seed, epoch, self._rank]).permutation(len(own))
-        return [own[index] for index in order]
+            return files
+        order = np.random.default_rng([self._reading.seed, epoch]).permutation(len(files))
+        return [files[index] for index in order]
 
-    def _arranged(self, epoch: int, read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
-        """Return records in the epoch's order of files: this rank's records, shuffled."""
-        reading, names = self._reading, [str(path) for path in self.shard.files]
-        if reading.shuffle_files:
-            # The seed does not depend on the rank: by record, all ranks must read the files in the same order.
-            order = np.random.default_rng([reading.seed, epoch]).permutation(len(names))
-            names = [names[index] for index in order]
-        records = self._interleaved(names, read)
-        if self.shard.every > 1:
+    def _arranged(self, epoch: int, read: Read) -> tf.data.Dataset:
+        """Return this rank's records of an epoch, shuffled."""
+        records = self._interleaved(self.segments(epoch), read)
+        if not self.in_ranges and self.shard.every > 1:
             records = records.shard(self.shard.every, self.shard.offset)
-        return shuffled(records, reading, epoch, self._rank)
+        return shuffled(records, self._reading, epoch, self._rank)
 
-    def _interleaved(self, names: list[str], read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
-        """Read files sequentially, or several at once, taking one record of each in turn."""
+    def _interleaved(self, own: list[Segment], read: Read) -> tf.data.Dataset:
+        """Read segments sequentially, or several at once, taking one record of each in turn."""
         if self._reading.tolerate:
-            return record_reader.file_records(names, self.name, tolerate=self._reading.tolerate)
-        at_once = max(1, min(self._reading.parallel_reads, len(names)))
-        paths = tf.data.Dataset.from_tensor_slices(tf.constant(names, tf.string, shape=[len(names)]))
-        return paths.interleave(read, cycle_length=at_once, num_parallel_calls=at_once if at_once > 1 else None)
+            parts = [record_reader.FilePart(str(part.path), part.first, *byte_range(part)) for part in own]
+            return record_reader.file_records(parts, self.name, tolerate=self._reading.tolerate)
+        at_once = self._reading.parallel_reads or (MOUNTED_READS if self._mounted else 1)
+        at_once = max(1, min(at_once, len(own)))
+        rows = tf.data.Dataset.from_tensor_slices(_columns(own))
+        return rows.interleave(read, cycle_length=at_once, num_parallel_calls=at_once if at_once > 1 else None)
+
+
+def _columns(own: list[Segment]) -> dict[str, tf.Tensor]:
+    def numbers(values: list[int]) -> tf.Tensor:
+        return tf.constant(values, tf.int64, shape=[len(values)])
+
+    return {
+        "path": tf.constant([str(part.path) for part in own], tf.string, shape=[len(own)]),
+        "byte": numbers([part.byte for part in own]),
+        "skip": numbers([part.first - part.known for part in own]),
+        "first": numbers([part.first for part in own]),
+        "count": numbers([part.all_or_count for part in own]),
+    }
+
+
+def _records(part: dict[str, tf.Tensor]) -> tf.data.Dataset:
+    """Read a segment. TFRecordDataset has no parameter for the byte to start at, but its kernel has."""
+    variant = tf.raw_ops.TFRecordDatasetV2(
+        filenames=[part["path"]], compression_type="", buffer_size=_BUFFER, byte_offsets=[part["byte"]]
+    )
+    records = tf.data.experimental.from_variant(variant, structure=tf.TensorSpec([], tf.string))
+    return records.skip(part["skip"]).take(part["count"])
+
+
+def is_mounted(folder: Path, table: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Return True if the folder is in a file system of FUSE, as the folders of FastFile mode are.
+
+    Source of the table's format: Linux, Documentation/filesystems/proc.rst, section 3.5.
+    """
+    try:
+        lines = [line.split(" ") for line in table.read_text(encoding="utf-8").splitlines()]
+    except OSError:  # not Linux
+        return False
+    place = folder.resolve()
+    around = [(len(Path(line[4]).parts), line[line.index("-") + 1]) for line in lines if place.is_relative_to(line[4])]
+    return max(around, default=(0, ""))[1].startswith("fuse")
 
 
 def shuffled(records: tf.data.Dataset, reading: ReadOptions, epoch: int, rank: int) -> tf.data.Dataset:

@@ -8,11 +8,12 @@ import tensorflow as tf
 
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
-from training_container.trainer.cluster import any_rank
+from training_container.trainer.cluster import any_rank, prefetched
 from training_container.trainer.config import Config
 from training_container.trainer.data import augment, channels
 from training_container.trainer.data.corrupt_records import CorruptRecords
 from training_container.trainer.data.diagnosis import guarded
+from training_container.trainer.data.file_channel import FileChannel
 from training_container.trainer.data.image_folder import ImageFolderError, check_classes, class_names
 from training_container.trainer.data.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
 from training_container.trainer.data.pipe_channel import PipeChannel
@@ -57,7 +58,7 @@ class TrainingData:
         return steps * self._config.batch_size * hvd.size() if steps else None
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
-        """Yield an epoch's batches: images [batch, size, size, 3] float32 in 0..255, and labels [batch] int64.
+        """Yield an epoch's batches: images [batch, size, size, 3] uint8, and labels [batch] int64.
 
         The batches are the same for the same seed, epoch and number of ranks. All ranks must iterate together.
 
@@ -73,7 +74,7 @@ class TrainingData:
         batch_size = self._config.batch_size
         images = self._source.images(epoch, skip * batch_size, repeat=self._repeat, train=True)
         batches = guarded(
-            iter(self._augmented(images.batch(batch_size), epoch, skip).prefetch(2)),
+            iter(prefetched(self._augmented(images.batch(batch_size), epoch, skip))),
             self._channel,
             self._config,
             epoch=epoch,
@@ -103,7 +104,8 @@ class TrainingData:
         """Return the lockstep with the other ranks, and True if this rank must repeat records to keep up."""
         config, name = self._config, self._channel.name
         exact = config.cache or not config.tolerate_corrupt_records
-        known = config.cache or not config.train_records
+        counted = isinstance(self._channel, FileChannel) and self._channel.in_ranges
+        known = config.cache or counted or not config.train_records
         count = self._source.count if known and exact else None
         expected = config.train_records
         if count is None:
@@ -116,7 +118,7 @@ class TrainingData:
         if min(counts) == 0:
             raise LockstepError(
                 f"Channel {name} has {sum(counts)} records, but rank {counts.index(0)} of {len(counts)} would have "
-                "none. Start fewer ranks, check the channel's S3 prefix, or set shard_by to record."
+                "none. Start fewer ranks, check the channel's S3 prefix, or set shard_by to auto."
             )
         if sum(counts) < expected:
             raise LockstepError(missing(name, sum(counts), expected))
@@ -154,7 +156,7 @@ class ValidationData:
         size = self._config.batch_size
         images = self._source.images(epoch, 0, repeat=False, train=False)
         batches = guarded(
-            iter(images.batch(size).prefetch(2)), self._channel, self._config, epoch=epoch, first=0, size=size
+            iter(prefetched(images.batch(size))), self._channel, self._config, epoch=epoch, first=0, size=size
         )
         read = 0
         cut = False

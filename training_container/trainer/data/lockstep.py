@@ -6,7 +6,7 @@ from typing import TypeAlias
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # images [batch, size, size, 3] float32 and labels [batch] int64
+Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # images [batch, size, size, 3] uint8 and labels [batch] int64
 MUCH = 0.03
 """The share of a channel's records that an epoch may leave out without a warning."""
 
@@ -74,7 +74,8 @@ class Lockstep:
             if batch is None or not self._is_full(batch):
                 raise LockstepError(
                     f"The stream of channel {self._channel} ended after {step} of {steps} batches on rank "
-                    f"{hvd.rank()}, in epoch {epoch + 1}. It was truncated, or its data changed during training."
+                    f"{hvd.rank()}, in epoch {epoch + 1}. It was truncated, its data changed during training, or the "
+                    "index of its records (_records.json) is of other files."
                 )
             yield batch
 
@@ -129,7 +130,7 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         return message
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (
-        f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to record (in File and FastFile "
+        f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to auto (in File and FastFile "
         "mode), or use several files of equal size for each rank."
         if 2 * uneven > left
         else "Reduce batch_size, or start fewer ranks."

@@ -12,6 +12,9 @@ from training_container.trainer.demux import demultiplexer, record_reader
 class PipeChannel:
     """One rank's share of a streamed channel. See channels.Channel.
 
+    Attributes:
+        path: The FIFO that was opened last; "" before the first.
+
     Args:
         name: The channel's name.
         stream: The channel whose FIFO provides the stream: the same name, or with the rank's number.
@@ -35,6 +38,7 @@ class PipeChannel:
         self._place = place
         self._reading = reading
         self._opened = 0
+        self.path = ""
 
     def records(self, epoch: int) -> tf.data.Dataset:
         """Return this rank's records of an epoch, each a scalar tf.string. The dataset can be iterated only once.
@@ -43,8 +47,9 @@ class PipeChannel:
         counting when a training is resumed on another host. The epoch only affects shuffling.
         """
         number, self._opened = self._opened, self._opened + 1
+        self.path = self._path(number)
         records = record_reader.fifo_records(
-            self._path(number),
+            self.path,
             self._stream,
             tolerate=self._reading.tolerate,
             timeout_seconds=self._reading.timeout_seconds,

@@ -34,11 +34,12 @@ class ReadOptions:
 
     Attributes:
         seed: The seed of all shuffling.
-        shard_by: "file", "record" or "auto" (shards.py). For a stream, SageMaker or the demultiplexer does it.
+        shard_by: The share of a rank: "auto" is a range of records, "file" whole files, "record" every n-th record
+            (shards.py). For a stream, SageMaker or the demultiplexer does it.
         shuffle_files: If true, read files in a different order in every epoch. SageMaker's ShuffleConfig does this for
             a stream.
         shuffle_records: The number of records in the shuffle buffer; 0 disables shuffling.
-        parallel_reads: The number of files that are read at once.
+        parallel_reads: The number of files that are read at once; 0: 8 in FastFile mode, otherwise 1.
         tolerate: The number of corrupt records that this rank may skip in an epoch.
         timeout_seconds: The maximum time until a stream begins, and the maximum time without data.
     """
@@ -47,6 +48,6 @@ class ReadOptions:
     shard_by: str = "auto"
     shuffle_files: bool = True
     shuffle_records: int = 2048
-    parallel_reads: int = 1
+    parallel_reads: int = 0
     tolerate: int = 0
     timeout_seconds: float = 600.0

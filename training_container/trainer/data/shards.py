@@ -1,26 +1,42 @@
 """Shards: assigns TFRecord files and records to ranks. Does not import TensorFlow."""
 
 import heapq
-import os
-import struct
+import itertools
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-# Sharding by whole files is fair if the bytes of every rank differ from the mean by at most this share. An epoch has as
-# many batches as the smallest shard, and the other ranks' remaining records are left out.
-FAIR_EXCESS = 1 / 8
-
-_GZIP = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1
+from training_container.trainer.data.record_index import THREADS, FileIndex, ShardError, indexed, record_starts
 
 
-class ShardError(ValueError):
-    """A channel cannot be sharded. The text names the channel or file and the reason."""
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """Consecutive records of a file.
+
+    Attributes:
+        path: The file.
+        first: The number of the first record.
+        count: The number of records; None for all until the end of the file.
+        known: The number of a record at or before the first ...
+        byte: ... and the byte at which it starts.
+    """
+
+    path: Path
+    first: int = 0
+    count: int | None = None
+    known: int = 0
+    byte: int = 0
+
+    @property
+    def all_or_count(self) -> int:
+        """The number of records; -1 for all."""
+        return -1 if self.count is None else self.count
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """One rank's share of a channel's files.
+    """One rank's share of a channel's files: whole files, or every n-th record.
 
     Attributes:
         files: The files that this rank reads, in the order of their keys; may be empty.
@@ -32,18 +48,15 @@ class Shard:
     every: int = 1
     offset: int = 0
 
-    @property
-    def by(self) -> str:
-        """The sharding unit: "file" or "record"."""
-        return "file" if self.every == 1 else "record"
-
     def count(self) -> int:
         """Return the number of records in the share, from the headers in its files.
 
         Raises:
             ShardError: A file is truncated, or is not a TFRecord file.
         """
-        return len(range(self.offset, sum(record_count(path) for path in self.files), self.every))
+        with ThreadPoolExecutor(THREADS) as pool:
+            records = sum(index.records for index in pool.map(indexed, self.files))
+        return len(range(self.offset, records, self.every))
 
 
 def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
@@ -62,8 +75,8 @@ def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
     return tuple(path for _, path in files)
 
 
-def shard(files: Sequence[Path], rank: int, ranks: int, by: str = "auto") -> Shard:
-    """Return the share of `files` that this rank reads: whole files if that is fair, otherwise every n-th record.
+def shard(files: Sequence[Path], rank: int, ranks: int, by: str) -> Shard:
+    """Return the share of `files` that this rank reads: whole files, or every n-th record.
 
     The shares of all ranks contain each record exactly once. By file, the ranks' bytes are balanced (see `balanced`).
     By record, record i of the channel belongs to rank i mod ranks, and every rank reads all bytes.
@@ -72,20 +85,54 @@ def shard(files: Sequence[Path], rank: int, ranks: int, by: str = "auto") -> Sha
         files: The files in the order of their keys, the same on all ranks.
         rank: This rank, from 0.
         ranks: The number of ranks.
-        by: "file", "record", or "auto": by file if every rank's bytes differ from the mean by at most 1/8.
+        by: "file" or "record".
     """
-    if by != "record":
-        sizes = [path.stat().st_size for path in files]
-        shares = balanced(sizes, ranks)
-        if by == "file" or _are_fair([sum(sizes[index] for index in share) for share in shares]):
-            return Shard(files=tuple(files[index] for index in shares[rank]))
-    return Shard(files=tuple(files), every=ranks, offset=rank)
+    if by == "record":
+        return Shard(files=tuple(files), every=ranks, offset=rank)
+    shares = balanced([path.stat().st_size for path in files], ranks)
+    return Shard(files=tuple(files[index] for index in shares[rank]))
 
 
-def _are_fair(sizes: Sequence[int]) -> bool:
-    """Return True if the sizes differ little from their mean."""
-    mean = sum(sizes) / len(sizes)
-    return (1 - FAIR_EXCESS) * mean <= min(sizes) and max(sizes) <= (1 + FAIR_EXCESS) * mean
+def range_of(total: int, rank: int, ranks: int) -> range:
+    """Return the numbers of the records of a rank. The ranges of all ranks differ in length by at most one record."""
+    return range(total * rank // ranks, total * (rank + 1) // ranks)
+
+
+def segments(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int, shift: int = 0) -> list[Segment]:
+    """Return the rank's range of a sequence of files, as consecutive records of some of them.
+
+    Args:
+        files: The files with their indices, in the order of the epoch, which is the same on all ranks.
+        rank: This rank, from 0.
+        ranks: The number of ranks.
+        shift: The record at which rank 0 begins. The first record follows the last one, so no share changes its size.
+    """
+    total = sum(index.records for _, index in files)
+    own = range_of(total, rank, ranks)
+    begin = (own.start + shift) % total if total else 0
+    end = begin + len(own)
+    return [*_cut(files, range(begin, min(end, total))), *_cut(files, range(end - total))]
+
+
+def _cut(files: Sequence[tuple[Path, FileIndex]], own: range) -> Iterator[Segment]:
+    begin = 0
+    for path, index in files:
+        first, last = max(own.start - begin, 0), min(own.stop - begin, index.records)
+        if first < last:
+            known, byte = index.before(first)
+            count = None if last == index.records else last - first
+            yield Segment(path=path, first=first, count=count, known=known, byte=byte)
+        begin += index.records
+
+
+def byte_range(segment: Segment) -> tuple[int, int | None]:
+    """Return the bytes at which a segment starts and ends, from the headers after the known one; None: at the end."""
+    if segment.first == 0 and segment.count is None:
+        return 0, None
+    starts = record_starts(segment.path, first=segment.byte)
+    first = next(itertools.islice(starts, segment.first - segment.known, None), None)
+    stop = next(itertools.islice(starts, segment.all_or_count - 1, None), None) if segment.count else None
+    return (segment.path.stat().st_size if first is None else first), stop
 
 
 def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:
@@ -102,49 +149,3 @@ def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:
         shares[rank].append(index)
         heapq.heappush(fewest, (held + sizes[index], rank))
     return [sorted(share) for share in shares]
-
-
-def record_count(path: Path) -> int:
-    """Return the number of records in a TFRecord file, reading only their headers.
-
-    Raises:
-        ShardError: The file ends within a record, or is not a TFRecord file.
-    """
-    return sum(1 for _ in record_starts(path))
-
-
-def record_starts(path: Path, last: int | None = None) -> Iterator[int]:
-    """Yield the byte at which each record of a TFRecord file starts.
-
-    A record consists of its length (uint64, little endian), a CRC of the length (uint32), the data, and a CRC of the
-    data (uint32). Source: TensorFlow, lib/io/record_writer.h.
-
-    Args:
-        path: The file.
-        last: Stop at this byte, without reading the record that starts there.
-
-    Raises:
-        ShardError: The file ends within a record, or is not a TFRecord file.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        size, position, records = os.fstat(descriptor).st_size, 0, 0
-        while position < size:
-            if last is not None and position >= last:
-                yield position
-                return
-            header = os.pread(descriptor, 12, position)
-            end = position + 16 + struct.unpack_from("<Q", header)[0] if len(header) == 12 else size + 1
-            if end > size:
-                if os.pread(descriptor, 3, 0) == _GZIP:
-                    raise ShardError(
-                        f"{path.name} is compressed with gzip. Rewrite it without compression, and upload it."
-                    )
-                raise ShardError(
-                    f"{path.name} is truncated or not a TFRecord file: record {records} ends at byte {end:,}, "
-                    f"but the file has {size:,} bytes. Rewrite it without compression, and upload it."
-                )
-            yield position
-            records, position = records + 1, end
-    finally:
-        os.close(descriptor)

@@ -27,7 +27,7 @@ class Source(Protocol):
         """The number of images; None if it is known only at the end."""
 
     def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
-        """Return an epoch's (image [size, size, 3] float32, label int64), starting at image number `first`."""
+        """Return an epoch's (image [size, size, 3] uint8, label int64), starting at image number `first`."""
 
 
 @dataclass(kw_only=True)
@@ -97,7 +97,7 @@ class Kept:
 
     def __init__(self, batches: Iterable[tuple[tf.Tensor, tf.Tensor]], config: Config, rank: int) -> None:
         parts = [(images.numpy(), labels.numpy()) for images, labels in batches]
-        empty: NDArray[np.float32] = np.zeros([0, config.image_size, config.image_size, 3], np.float32)
+        empty: NDArray[np.uint8] = np.zeros([0, config.image_size, config.image_size, 3], np.uint8)
         with tf.device("CPU"):
             self._images = tf.constant(np.concatenate([empty, *(images for images, _ in parts)]))
             self._labels = tf.constant(np.concatenate([np.zeros([0], np.int64), *(labels for _, labels in parts)]))
@@ -123,7 +123,7 @@ class Kept:
 
 
 def _bring_to_size(config: Config, seed: int, *, train: bool) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Return a function from (number in the epoch, encoded image) to an image [size, size, 3] float32 in 0..255."""
+    """Return a function from (number in the epoch, encoded image) to an image [size, size, 3] uint8."""
 
     def part(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
         if not augment.crops(config):
@@ -134,7 +134,7 @@ def _bring_to_size(config: Config, seed: int, *, train: bool) -> Callable[[tf.Te
 
     def bring(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
         image = tf.image.resize(part(number, encoded), [config.image_size, config.image_size])
-        return tf.ensure_shape(image, [config.image_size, config.image_size, 3])
+        return tf.ensure_shape(augment.in_bytes(image), [config.image_size, config.image_size, 3])
 
     return bring
 

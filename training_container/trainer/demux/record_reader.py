@@ -4,7 +4,11 @@ TensorFlow's file system seeks, which a FIFO does not support. native/ has a fil
 TFRecordDataset reads FIFOs in C++. It cannot skip a corrupt record. Where records may be skipped, or the plugin was not
 built, this module reads in Python, a megabyte at a time: one record at a time through from_generator would be ten times
 slower for small records.
+
+TensorFlow is imported by the functions that return a dataset, because `blocks` also serves scripts without TensorFlow.
 """
+
+from __future__ import annotations
 
 import contextlib
 import fcntl
@@ -15,11 +19,14 @@ import sys
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from training_container.trainer.demux.framing import Splitter, StreamError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 LIBRARY = Path(sys.prefix) / "lib" / "traingrid" / "libfifo_filesystem.so"
 """The plugin that setup/training.sh builds for the TensorFlow in the same environment."""
@@ -46,11 +53,14 @@ def fifo_records(
 
     Raises:
         tf.errors.DataLossError: During iteration: the stream is empty, truncated or corrupt, or timed out. The text
-            names channel, byte and record. If the plugin is not loaded, or `tolerate` is set, the error is an
-            InvalidArgumentError with the same text.
+            names channel, byte and record. If the data's CRC does not match, the text is TensorFlow's, "corrupted
+            record at BYTE". If the plugin is not loaded, or `tolerate` is set, the error is an InvalidArgumentError
+            that names channel, byte and record in both cases.
     """
     if tolerate or not plugin_loaded():
         return fifo_records_in_python(path, channel, tolerate=tolerate, timeout_seconds=timeout_seconds)
+    import tensorflow as tf  # noqa: PLC0415  # see above
+
     query = urllib.parse.urlencode({"channel": channel, "timeout": f"{timeout_seconds:g}"})
     # Without TensorFlow's buffer: the plugin has its own, and TensorFlow's would wait for more than the next record.
     return tf.data.TFRecordDataset(f"fifo://{path}?{query}", buffer_size=0)
@@ -61,6 +71,8 @@ def plugin_loaded() -> bool:
     """Load the `fifo://` plugin if it was built. Return True if it is loaded."""
     if not LIBRARY.exists():
         return False
+    import tensorflow as tf  # noqa: PLC0415  # see above
+
     tf.experimental.register_filesystem_plugin(str(LIBRARY))
     return True
 
@@ -78,7 +90,24 @@ def fifo_records_in_python(path: str, channel: str, *, tolerate: int, timeout_se
     return _dataset(generate)
 
 
-def file_records(files: Sequence[str], channel: str, *, tolerate: int) -> tf.data.Dataset:
+@dataclass(frozen=True)
+class FilePart:
+    """Consecutive records of a file.
+
+    Attributes:
+        path: The file.
+        record: The number of the first record, for messages.
+        start: The byte at which it starts.
+        stop: The byte after the last record; None for the end of the file.
+    """
+
+    path: str
+    record: int = 0
+    start: int = 0
+    stop: int | None = None
+
+
+def file_records(parts: Sequence[FilePart], channel: str, *, tolerate: int) -> tf.data.Dataset:
     """Return the records of TFRecord files, skipping up to `tolerate` records in total whose data CRC does not match.
 
     An empty file has no records (S3's consoles create folders as empty objects). Each iteration restarts the count, so
@@ -90,14 +119,24 @@ def file_records(files: Sequence[str], channel: str, *, tolerate: int) -> tf.dat
 
     def generate() -> Iterator[list[bytes]]:
         left = tolerate
-        for file in files:
-            splitter = Splitter(channel, file, tolerate=left)
-            yield from _lists(splitter, blocks(file, channel, 0.0))
+        for part in parts:
+            splitter = Splitter(channel, part.path, tolerate=left)
+            splitter.start, splitter.record = part.start, part.record
+            yield from _lists(splitter, _blocks_of(part))
             if splitter.start or splitter.held:
                 splitter.finish()
             left = splitter.tolerate
 
     return _dataset(generate)
+
+
+def _blocks_of(part: FilePart) -> Iterator[bytes]:
+    left = sys.maxsize if part.stop is None else part.stop - part.start
+    with Path(part.path).open("rb", buffering=0) as file:
+        file.seek(part.start)
+        while left > 0 and (block := file.read(min(BLOCK, left))):
+            left -= len(block)
+            yield block
 
 
 def _lists(splitter: Splitter, source: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -107,12 +146,14 @@ def _lists(splitter: Splitter, source: Iterator[bytes]) -> Iterator[list[bytes]]
 
 
 def _dataset(generate: Callable[[], Iterator[list[bytes]]]) -> tf.data.Dataset:
+    import tensorflow as tf  # noqa: PLC0415  # see above
+
     lists = tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([None], tf.string))
     return lists.unbatch()
 
 
 def blocks(path: str, channel: str, timeout_seconds: float) -> Iterator[bytes]:
-    """Yield the bytes of a file, or of a FIFO until its writer closes it. native/fifo_source.h does the same in C++.
+    """Yield the bytes of a FIFO until its writer closes it. native/fifo_source.h does the same in C++.
 
     Args:
         path: The path. A FIFO may appear later; it is opened once.

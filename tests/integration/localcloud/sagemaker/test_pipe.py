@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from localcloud.sagemaker.pipe import epoch_order
-from localcloud.sagemaker.request import Channel
+from localcloud.sagemaker.pipe_items import Item
+from localcloud.sagemaker.request import Channel, S3Uri
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.training_side import SageMaker, refusal
@@ -40,6 +41,9 @@ def sagemaker(cloud: LocalCloud, client: Callable[..., Any]) -> SageMaker:
     made.put("parts.json", json.dumps([{"prefix": f"s3://{made.bucket}/many/"}, "05", "00", "03"]))
     made.put("gone.json", json.dumps([{"prefix": f"s3://{made.bucket}/many/"}, "05", "99"]))
     made.put("large/a", "x" * 3_000_000)
+    lines = [{"ignored": 0, "text-ref": f"s3://{made.bucket}/{key}", "label": {"n": int(key[-2:])}} for key in KEYS]
+    made.put("augmented.jsonl", "\n".join(map(json.dumps, lines)) + "\n")
+    made.put("incomplete.jsonl", json.dumps({"label": 1}))
     return made
 
 
@@ -118,10 +122,10 @@ def test_shuffled_shards_change_hosts_and_no_object_is_read_twice() -> None:
         piped=True,
         shuffle_seed=3,
     )
-    order = [("b", key) for key in KEYS]
+    order: list[Item] = [(S3Uri(bucket="b", key=key),) for key in KEYS]
     epochs = [[epoch_order(channel, order, epoch, host, 2) for host in (0, 1)] for epoch in (0, 1)]
-    assert all(sorted(one + two) == order for one, two in epochs)
-    assert sorted(epochs[0][0]) != sorted(epochs[1][0])
+    assert all(sorted(one + two, key=repr) == order for one, two in epochs)
+    assert sorted(epochs[0][0], key=repr) != sorted(epochs[1][0], key=repr)
 
 
 def test_a_reader_that_closes_the_fifo_early_gets_the_next_epoch(sagemaker: SageMaker) -> None:
@@ -170,10 +174,61 @@ def test_no_writer_outlives_its_job(sagemaker: SageMaker) -> None:
     wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("pipe-")])
 
 
+def augmented(sagemaker: SageMaker, *names: str, key: str = "augmented.jsonl", **more: Any) -> dict[str, Any]:
+    channel = piped(sagemaker, key=key, S3DataType="AugmentedManifestFile", **more)
+    channel["DataSource"]["S3DataSource"]["AttributeNames"] = list(names)
+    return channel
+
+
+def test_recordio_wraps_each_object_in_a_record(sagemaker: SageMaker) -> None:
+    code = """
+import struct
+data = waited('train_0').open('rb').read()
+while data:
+    mark, length = struct.unpack_from('<II', data)
+    print(hex(mark), data[8:8 + length], data[8 + length:8 + length + -length % 4])
+    data = data[8 + length + -length % 4:]
+"""
+    ((first, *others),) = output_of(sagemaker, code, piped(sagemaker, RecordWrapperType="RecordIO"))
+    assert first == r"0xced7230a b'00 ' b'\x00'"
+    assert len(others) == len(KEYS) - 1
+
+
+def test_the_attributes_of_an_augmented_manifest_are_streamed_in_their_order(sagemaker: SageMaker) -> None:
+    ((found,),) = output_of(sagemaker, "print(read('train_0'))", augmented(sagemaker, "label", "text-ref"))
+    assert found == "".join(f'{{"n": {int(key[-2:])}}}{key[-2:]} ' for key in KEYS)
+
+
+def test_the_lines_of_an_augmented_manifest_are_shuffled_in_each_epoch(sagemaker: SageMaker) -> None:
+    channel = augmented(sagemaker, "text-ref", ShuffleConfig={"Seed": 7})
+    ((first, second),) = output_of(sagemaker, "print(read('train_0')); print(read('train_1'))", channel)
+    assert first != second
+    assert sorted(first.split()) == sorted(second.split()) == [key[-2:] for key in KEYS]
+
+
+def test_a_line_without_a_listed_attribute_fails_the_job(sagemaker: SageMaker) -> None:
+    channel = augmented(sagemaker, "label", "text-ref", key="incomplete.jsonl")
+    job = sagemaker.run(READ + "read('train_0')", InputDataConfig=[channel])
+    assert job["TrainingJobStatus"] == "Failed"
+    assert "line 1 of the augmented manifest has no attribute text-ref" in job["FailureReason"]
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "words"),
+    [
+        ((), {}, "must have AttributeNames with AugmentedManifestFile"),
+        (("label",), {"InputMode": "File"}, "has AugmentedManifestFile, which requires Pipe mode"),
+    ],
+)
+def test_an_invalid_augmented_manifest_channel_is_refused(
+    sagemaker: SageMaker, names: tuple[str, ...], more: dict[str, str], words: str
+) -> None:
+    request = sagemaker.request(InputDataConfig=[augmented(sagemaker, *names) | more])
+    assert words in refusal(sagemaker, request)
+
+
 def test_unsupported_streaming_options_are_refused(sagemaker: SageMaker) -> None:
-    wrapped = sagemaker.request(InputDataConfig=[piped(sagemaker, RecordWrapperType="RecordIO")])
-    assert refusal(sagemaker, wrapped) == (
-        "channel train: localcloud streams objects unchanged; remove RecordWrapperType"
-    )
+    wrapped = sagemaker.request(InputDataConfig=[sagemaker.channel("train") | {"RecordWrapperType": "RecordIO"}])
+    assert "has RecordWrapperType, which requires Pipe mode" in refusal(sagemaker, wrapped)
     packed = sagemaker.request(InputDataConfig=[piped(sagemaker, CompressionType="Gzip")])
     assert "remove CompressionType" in refusal(sagemaker, packed)

@@ -7,8 +7,8 @@ SEED = tf.constant([1, 2], tf.int64)
 
 
 def test_moving_changes_each_image_differently_and_keeps_its_center() -> None:
-    image = np.zeros((16, 16, 3), np.float32)
-    image[6:10, 6:10] = 200.0
+    image = np.zeros((16, 16, 3), np.uint8)
+    image[6:10, 6:10] = 200
     images = moved(tf.constant(np.stack([image] * 8)), SEED).numpy()
     assert images.shape == (8, 16, 16, 3)
     assert len({picture.tobytes() for picture in images}) == 8
@@ -18,14 +18,14 @@ def test_moving_changes_each_image_differently_and_keeps_its_center() -> None:
 
 
 def test_small_images_are_shifted_by_an_eighth_at_most_and_half_of_them_mirrored() -> None:
-    image = np.zeros((16, 16, 3), np.float32)
-    image[8, 4] = 1.0
+    image = np.zeros((16, 16, 3), np.uint8)
+    image[8, 4] = 1
     changed = shifted_and_flipped(tf.constant(np.stack([image] * 64)), SEED).numpy()
     _, rows, columns, _ = np.nonzero(changed[..., :1])
     assert len(rows) == 64
     assert set(rows) == set(range(6, 11))
     assert set(columns) == set(range(2, 7)) | set(range(9, 14))
-    assert np.all(np.isin(changed, (0.0, 1.0)))
+    assert np.all(np.isin(changed, (0, 1)))
 
 
 def test_parts_of_a_jpeg_equal_those_of_the_decoded_image() -> None:

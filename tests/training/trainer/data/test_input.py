@@ -70,6 +70,19 @@ def test_records_that_an_epoch_leaves_out_are_reported(job: Job, capsys: pytest.
     assert output.endswith("on each of 1 rank(s); 0 records are left out of an epoch.\n")
 
 
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize("augmentation", ["crop_and_flip", "affine", "none"])
+def test_batches_are_bytes_until_they_reach_the_device(job: Job, cache: bool, augmentation: str) -> None:
+    config = with_(cache=cache, augmentation=augmentation)
+    folders = job(train=[1] * 4, validation=[1] * 4)
+    images, _ = next(iter(training_data(config, folders).epoch(0)))
+    validation = validation_data(config, folders)
+    assert validation is not None
+    validated, _, _ = next(iter(validation.epoch(0)))
+    assert (images.dtype, validated.dtype) == (tf.uint8, tf.uint8)
+    assert images.numpy().max() > 1
+
+
 def test_a_share_smaller_than_a_batch_is_repeated(job: Job) -> None:
     assert [len(labels) for _, labels in batches(training_data(SMALL, job(train=[1, 2])), 0)] == [4]
 

@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from training_container.contract.training_job import Folders
 from training_container.trainer.config import Config
 from training_container.trainer.data.input import training_data, validation_data
 from training_container.trainer.data.lockstep import Lockstep, LockstepError
-from training_container.trainer.data.shards import record_starts
+from training_container.trainer.data.record_index import record_starts, stored
 from training_container.trainer.models import build_model
 from training_container.trainer.step import TrainStep
 from training_container.trainer.validation import Validation, average_batch_norm_statistics
@@ -98,9 +99,52 @@ def test_uneven_shares_are_reported_with_a_solution(tmp_path: Path) -> None:
     assert first["output"] == (
         "Channel train: 43 records make 3 batches of 4 on each of 2 rank(s); 19 records are left out of an epoch. "
         "WARNING: that is 44% of the data, which is not trained on. Ranks have from 13 to 30 records: set shard_by to "
-        "record (in File and FastFile mode), or use several files of equal size for each rank.\n"
+        "auto (in File and FastFile mode), or use several files of equal size for each rank.\n"
     )
     assert second["output"] == ""
+
+
+def in_ranges(base: str) -> dict[str, Any]:
+    """Read two epochs with the default sharding, although the number of records is given."""
+    output = io.StringIO()
+    config = dataclasses.replace(CONFIG, shard_by="auto", train_records=43, batch_size=7)
+    with contextlib.redirect_stdout(output):
+        data = training_data(config, Folders(base=Path(base)))
+    epochs = [[int(label) for _, labels in data.epoch(epoch) for label in labels] for epoch in range(2)]
+    return {"images": data.images, "steps": data.steps_per_epoch, "epochs": epochs, "output": output.getvalue()}
+
+
+def test_ranges_of_records_leave_out_less_than_a_step(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    laid_out(folders, "train", 13, 30)
+    folders.checkpoints.mkdir()
+    first, second = on_two_ranks(in_ranges, tmp_path, str(folders.base))
+    assert (first["images"], first["steps"]) == (second["images"], second["steps"]) == (43, 3)
+    assert first["output"] == (
+        "Channel train: 43 records make 3 batches of 7 on each of 2 rank(s); 1 records are left out of an epoch.\n"
+    )
+    every = Counter(number % 10 for count in (13, 30) for number in range(count))
+    for epoch in range(2):
+        read = Counter(first["epochs"][epoch] + second["epochs"][epoch])
+        assert read <= every
+        assert (every - read).total() == 1
+    index = stored(folders.checkpoints / "records-train.json")
+    assert {name: entry.records for name, entry in index.items()} == {"part-0": 13, "part-1": 30}
+
+
+def test_fewer_records_than_expected_are_reported_before_the_first_step(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    laid_out(folders, "train", 4, 5)
+    for message in on_two_ranks(too_few, tmp_path, str(folders.base)):
+        assert message.startswith("Channel train ended after 9 records, but hyperparameter train_records requires 10")
+
+
+def too_few(base: str) -> str:
+    try:
+        training_data(dataclasses.replace(CONFIG, shard_by="auto", train_records=10), Folders(base=Path(base)))
+    except LockstepError as error:
+        return str(error)
+    return ""
 
 
 def other_records_each_epoch(_: str) -> list[int]:

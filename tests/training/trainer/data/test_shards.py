@@ -7,15 +7,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from training_container.trainer.data.shards import (
-    Shard,
-    ShardError,
-    balanced,
-    files_of,
-    record_count,
-    record_starts,
-    shard,
-)
+from training_container.trainer.data.record_index import ShardError, indexed, record_starts
+from training_container.trainer.data.shards import Shard, balanced, files_of, shard
 
 
 def write(folder: Path, *counts: int) -> tuple[Path, ...]:
@@ -32,34 +25,15 @@ def contents(share: Shard) -> list[str]:
     return [record.decode() for record in dataset.shard(share.every, share.offset).as_numpy_iterator()]
 
 
-@pytest.mark.parametrize("by", ["auto", "file", "record"])
+@pytest.mark.parametrize("by", ["file", "record"])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7])
 @pytest.mark.parametrize("counts", [(5, 7, 1, 3), (10,), (2, 2, 2), (1,) * 30])
 def test_shares_are_disjoint_and_complete(tmp_path: Path, counts: Sequence[int], ranks: int, by: str) -> None:
     files = write(tmp_path, *counts)
     shares = [shard(files, rank, ranks, by) for rank in range(ranks)]
     read = [contents(share) for share in shares]
-    assert sorted(itertools.chain(*read)) == contents(shard(files, 0, 1))
+    assert sorted(itertools.chain(*read)) == contents(shard(files, 0, 1, by))
     assert [len(records) for records in read] == [share.count() for share in shares]
-
-
-@pytest.mark.parametrize(
-    ("counts", "ranks", "by"),
-    [
-        ((2, 2, 2, 2), 2, "file"),
-        ((9, 9, 9, 9, 8), 2, "record"),  # one rank with 27 of 44: a quarter more than the mean
-        ((1,) * 17, 2, "file"),  # one rank with 9 of 17: 1/17 more than the mean
-        ((6, 6, 6), 2, "record"),
-        ((6,) * 23, 8, "record"),  # one rank with two files: an epoch of all ranks would have 70 % of the records
-        ((25,) * 7 + (3,), 8, "record"),  # one rank with an eighth of the others' records
-        ((6,) * 24, 8, "file"),
-        ((5,), 2, "record"),
-    ],
-)
-def test_files_are_sharded_whole_if_sizes_differ_by_at_most_an_eighth(
-    tmp_path: Path, counts: Sequence[int], ranks: int, by: str
-) -> None:
-    assert {shard(write(tmp_path, *counts), rank, ranks).by for rank in range(ranks)} == {by}
 
 
 def test_records_are_assigned_in_turn(tmp_path: Path) -> None:
@@ -83,6 +57,7 @@ def test_records_are_found_up_to_a_byte(tmp_path: Path) -> None:
     (path,) = write(tmp_path, 3)
     assert list(record_starts(path)) == [0, 23, 46]
     assert list(record_starts(path, 23)) == [0, 23]
+    assert list(record_starts(path, first=23)) == [23, 46]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
@@ -90,14 +65,14 @@ def test_a_truncated_file_is_reported(tmp_path: Path, cut: int) -> None:
     (path,) = write(tmp_path, 3)
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(ShardError, match=re.escape(path.name)):
-        record_count(path)
+        indexed(path)
 
 
 def test_a_file_that_is_not_a_tfrecord_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "README.txt"
     path.write_text("These are not the records you are looking for.")
     with pytest.raises(ShardError, match=r"README\.txt is truncated or not a TFRecord file"):
-        record_count(path)
+        indexed(path)
 
 
 def test_a_compressed_file_is_reported(tmp_path: Path) -> None:
@@ -106,7 +81,7 @@ def test_a_compressed_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(
         ShardError, match=re.escape(f"{path.name} is compressed with gzip. Rewrite it without compression")
     ):
-        record_count(path)
+        indexed(path)
 
 
 def test_a_channel_without_files_is_reported(tmp_path: Path) -> None:

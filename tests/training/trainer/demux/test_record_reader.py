@@ -148,6 +148,9 @@ def test_a_flipped_bit_in_any_byte_is_reported(read: Reader, tmp_path: Path) -> 
         number = sum(end <= place for end in ends) - 1
         assert got == list(SMALL[:number])
         header = "the header of " if place - ends[number] < 12 else ""
+        if not header and "corrupted" in failure:  # by the plugin; TensorFlow checks the data
+            assert f"corrupted record at {ends[number] + 12}" in failure
+            continue
         assert f"Channel train: {header}record {number} at byte {ends[number]} of {path} is corrupt" in failure
 
 

@@ -52,7 +52,7 @@ def test_the_limit_applies_to_all_files_of_each_epoch(tmp_path: Path) -> None:
     files = []
     for name, data in (("a", damaged(0)), ("b", b""), ("c", damaged(4))):
         (tmp_path / name).write_bytes(data)
-        files.append(str(tmp_path / name))
+        files.append(record_reader.FilePart(str(tmp_path / name)))
     records = record_reader.file_records(files, "train", tolerate=2)
     assert values(records) == values(records) == RECORDS[1:] + RECORDS[:4]
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"record 4 at byte 79 of {tmp_path}/c is corrupt"):
@@ -62,4 +62,12 @@ def test_the_limit_applies_to_all_files_of_each_epoch(tmp_path: Path) -> None:
 def test_a_truncated_file_fails(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(framed(RECORDS)[:-1])
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"Channel train: {tmp_path}/a was truncated at byte 98"):
-        values(record_reader.file_records([str(tmp_path / "a")], "train", tolerate=1))
+        values(record_reader.file_records([record_reader.FilePart(str(tmp_path / "a"))], "train", tolerate=1))
+
+
+def test_a_part_of_a_file_is_read_with_the_numbers_of_its_records(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(damaged(0, 2, 4))
+    part = record_reader.FilePart(str(tmp_path / "a"), 1, len(framed(RECORDS[:1])), len(framed(RECORDS[:4])))
+    assert values(record_reader.file_records([part], "train", tolerate=1)) == [b"one", b"three"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"record 2 at byte 39 of .* is corrupt"):
+        values(record_reader.file_records([part], "train", tolerate=0))

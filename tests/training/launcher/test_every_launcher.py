@@ -1,0 +1,66 @@
+"""SIGTERM, checkpoints, metrics and the failure report of a script work in the same way with every launcher."""
+
+import json
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.training.fake_s3 import CREDENTIALS, Store
+from tests.training.launcher.test_own_ranks import MPI, NONE, TWO, Run, failure, finished, run
+from training_container.script_api import checkpoint_folders
+
+__all__ = ["run"]  # the fixture
+TRAINS = """
+import time
+from trainer import checkpoint_folders, metrics, ranks
+here = ranks.current()
+folder = here.folders.checkpoints / str(here.rank)
+found = checkpoint_folders.newest(folder)
+for epoch in range(found.state["epoch"] if found else 0, 4):
+    checkpoint_folders.save(folder, epoch, lambda path: (path / "model").write_text("x"), epoch=epoch + 1)
+    metrics.report(epoch=epoch + 1, loss=1 / (epoch + 1))
+    if epoch == 1:
+        while not here.stop_requested():
+            time.sleep(0.05)
+        break
+"""
+HISTORY = CREDENTIALS | {
+    "TRAINGRID_METRICS_S3": "s3://output/x/metrics/job-1/",
+    "TRAINGRID_METRICS_0": json.dumps({"loss": "^epoch=.* loss=(.*)"}),
+}
+
+
+@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
+def test_a_stopped_script_continues_from_its_checkpoint(
+    run: Run, store: Store, tmp_path: Path, launcher: Mapping[str, str]
+) -> None:
+    (train,) = run(TRAINS, launcher, **HISTORY, AWS_ENDPOINT_URL=store.url)
+    assert train.stdout is not None
+    while not train.stdout.readline().startswith("epoch=2 "):
+        pass
+    train.send_signal(signal.SIGTERM)
+    status, output = finished(train)
+    assert status == 143, output
+    (train,) = run(TRAINS, launcher, **HISTORY, AWS_ENDPOINT_URL=store.url)
+    status, output = finished(train)
+    assert status == 0, output
+    found = checkpoint_folders.newest(tmp_path / "127.0.0.1" / "checkpoints" / "0")
+    assert found is not None
+    assert found.state == {"epoch": 4}
+    values = [json.loads(line) for _, content in store.puts for line in content.splitlines()]
+    assert [(value["epoch"], value["metrics"]["loss"]) for value in values] == [
+        *((1, 1.0), (2, 0.5)),
+        *((3, 0.333333), (4, 0.25)),
+    ]
+
+
+@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
+def test_an_exception_is_the_reason_of_the_failure(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:
+    (train,) = run("def train():\n    return {}['no such pixel']\ntrain()\n", launcher)
+    status, output = finished(train)
+    assert status == 1, output
+    reason = failure(tmp_path)
+    assert reason.startswith(("Rank 0 on 127.0.0.1 failed: KeyError", "Rank 1 on 127.0.0.1 failed: KeyError"))
+    assert "line 2, in train" in reason

@@ -1,0 +1,60 @@
+"""Ranks that print nothing for a long time are ended, with every launcher."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.training.launcher.test_own_ranks import MPI, NONE, TWO, Run, failure, finished, run
+
+__all__ = ["run"]  # the fixture
+LIMIT = {"sagemaker_stall_seconds": "3"}
+HANGS = """
+import os, time
+def read():
+    time.sleep(200)
+def wait():
+    time.sleep(200)
+read() if os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == "1" else wait()
+"""
+
+
+@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
+def test_silent_ranks_end_and_the_reason_has_their_places(
+    run: Run, tmp_path: Path, launcher: Mapping[str, str]
+) -> None:
+    (train,) = run(HANGS, LIMIT | launcher)
+    status, output = finished(train)
+    assert status == 1, output
+    reason = failure(tmp_path)
+    assert reason.startswith(
+        "No rank has printed a line for 3 s (sagemaker_stall_seconds). Rank 0 on 127.0.0.1 was at "
+    )
+    assert "mine.py:6 in wait." in reason
+    assert ("Rank 1 on 127.0.0.1 was at mine.py:4 in read." in reason) == (launcher is not NONE)
+
+
+def test_output_of_any_host_postpones_the_end_with_torchrun(run: Run) -> None:
+    text = """
+import os, time
+for step in range(12):
+    time.sleep(0.5)
+    if os.environ["RANK"] == "3":
+        print(step)
+"""
+    trains = run(text, LIMIT | TWO, hosts=2)
+    for train in trains:
+        status, output = finished(train)
+        assert status == 0, output
+
+
+def test_all_hosts_end_when_all_are_silent(run: Run, tmp_path: Path) -> None:
+    for host, train in enumerate(run(HANGS, LIMIT | TWO, hosts=2), start=1):
+        status, output = finished(train)
+        assert status == 1, output
+        assert failure(tmp_path, host).startswith("No rank has printed a line for 3 s")
+
+
+def test_there_is_no_limit_by_default(run: Run) -> None:
+    (train,) = run("import time; time.sleep(6)", NONE)
+    assert finished(train)[0] == 0

@@ -1,0 +1,273 @@
+"""Records: a channel as this rank's records, files or stream, without TensorFlow.
+
+Example:
+    from trainer import records
+
+    train = records.open("train")               # TFRecord files, or a stream of their records
+    for epoch in range(10):
+        for record in train.records(epoch): ... # bytes
+
+    mine = records.files("train")               # any files: this rank's share of their paths
+
+For files, each rank reads a contiguous range of the channel's records, as with `trainer.channels`, in an order that
+depends on seed, epoch and rank. Every rank counts the records of all files at the start, by their headers, unless the
+channel has `_records.json`. Every byte is verified by the records' checksums.
+"""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from training_container.contract.training_job import Folders
+from training_container.script_api.ranks import Ranks, current
+from training_container.trainer.data.declared_channels import declared, is_a_part, streams_of
+from training_container.trainer.data.read_options import ChannelError, ReadOptions
+from training_container.trainer.data.record_index import WITH_THE_DATA, Index, record_index, stored
+from training_container.trainer.data.shards import Segment, Shard, byte_range, files_of, range_of, segments, shard
+from training_container.trainer.demux.framing import Splitter, StreamError
+from training_container.trainer.demux.record_reader import BLOCK, blocks, ending
+
+__all__ = ["ChannelError", "ReadOptions", "Records", "files", "open", "read", "stream"]
+
+
+@dataclass(kw_only=True)
+class Records:
+    """This rank's share of a channel.
+
+    Attributes:
+        name: The channel's name.
+        place: The position of this rank.
+        reading: The options for shuffling and sharding.
+        files: All files that this host sees; empty for a stream.
+        among: The number of this rank among the ranks that share the files, and their number.
+        stream: The channel whose FIFOs provide the stream; empty for files.
+    """
+
+    name: str
+    place: Ranks
+    reading: ReadOptions
+    files: tuple[Path, ...] = ()
+    among: tuple[int, int] = (0, 1)
+    stream: str = ""
+    _opened: int = field(default=0, init=False)
+
+    @property
+    def in_ranges(self) -> bool:
+        """True if each rank reads a range of the records."""
+        return bool(self.files) and self.reading.shard_by == "auto" and self.among[1] > 1
+
+    @cached_property
+    def index(self) -> Index:
+        """The number of records in each file."""
+        folder = self.place.folders.data / self.name
+        names = {self._name(path): path for path in self.files}
+        return record_index(self.name, names, known=stored(folder / WITH_THE_DATA))
+
+    @cached_property
+    def shard(self) -> Shard:
+        """This rank's files, and the selection of its records in them, if ranks do not read ranges."""
+        return shard(self.files, *self.among, by="record" if self.reading.shard_by == "record" else "file")
+
+    @property
+    def count(self) -> int | None:
+        """The number of records in this rank's share; None for streams, whose length is known only at their end."""
+        if self.stream:
+            return None
+        if self.in_ranges:
+            return len(range_of(sum(entry.records for entry in self.index.values()), *self.among))
+        return self.shard.count()
+
+    def records(self, epoch: int) -> Iterator[bytes]:
+        """Yield this rank's records of an epoch. For a stream, every call reads the next one.
+
+        Raises:
+            StreamError: A file or stream is truncated or corrupt, or the stream timed out.
+        """
+        found = self._of_stream() if self.stream else self._of_files(epoch)
+        if not self.stream and not self.in_ranges:
+            found = islice(found, self.shard.offset, None, self.shard.every)
+        return _shuffled(found, self.reading.shuffle_records, f"{self.reading.seed}/{epoch}/{self.place.rank}")
+
+    def _of_files(self, epoch: int) -> Iterator[bytes]:
+        left = self.reading.tolerate
+        for part in self._segments(epoch):
+            start, stop = byte_range(part)
+            splitter = Splitter(self.name, str(part.path), tolerate=left)
+            splitter.start, splitter.record = start, part.first
+            for block in _bytes_of(part.path, start, stop):
+                yield from splitter.feed(block)
+            splitter.finish()
+            left = splitter.tolerate
+
+    def _segments(self, epoch: int) -> list[Segment]:
+        """Return the records of an epoch before shuffling. All ranks have the same order of files and first cut."""
+        paths = list(self.files if self.in_ranges else self.shard.files)
+        choice = random.Random(f"{self.reading.seed}/{epoch}")  # noqa: S311  # no secret depends on it
+        if self.reading.shuffle_files:
+            choice.shuffle(paths)
+        if not self.in_ranges:
+            return [Segment(path=path) for path in paths]
+        files = [(path, self.index[self._name(path)]) for path in paths]
+        total = sum(entry.records for _, entry in files)
+        return segments(files, *self.among, choice.randrange(total) if self.reading.shuffle_files and total else 0)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.place.folders.data / self.name).as_posix()
+
+    def _of_stream(self) -> Iterator[bytes]:
+        number, self._opened = self._opened, self._opened + 1
+        place, timeout = self.place, self.reading.timeout_seconds
+        path = str(place.folders.data / f"{self.stream}_{number}")
+        if self.stream == self.name:
+            from training_container.trainer.demux import demultiplexer  # noqa: PLC0415  # only a stream needs it
+
+            path = demultiplexer.rank_fifo(
+                place.folders.data, self.stream, number, place.local_rank, place.local_size, timeout_seconds=timeout
+            )
+        splitter = Splitter(self.name, path, tolerate=self.reading.tolerate)
+        for block in blocks(path, self.name, timeout):
+            yield from splitter.feed(block)
+        failure = ending(path)
+        if failure.exists() and (text := failure.read_text()):
+            raise StreamError(text)
+        splitter.finish()
+
+
+def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None = None) -> Records:  # noqa: A001  # records.open
+    """Return this rank's share of a channel of TFRecords in any input mode.
+
+    Args:
+        name: The channel's name. `train` also represents the channels train_0, train_1, ... with one stream per rank.
+        reading: The options for shuffling and sharding.
+        place: The position of this rank; from the launcher's variables by default.
+
+    Raises:
+        ChannelError: The channel does not exist, or cannot be read by this number of ranks.
+        ShardError: The channel has no files.
+    """
+    place, reading = place or current(), reading or ReadOptions()
+    channels = declared(place.folders)
+    if name not in channels and (streams := streams_of(name, channels)):
+        return Records(name=name, place=place, reading=reading, stream=_own_stream(name, streams, place))
+    settings = _settings(name, place.folders)
+    part = is_a_part(settings, place)
+    if settings.get("TrainingInputMode", "File") == "Pipe":
+        if settings.get("RecordWrapperType", "None") == "RecordIO":
+            raise ChannelError(f"Channel {name} is streamed as RecordIO, and not as TFRecords. Read it with stream().")
+        if place.size > place.local_size and not part:
+            raise ChannelError(
+                f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
+                "FullyReplicated), so every host would train on all records. Set it to ShardedByS3Key."
+            )
+        return Records(name=name, place=place, reading=reading, stream=name)
+    among = (place.local_rank, place.local_size) if part else (place.rank, place.size)
+    found = Records(
+        name=name, place=place, reading=reading, files=files_of(place.folders.data / name, name), among=among
+    )
+    if found.in_ranges:
+        _ = found.index  # before a DataLoader starts workers, which would count again
+    return found
+
+
+def files(name: str, *, place: Ranks | None = None) -> list[Path]:
+    """Return this rank's share of a channel's files of any format: every n-th in the order of their S3 keys.
+
+    Raises:
+        ChannelError: The channel does not exist, or is a stream.
+        ShardError: The channel has no files.
+    """
+    place = place or current()
+    settings = _settings(name, place.folders)
+    if settings.get("TrainingInputMode", "File") == "Pipe":
+        raise ChannelError(f"Channel {name} is a stream. Read it with stream(), or set its input mode to FastFile.")
+    found = files_of(place.folders.data / name, name)
+    if is_a_part(settings, place):
+        return list(found[place.local_rank :: place.local_size])
+    return list(found[place.rank :: place.size])
+
+
+def read(path: Path) -> Iterator[bytes]:
+    """Yield the records of a TFRecord file.
+
+    Raises:
+        StreamError: The file is truncated or corrupt.
+    """
+    splitter = Splitter(path.parent.name, str(path))
+    for block in _bytes_of(path, 0, None):
+        yield from splitter.feed(block)
+    splitter.finish()
+
+
+def stream(name: str, number: int, *, place: Ranks | None = None, timeout_seconds: float = 600.0) -> Iterator[bytes]:
+    """Yield the bytes of the stream that this rank reads alone, for data in other formats than TFRecords.
+
+    Args:
+        name: The channel's name.
+        number: The number of the stream since the start of this container, from 0: SageMaker repeats it.
+        place: The position of this rank; from the launcher's variables by default.
+        timeout_seconds: The maximum time until the stream begins, and the maximum time without data.
+
+    Raises:
+        ChannelError: The channel does not exist, or several ranks of this host would read one stream.
+        StreamError: During iteration: the stream timed out.
+    """
+    place = place or current()
+    channels = declared(place.folders)
+    if name not in channels and (streams := streams_of(name, channels)):
+        return blocks(str(place.folders.data / f"{_own_stream(name, streams, place)}_{number}"), name, timeout_seconds)
+    _settings(name, place.folders)
+    if place.local_size > 1:
+        raise ChannelError(
+            f"Channel {name} is one stream for the {place.local_size} ranks of this host. Submit the job with "
+            "`streams: rank`, or read TFRecords with open()."
+        )
+    return blocks(str(place.folders.data / f"{name}_{number}"), name, timeout_seconds)
+
+
+def _own_stream(name: str, streams: list[str], place: Ranks) -> str:
+    """Return the stream of this rank."""
+    if streams != [f"{name}_{rank}" for rank in range(place.size)]:
+        raise ChannelError(
+            f"Channel {name} has a stream for each of {len(streams)} rank(s) ({', '.join(streams)}), but there are "
+            f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
+        )
+    return f"{name}_{place.rank}"
+
+
+def _bytes_of(path: Path, start: int, stop: int | None) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        left = (path.stat().st_size if stop is None else stop) - start
+        while left > 0 and (block := file.read(min(BLOCK, left))):
+            left -= len(block)
+            yield block
+
+
+def _settings(name: str, folders: Folders) -> dict[str, str]:
+    channels = declared(folders)
+    if name not in channels:
+        raise ChannelError(
+            f"Channel {name} does not exist (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to "
+            "the job's inputs."
+        )
+    return channels[name]
+
+
+def _shuffled(records: Iterable[bytes], size: int, seed: str) -> Iterator[bytes]:
+    """Shuffle records within a buffer of `size` records; the order depends only on the seed."""
+    if size < 2:
+        yield from records
+        return
+    choice, buffer = random.Random(seed), list[bytes]()  # noqa: S311  # as above
+    for record in records:
+        if len(buffer) < size:
+            buffer.append(record)
+            continue
+        index = choice.randrange(size)
+        buffer[index], record = record, buffer[index]  # noqa: PLW2901  # they are exchanged
+        yield record
+    choice.shuffle(buffer)
+    yield from buffer
