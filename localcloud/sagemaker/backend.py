@@ -17,6 +17,7 @@ from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
 from localcloud.sagemaker import quotas, request_rules, service_model
+from localcloud.sagemaker.algorithm_resources import Algorithms
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.sagemaker.job import TrainingJob
 from localcloud.sagemaker.listing import page
@@ -49,6 +50,7 @@ class TrainingBackend(SageMakerModelBackend):
     def __init__(self, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
         self.training_jobs: dict[str, TrainingJob] = {}
+        self.algorithms = Algorithms(account_id, region_name)
         self._creating = threading.Lock()
 
     @property
@@ -69,10 +71,12 @@ class TrainingBackend(SageMakerModelBackend):
         with self._creating:
             self._refuse_used(name)
             stub = self.cloud.faults.stub(self.region_name, name)
-            request_rules.check(request, self.account_id, self.region_name, stub=stub is not None)
+            specification = (request.get("AlgorithmSpecification") or {}) if stub else self.algorithms.resolved(request)
+            resolved = {**request, "AlgorithmSpecification": specification}
+            request_rules.check(resolved, self.account_id, self.region_name, stub=stub is not None)
             self.plans.check(request, self.account_id, self.region_name)
             quotas.check(self.cloud, self.account_id, self.region_name, request, self.training_jobs.values())
-            job = TrainingJob(request, self.account_id, self.region_name)
+            job = TrainingJob(request, self.account_id, self.region_name, specification)
             runner = Runner(self.cloud, job, stub, self.capacity, self.plans)
             self.runners.add(runner)
             self.training_jobs[name] = job
@@ -210,6 +214,22 @@ class TrainingResponse(SageMakerResponse):
         records, token = search(self.sagemaker_backend.shown(), self._request)
         answer: dict[str, Any] = {"Results": [{"TrainingJob": record} for record in records]}
         return ActionResult(answer | ({"NextToken": token} if token else {}))
+
+    def create_algorithm(self) -> ActionResult:
+        """Create an algorithm resource; moto lacks this operation."""
+        validate("CreateAlgorithm", self._request)
+        return ActionResult({"AlgorithmArn": self.sagemaker_backend.algorithms.create(self._request)})
+
+    def describe_algorithm(self) -> ActionResult:
+        """Describe an algorithm resource by its name or ARN; moto lacks this operation."""
+        validate("DescribeAlgorithm", self._request)
+        return ActionResult(self.sagemaker_backend.algorithms.describe(self._request["AlgorithmName"]))
+
+    def delete_algorithm(self) -> ActionResult:
+        """Delete an algorithm resource; moto lacks this operation."""
+        validate("DeleteAlgorithm", self._request)
+        self.sagemaker_backend.algorithms.delete(self._request["AlgorithmName"])
+        return ActionResult({})
 
     def list_training_plans(self) -> ActionResult:
         """List training plans; moto lacks this operation."""

@@ -70,14 +70,18 @@ class TrainingJob:
         arn: Its ARN.
         name: TrainingJobName.
         request: The CreateTrainingJob request.
+        specification: Its AlgorithmSpecification; for an algorithm resource, with the algorithm's image and metrics.
         tags: Its tags in SageMaker's form; moto's tag operations and search read this attribute.
         progress: Its statuses.
         lock: Required to change or describe it.
         stop_requested: Set by StopTrainingJob.
     """
 
-    def __init__(self, request: Mapping[str, Any], account: str, region: str) -> None:
+    def __init__(
+        self, request: Mapping[str, Any], account: str, region: str, specification: Mapping[str, Any] | None = None
+    ) -> None:
         self.request = dict(request)
+        self.specification = dict(specification or request["AlgorithmSpecification"])
         self.name = self.training_job_name = str(request["TrainingJobName"])
         self.account, self.region = account, region
         self.arn = f"arn:aws:sagemaker:{region}:{account}:training-job/{self.name}"

@@ -15,6 +15,7 @@ from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
 from localcloud.ecr import process_images
+from localcloud.sagemaker.algorithms import published
 from localcloud.sagemaker.request import Channel, S3Uri, channels
 
 # API reference, StoppingCondition: "The maximum value is 28 days".
@@ -42,7 +43,7 @@ def check(request: Mapping[str, Any], account: str, region: str, *, stub: bool =
     _check_resources(request.get("ResourceConfig") or {})
     _check_role(str(request["RoleArn"]), account)
     _check_image(request, account)
-    _check_metrics(request["AlgorithmSpecification"].get("MetricDefinitions") or [])
+    _check_metrics(request)
     _check_file_systems(request)
     _check_channels(channels(request), str(request["RoleArn"]), account, region)
 
@@ -70,8 +71,6 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
     for name in ("ServerlessJobConfig", "TensorBoardOutputConfig", *rules):
         if request.get(name):
             _refuse(f"{name} is not supported by localcloud; remove it")
-    if request["AlgorithmSpecification"].get("AlgorithmName"):
-        _refuse("AlgorithmName is not supported by localcloud; specify TrainingImage")
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource") or {}
         mounted = channel["DataSource"].get("FileSystemDataSource")
@@ -144,7 +143,7 @@ def _check_image(request: Mapping[str, Any], account: str) -> None:
     if uri is None and request["AlgorithmSpecification"].get("AlgorithmName"):
         return  # a stub of an algorithm resource; localcloud has no such resources
     try:
-        process_images.resolve(account, str(uri))
+        published.resolve(account, str(uri))
     except process_images.InvalidImageError:
         _refuse(
             "Invalid training image. Please provide a valid Amazon Elastic Container Registry path of the Docker "
@@ -163,7 +162,19 @@ def _check_image(request: Mapping[str, Any], account: str) -> None:
         )
 
 
-def _check_metrics(definitions: Sequence[Mapping[str, str]]) -> None:
+def _check_metrics(request: Mapping[str, Any]) -> None:
+    """Check the regular expressions; a built-in algorithm and an algorithm resource define their own metrics.
+
+    AWS documents that a built-in algorithm's metrics need no definition
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-define-metrics.html); we found no page that
+    allows other ones, so this is stricter. A job that runs a script in the image of xgboost may define metrics.
+    """
+    specification = request["AlgorithmSpecification"]
+    definitions = specification.get("MetricDefinitions") or []
+    script = "sagemaker_program" in (request.get("HyperParameters") or {})
+    fixed = specification.get("AlgorithmName") or published.published(str(specification.get("TrainingImage", "")))
+    if definitions and fixed and not script:
+        _refuse("Invalid MetricDefinitions. The algorithm defines its own metrics")
     for definition in definitions:
         try:
             re.compile(definition["Regex"])

@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localcloud.ecr import process_images
 from localcloud.faults.plan import Stub
 from localcloud.log_streams import ensure_group
 from localcloud.sagemaker import file_systems, transfer
+from localcloud.sagemaker.algorithms import published
 from localcloud.sagemaker.cluster import Cluster, host_environment, log_streams
 from localcloud.sagemaker.file_systems import Mounted
 from localcloud.sagemaker.host_capacity import HostCapacity
@@ -66,7 +66,10 @@ class Runner:
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
         self._opt_ml = {host.name: OptMl(self._folder / host.name / "opt-ml") for host in self._hosts}
-        definitions = job.request["AlgorithmSpecification"].get("MetricDefinitions") or []
+        specification = job.specification
+        definitions = specification.get("MetricDefinitions") or published.metric_definitions(
+            specification.get("TrainingImage", "")
+        )
         self._metrics = Metrics(definitions, to_cloudwatch(job.arn.split(":")[4], job.region, job.name))
         self._cluster: Cluster | None = None
         self._pipes: Pipes | None = None
@@ -185,8 +188,8 @@ class Runner:
     def _environment(self) -> dict[str, str]:
         """Return the environment variables that all containers share."""
         request = self.job.request
-        specification = request["AlgorithmSpecification"]
-        image = process_images.resolve(self.job.account, specification["TrainingImage"])
+        specification = self.job.specification
+        image = published.resolve(self.job.account, specification["TrainingImage"])
         entry_point = specification.get("ContainerEntrypoint") or image.command
         command = (*entry_point, *(specification.get("ContainerArguments") or ()))
         self._image = dataclasses.replace(image, command=command)

@@ -18,6 +18,7 @@ from traingrid.aws.outage import is_outage
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError, interrupted
+from traingrid.manifest.algorithm_resources import wrong_resources
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
@@ -123,10 +124,22 @@ def submit_manifest(
     found = packed(manifest, deployment, content)
     found.sources.extend(sources)
     logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
-    if found.sources:
-        parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
+    if found.sources or (deployment.grid.algorithms and b"algorithm" in found.content):
+        lines = parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
+        check_resources(manifest, lines, deployment)
         found.upload(progress.announce)
     return submit_content(manifest, found.content, deployment, progress)
+
+
+def check_resources(manifest: Path, lines: list[Line], deployment: Deployment) -> None:
+    """Check the lines that train an algorithm resource against the rules that SageMaker returns for it.
+
+    Raises:
+        TraingridError: A line breaks a rule; the text lists its errors.
+    """
+    if errors := wrong_resources(lines, deployment):
+        error = ManifestError(errors)
+        raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total})
 
 
 def check_name(manifest: Path) -> None:

@@ -88,11 +88,21 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
     if training.remote_debug and "MetricDefinitions" in request["AlgorithmSpecification"]:
         # AWS does not support it for algorithms, which are the requests without MetricDefinitions (`_algorithm`).
         made["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
-    if training.network_isolation:
+    if training.network_isolation or _of_marketplace(request):
         made |= {"EnableNetworkIsolation": True, **_without_network(request)}
         if not made["Environment"]:
             del made["Environment"]
     return made
+
+
+def _of_marketplace(request: Mapping[str, Any]) -> bool:
+    """Return True for an algorithm of another account, which can only be one of AWS Marketplace.
+
+    SageMaker requires network isolation for it
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html#mkt-algo-model-internet-free-isolation).
+    """
+    arn, role = (str(name) for name in (request["AlgorithmSpecification"].get("AlgorithmName", ""), request["RoleArn"]))
+    return arn.startswith("arn:") and arn.split(":")[4] != role.split(":")[4]
 
 
 def _without_network(request: Mapping[str, Any]) -> dict[str, Any]:

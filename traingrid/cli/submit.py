@@ -10,7 +10,7 @@ import click
 
 from traingrid.api.deployed import find_deployment
 from traingrid.api.source_folders import packed
-from traingrid.api.submit import Progress, check_name, parsed, submit_manifest
+from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest
 from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.cli.plan_table import plan_table
@@ -87,7 +87,9 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
         TraingridError: The manifest is invalid, or some jobs would fail in the present state.
     """
     content = packed(manifest, deployment)
-    found = list(planned(parsed(manifest, content.content, deployment), deployment))
+    lines = parsed(manifest, content.content, deployment)
+    check_resources(manifest, lines, deployment)
+    found = list(planned(lines, deployment))
     echo = sentences(output)
     if output == "table":
         console().print(plan_table(found))

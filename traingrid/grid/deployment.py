@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from traingrid import names
+from traingrid.algorithms.built_in import built_in
 from traingrid.aws.clients import ActingRole
 from traingrid.errors import UsageError
 from traingrid.grid import framework_images
@@ -127,12 +128,20 @@ class Deployment:
         )
 
     def _framework(self, alias: str, known: Image) -> FrameworkImage:
-        """Return AWS's own image for an alias; without a deployment, its tag is partial and its registry a default."""
+        """Return AWS's own image for an alias; without a deployment, its tag is partial and its registry a default.
+
+        The images of algorithms with known rules are complete also without a deployment.
+        """
+        if alias in self.frameworks:
+            return self.frameworks[alias]
         image = f"{known.framework}-training:{known.version}-{known.target}"
         planned = FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS)
         if known.algorithm:
-            planned = FrameworkImage(image=f"{known.algorithm}:{known.version}", registry=SOME_ACCOUNT)
-        return self.frameworks.get(alias, planned)
+            found = built_in(known.algorithm, known.version or "")
+            image = found.image if found else f"{known.algorithm}:{known.version}"
+            elsewhere = found.registries if found else {}
+            planned = FrameworkImage(image=image, registry=SOME_ACCOUNT, elsewhere=elsewhere)
+        return planned
 
     def execution_role_arn(self, region: str) -> str:
         """Return the ARN of the SageMaker execution role of a training Region."""

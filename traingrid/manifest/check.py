@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from traingrid.job.launchers import ADDED, launcher_of
 from traingrid.job.ownership import tags_of
 from traingrid.manifest import plan_fields, values
+from traingrid.manifest.algorithm_checks import wrong_algorithm
 from traingrid.manifest.channel_checks import channel, wrong_channels
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest.errors import LineError
@@ -86,6 +87,8 @@ class _Check:
         )
         for label, value, refused in wrong_queue(line, self.rules.deployment):
             self._refuse(label, value, refused)
+        for name, entry, value, refused in wrong_algorithm(line, self.rules.deployment):
+            self._refuse(self._label(name, entry), value, refused)
         return self.errors[:_MAX_ERRORS] or line
 
     def _read(self, name: str, read: Callable[[Any], _T], required: str = "") -> _T | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from traingrid.algorithms.built_in import is_known_image
 from traingrid.aws import file_systems
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
@@ -139,7 +140,8 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
         troubles, unchecked = [], list[str]()
         for region in job.regions:
             here = in_region(job, region)
-            images = {here.image: image(region, here.image)} if here.image else {}
+            own = here.image and not is_known_image(here.image)  # SageMaker pulls images of algorithms itself
+            images = {here.image: image(region, here.image)} if own else {}
             uris = {channel.uri: data(region, channel.uri) for channel in here.inputs.values() if channel.uri}
             mounted = [channel for channel in here.inputs.values() if channel.file_system]
             mounts = {channel.location: mount(region, channel) for channel in mounted}

@@ -4,6 +4,7 @@ Children and trainings are tiny processes, so that a test controls which steps e
 """
 
 import itertools
+from contextlib import suppress
 from typing import Any
 
 from localcloud.checkout.images import ORCHESTRATOR
@@ -20,6 +21,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.framework_images import to_environment
 from traingrid.grid.model import Grid
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import FINAL_STATES
@@ -104,13 +106,15 @@ class Account:
             client("s3", region).put_object(Bucket=self.data(region), Key="x/train/a", Body=b"a")
             client("s3", region).put_object(Bucket=self.data(region), Key="x/validation/a", Body=b"a")
         ecr = client("ecr", HOME)
-        ecr.create_repository(repositoryName="traingrid/orchestrator")
+        with suppress(ecr.exceptions.RepositoryAlreadyExistsException):
+            ecr.create_repository(repositoryName="traingrid/orchestrator")
         process_images.push(ecr, "traingrid/orchestrator", "1", ORCHESTRATOR)
         environment = {
             "TRAINGRID_GRID": self.deployment.grid.to_environment(),
             "TRAINGRID_ACCOUNT": ACCOUNT,
             "TRAINGRID_TABLE": self.deployment.table,
             "TRAINGRID_MANIFEST_BUCKET": self.deployment.manifest_bucket,
+            "TRAINGRID_FRAMEWORKS": to_environment(self.deployment.frameworks),
         }
         self.batch.register_job_definition(
             jobDefinitionName=name,

@@ -11,6 +11,8 @@ from aws_cdk import App
 from stacks.image_tables import PYTHON, ask, framework_images
 from stacks.region_stack import RegionStack
 from tests.integration.stacks.templates import REGIONS, a_grid, environment, only, resources, statements, synthesise
+from traingrid.algorithms.built_in import built_in
+from traingrid.algorithms.xgboost import VERSIONS
 from traingrid.errors import UsageError
 from traingrid.grid.framework_images import FrameworkImage, from_environment, to_environment
 from traingrid.grid.image import BuiltInAlgorithm
@@ -209,3 +211,21 @@ def test_the_algorithms_of_grid_yaml_are_those_that_the_sdk_knows() -> None:
 def _keys(table: Any) -> set[str]:
     below = (_keys(value) for value in table.values()) if isinstance(table, dict) else ()
     return set(table if isinstance(table, dict) else ()).union(*below)
+
+
+@needs_sdk
+def test_the_registries_of_known_algorithms_are_those_of_the_sdk() -> None:
+    """traingrid/algorithms/registries.py repeats them, so that a manifest can be planned without the SDK."""
+    (tables,) = PYTHON.parent.parent.glob("lib/python*/site-packages/sagemaker/core/image_uri_config")
+    for name, versions in (("image-classification", ["1"]), ("object-detection", ["1"]), ("xgboost", VERSIONS)):
+        table = json.loads((tables / f"{name}.json").read_text())
+        for version in versions:
+            found, known = table.get("training", table)["versions"][version], built_in(name, version)
+            assert known
+            assert known.repository == found["repository"]
+            assert not {"processors", "py_versions"} & found.keys()  # otherwise they were part of the tag
+            assert known.registries == {
+                region: account
+                for region, account in found["registries"].items()
+                if not region.startswith(("cn-", "us-iso"))
+            }

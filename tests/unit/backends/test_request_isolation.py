@@ -160,3 +160,17 @@ def test_a_runtime_beyond_the_grids_limit_is_refused() -> None:
     assert request(where, line.format("48h"))["StoppingCondition"]["MaxRuntimeInSeconds"] == 172800
     (refusal,) = refusals(where, line.format("49h"))
     assert refusal.startswith("max_runtime: must be at most 172800 s, the limit of this grid Reduce it")
+
+
+@pytest.mark.parametrize(("owner", "isolated"), [("865070037744", True), (ACCOUNT, False)])
+def test_an_algorithm_of_another_account_runs_without_a_network(owner: str, isolated: bool) -> None:
+    """It is one of AWS Marketplace, for which SageMaker requires isolation."""
+    arn = f"arn:aws:sagemaker:{REGION}:{owner}:algorithm/forest"
+    where = deployment({})
+    grid = Grid.model_validate({**where.grid.model_dump(mode="json"), "algorithms": [arn]})
+    asked = request(replace(where, grid=grid), f"region,s3_uri,algorithm\n{REGION},{DATA}/campaign,{arn}\n")
+    assert asked["AlgorithmSpecification"] == {"AlgorithmName": arn, "TrainingInputMode": "File"}
+    assert asked.get("EnableNetworkIsolation", False) == isolated
+    shape = get_session().get_service_model("sagemaker").operation_model("CreateTrainingJob").input_shape
+    assert shape is not None
+    validate_parameters(asked, shape)

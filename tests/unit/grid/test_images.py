@@ -76,11 +76,11 @@ def test_a_framework_is_pulled_from_the_registry_of_the_jobs_region() -> None:
         Deployment.from_environment(variables(deployment, BUILT))
 
 
-CLASSES = {"algorithm": "image-classification", "version": "1"}
+CLASSES = {"algorithm": "semantic-segmentation", "version": "1"}
 
 
 def with_an_algorithm(**changes: Any) -> Deployment:
-    known = FrameworkImage(image="image-classification:1", registry="1" * 12, elsewhere={"eu-west-1": "2" * 12})
+    known = FrameworkImage(image="semantic-segmentation:1", registry="1" * 12, elsewhere={"eu-west-1": "2" * 12})
     deployment = a_deployment(images={**IMAGES, "classes": CLASSES}, **changes)
     return replace(deployment, frameworks={"classes": known})
 
@@ -95,8 +95,8 @@ def requested(deployment: Deployment, **values: Any) -> dict[str, Any]:
 def test_a_built_in_algorithm_is_pulled_from_the_registry_of_the_jobs_region() -> None:
     deployment = with_an_algorithm()
     assert images(deployment, "classes") == {
-        "111111111111.dkr.ecr.us-west-2.amazonaws.com/image-classification:1",
-        "222222222222.dkr.ecr.eu-west-1.amazonaws.com/image-classification:1",
+        "111111111111.dkr.ecr.us-west-2.amazonaws.com/semantic-segmentation:1",
+        "222222222222.dkr.ecr.eu-west-1.amazonaws.com/semantic-segmentation:1",
     }
     environment = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
     assert Deployment.from_environment(environment).image_uri("classes", "eu-west-1").startswith("222222222222.")
@@ -106,32 +106,32 @@ def test_a_built_in_algorithm_is_pulled_from_the_registry_of_the_jobs_region() -
 
 def test_a_planned_grid_has_no_registry_for_an_algorithm() -> None:
     planned = replace(with_an_algorithm(), frameworks={}).image_uri("classes", "us-west-2")
-    assert planned == "account-of-aws.dkr.ecr.us-west-2.amazonaws.com/image-classification:1"
+    assert planned == "account-of-aws.dkr.ecr.us-west-2.amazonaws.com/semantic-segmentation:1"
 
 
 def test_a_built_in_algorithm_receives_only_its_lines_settings() -> None:
     """The algorithm rejects unknown hyperparameters, and defines its own metrics."""
     asked = requested(with_an_algorithm(), image="classes", hyperparameters={"num_classes": 10})
-    image = "111111111111.dkr.ecr.us-west-2.amazonaws.com/image-classification:1"
+    image = "111111111111.dkr.ecr.us-west-2.amazonaws.com/semantic-segmentation:1"
     assert asked["AlgorithmSpecification"] == {"TrainingImage": image, "TrainingInputMode": "File"}
     assert asked["HyperParameters"] == {"num_classes": "10"}
     assert "Environment" not in asked
 
 
 def test_a_channel_sets_the_content_type_of_an_algorithms_data() -> None:
-    """https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-inputoutput"""
+    """https://docs.aws.amazon.com/sagemaker/latest/dg/semantic-segmentation.html#semantic-segmentation-inputoutput"""
     line = {
         "region": "us-west-2",
         "image": "classes",
         "inputs": {
-            "train": {"uri": "s3://ragab-ml-pdx/train/", "content_type": "application/x-recordio"},
+            "train": {"uri": "s3://ragab-ml-pdx/train/", "content_type": "image/jpeg"},
             "validation": "s3://ragab-ml-pdx/validation/",
         },
     }
     deployment = with_an_algorithm()
     (job,) = jobs_of_lines(parse(json.dumps(line).encode(), deployment), deployment, "00000000")
     train, validation = training_job_request("x", job, "arn", {})["InputDataConfig"]
-    assert train["ContentType"] == "application/x-recordio"
+    assert train["ContentType"] == "image/jpeg"
     assert "ContentType" not in validation
 
 

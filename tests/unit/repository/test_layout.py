@@ -55,6 +55,7 @@ FORBIDDEN = {
 PARTS = {
     "traingrid": (
         *(
+            "algorithms",
             "aws",
             "job",
             "ledger",

@@ -55,7 +55,7 @@ def test_a_stub_accepts_features_that_real_training_jobs_lack(cloud: LocalCloud,
     hold_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
     create(client, "algorithm", {"AlgorithmName": "my-algorithm"})
     cloud.faults.set(Plan())
-    with pytest.raises(ClientError, match="AlgorithmName is not supported by localcloud"):
+    with pytest.raises(ClientError, match="Requested resource not found"):
         create(client, "trains", {"AlgorithmName": "my-algorithm"})
 
 

@@ -97,9 +97,9 @@ def test_aws_images_exist_where_the_deployment_found_them(tmp_path: Path) -> Non
     """The image's full tag and the owner's account are known only after the deployment."""
     aliases = """\
   tf: {framework: tensorflow, version: "2.19", target: gpu}
-  classes: {algorithm: image-classification, version: "1"}
+  masks: {algorithm: semantic-segmentation, version: "1"}
 """
-    lines = "".join(f"us-east-1,{HOME}/2026-10,{image}\n" for image in ("tf", "classes"))
+    lines = "".join(f"us-east-1,{HOME}/2026-10,{image}\n" for image in ("tf", "masks"))
     lay_out(tmp_path, f"region,s3_uri,image\n{lines}", GRID.replace("job:", f"{aliases}job:"))
     result = CliRunner().invoke(
         cli, ["--grid", str(tmp_path / "grid.yaml"), "rehearse", str(tmp_path / "manifest.csv")]

@@ -1,0 +1,122 @@
+"""Algorithm resources: CreateAlgorithm, DescribeAlgorithm and DeleteAlgorithm, which moto lacks, and their rules.
+
+An algorithm is Completed at once: its validation jobs are not run. Subscriptions to AWS Marketplace do not exist here,
+so an ARN of another account is not found.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.sagemaker.exceptions import AWSValidationException
+
+from localcloud.sagemaker.algorithms import published
+from localcloud.sagemaker.request import channels
+from traingrid.algorithms.algorithm import ChannelUse, Use
+from traingrid.algorithms.described import described
+
+
+class Algorithms:
+    """The algorithm resources of one account and Region.
+
+    Args:
+        account: The account.
+        region: The Region.
+    """
+
+    def __init__(self, account: str, region: str) -> None:
+        self._account, self._region = account, region
+        self._found: dict[str, dict[str, Any]] = {}
+
+    def create(self, request: Mapping[str, Any]) -> str:
+        """CreateAlgorithm; return the ARN.
+
+        Raises:
+            AWSValidationException: The name is taken, or the image does not exist.
+        """
+        name = str(request["AlgorithmName"])
+        if name in self._found:
+            message = f"Algorithm already exists: {self._arn(name)}"
+            raise AWSValidationException(message)
+        image = request["TrainingSpecification"]["TrainingImage"]
+        try:
+            published.resolve(self._account, image)
+        except (LookupError, ValueError):
+            message = f"Cannot find the requested image: {image}"
+            raise AWSValidationException(message) from None
+        kept = ("AlgorithmName", "AlgorithmDescription", "TrainingSpecification", "InferenceSpecification")
+        self._found[name] = {
+            **{member: request[member] for member in kept if member in request},
+            "AlgorithmArn": self._arn(name),
+            "CreationTime": datetime.now(UTC),
+            "AlgorithmStatus": "Completed",
+            "AlgorithmStatusDetails": {"ValidationStatuses": [], "ImageScanStatuses": []},
+        }
+        return self._arn(name)
+
+    def describe(self, name_or_arn: str) -> dict[str, Any]:
+        """DescribeAlgorithm.
+
+        Raises:
+            AWSValidationException: It does not exist. The text is that of a missing training job.
+        """
+        for name, algorithm in self._found.items():
+            if name_or_arn in (name, self._arn(name)):
+                return algorithm
+        message = "Requested resource not found."
+        raise AWSValidationException(message)
+
+    def delete(self, name: str) -> None:
+        """DeleteAlgorithm.
+
+        Raises:
+            AWSValidationException: It does not exist.
+        """
+        del self._found[self.describe(name)["AlgorithmName"]]
+
+    def resolved(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the AlgorithmSpecification of a CreateTrainingJob request with the algorithm's image and metrics.
+
+        Raises:
+            AWSValidationException: The algorithm does not exist, or the request breaks one of its rules.
+        """
+        given = dict(request.get("AlgorithmSpecification") or {})
+        if not given.get("AlgorithmName"):
+            return given
+        if given.get("TrainingImage"):
+            message = "Invalid AlgorithmSpecification. AlgorithmName excludes TrainingImage"
+            raise AWSValidationException(message)
+        if given.get("MetricDefinitions"):
+            message = "Invalid MetricDefinitions. The algorithm defines its own metrics"
+            raise AWSValidationException(message)
+        algorithm = self.describe(given["AlgorithmName"])
+        _check(algorithm, request)
+        training = algorithm["TrainingSpecification"]
+        image = {"TrainingImage": training["TrainingImage"], "TrainingInputMode": given["TrainingInputMode"]}
+        return image | {"MetricDefinitions": training.get("MetricDefinitions") or []}
+
+    def _arn(self, name: str) -> str:
+        return f"arn:aws:sagemaker:{self._region}:{self._account}:algorithm/{name}"
+
+
+def _check(algorithm: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+    resources = request.get("ResourceConfig") or {}
+    modes = {
+        entry["ChannelName"]: entry.get("InputMode", request["AlgorithmSpecification"]["TrainingInputMode"])
+        for entry in request.get("InputDataConfig") or ()
+    }
+    uses = {
+        channel.name: ChannelUse(content_type=channel.content_type or "", input_mode=modes[channel.name])
+        for channel in channels(request)
+    }
+    use = Use(
+        hyperparameters=request.get("HyperParameters") or {},
+        channels=uses,
+        instance_type=resources.get("InstanceType", ""),
+        instance_count=resources.get("InstanceCount", 1),
+    )
+    if found := described(algorithm).violations(use):
+        first = found[0]
+        where = " ".join(part for part in (first.field, first.entry, first.value) if part)
+        message = f"{where}: {first.reason}. {first.next_step}"
+        raise AWSValidationException(message)

@@ -1,0 +1,107 @@
+"""Table learner: the stand-in for xgboost, which reads CSV and LIBSVM and predicts one constant.
+
+Formats: https://docs.aws.amazon.com/sagemaker/latest/dg/xgboost.html#InputOutput-XGBoost. CSV has the label in the
+first column and no header; LIBSVM is `label[:weight] index:value ...`.
+"""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from localcloud.sagemaker.algorithms.job import Job, JobError
+from traingrid.algorithms.xgboost_values import CSV, LIBSVM
+
+Score = Callable[[Sequence[float], float], float]
+_SHOWN = 60
+
+
+def regress_or_classify(job: Job) -> dict[str, Any]:
+    """Learn the mean of the labels, or their most frequent class, and print a line for each round.
+
+    Raises:
+        JobError: The data does not have the format of its content type.
+    """
+    labels = {channel: _labels(job, channel) for channel in ("train", "validation") if channel in job.channels}
+    objective = job.hyperparameters.get("objective", "reg:squarederror")
+    _check_labels(labels["train"], objective, job)
+    classes = objective.startswith(("binary:", "multi:"))
+    train = labels["train"]
+    constant = Counter(train).most_common(1)[0][0] if classes else sum(train) / len(train)
+    metric, score = ("error", _error) if objective.startswith("binary:") else ("rmse", _rmse)
+    metric, score = ("merror", _error) if objective.startswith("multi:") else (metric, score)
+    print(
+        f"[INFO] localcloud stand-in of xgboost: {len(train)} rows, constant prediction {constant:g}, metric {metric}"
+    )
+    found = "".join(f"#011{name}-{metric}:{score(values, constant):.5f}" for name, values in labels.items())
+    for number in range(int(job.hyperparameters["num_round"])):
+        print(f"[{number}]{found}")
+    return {"prediction": constant, "rows": {name: len(values) for name, values in labels.items()}}
+
+
+def _rmse(labels: Sequence[float], constant: float) -> float:
+    return math.sqrt(sum((label - constant) ** 2 for label in labels) / len(labels))
+
+
+def _error(labels: Sequence[float], constant: float) -> float:
+    return sum(label != constant for label in labels) / len(labels)
+
+
+def _check_labels(labels: Sequence[float], objective: str, job: Job) -> None:
+    """Check the range of labels (LOGISTIC_REGRESSION_LABEL_RANGE_ERROR and its neighbors in the container's source)."""
+    if objective in ("binary:logistic", "reg:logistic") and not all(0 <= label <= 1 for label in labels):
+        message = "label must be in [0,1] for logistic regression"
+        raise JobError(message)
+    if objective.startswith("multi:"):
+        classes = int(job.hyperparameters["num_class"])
+        if not all(0 <= label < classes and label == int(label) for label in labels):
+            message = "label must be in [0, num_class)"
+            raise JobError(message)
+
+
+def _labels(job: Job, channel: str) -> list[float]:
+    mime, found = job.content_type(channel, LIBSVM[0]), list[float]()
+    for name, content in job.blobs(channel):
+        text = content.decode(errors="replace")
+        if mime in CSV:
+            found += [_csv_label(row, name) for row in csv.reader(io.StringIO(text)) if row]
+        elif mime in LIBSVM:
+            found += [_libsvm_label(line, name) for line in text.splitlines() if line.strip()]
+        else:
+            message = f"localcloud's stand-in of xgboost cannot read {mime}; use text/csv or text/libsvm"
+            raise JobError(message)
+    if not found:
+        message = f"the channel {channel} has no rows"
+        raise JobError(message)
+    return found
+
+
+def _csv_label(row: Sequence[str], name: str) -> float:
+    """Return the label of a row whose cells are all numbers; an empty cell is a missing value."""
+    try:
+        numbers = [float(cell) if cell.strip() else math.nan for cell in row]
+    except ValueError:
+        raise _wrong(",".join(row), name, "CSV") from None
+    if len(numbers) < 2 or math.isnan(numbers[0]):
+        raise _wrong(",".join(row), name, "CSV")
+    return numbers[0]
+
+
+def _libsvm_label(line: str, name: str) -> float:
+    label, *features = line.split()
+    try:
+        for feature in features:
+            index, value = feature.split(":")
+            int(index), float(value)
+        numbers = [float(part) for part in label.split(":")]
+    except ValueError:
+        raise _wrong(line, name, "LIBSVM") from None
+    if len(numbers) > 2:
+        raise _wrong(line, name, "LIBSVM")
+    return numbers[0]
+
+
+def _wrong(line: str, name: str, form: str) -> JobError:
+    return JobError(f"line '{line[:_SHOWN]}' of file '{name}' is not in the format {form}")

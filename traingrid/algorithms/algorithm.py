@@ -1,0 +1,208 @@
+"""Algorithm: the rules that an algorithm publishes for its training jobs, and the check of one job against them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
+
+GPU_FAMILIES = ("p2", "p3", "p3dn", "g4dn", "g5")
+"""The GPU instance families that the pages of the three algorithms list: "P2, P3, G4dn, and G5 instances"
+(https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-instances). p3dn counts as P3."""
+
+MODEL = "application/x-sagemaker-model"
+"""The content type of the channel `model`, which continues the training of an earlier model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelUse:
+    """One channel of a training job.
+
+    Attributes:
+        content_type: Its content type; empty if the job sets none.
+        input_mode: File, FastFile or Pipe.
+        distribution: FullyReplicated or ShardedByS3Key.
+    """
+
+    content_type: str = ""
+    input_mode: str = "File"
+    distribution: str = "FullyReplicated"
+
+    @property
+    def mime(self) -> str:
+        """The content type without parameters, such as `; label-format=multi-hot`."""
+        return self.content_type.partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """The part of a training job that an algorithm restricts.
+
+    Attributes:
+        hyperparameters: Its hyperparameters.
+        channels: Its channels by name.
+        instance_type: Its instance type.
+        instance_count: The number of its instances.
+    """
+
+    hyperparameters: Mapping[str, str]
+    channels: Mapping[str, ChannelUse]
+    instance_type: str
+    instance_count: int = 1
+
+    @property
+    def family(self) -> str:
+        """The instance family, such as "g5"."""
+        return self.instance_type.removeprefix("ml.").partition(".")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """A rule that a training job breaks.
+
+    Attributes:
+        field: The manifest's field: hyperparameters, inputs, instance_type or instance_count.
+        entry: The hyperparameter or channel; empty if the rule is about the whole field.
+        value: The invalid value; empty if a value is missing.
+        reason: Why it is invalid.
+        next_step: A sentence with the valid values.
+    """
+
+    field: str
+    entry: str = ""
+    value: str = ""
+    reason: str
+    next_step: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelRule:
+    """The rule of one channel.
+
+    Attributes:
+        required: True if every job must have the channel.
+        content_types: The content types by input mode. A mode that is missing is not supported. An empty list accepts
+            any content type.
+        default: The content type of a channel without one; empty if the algorithm has no default.
+    """
+
+    required: bool = False
+    content_types: Mapping[str, tuple[str, ...]]
+    default: str = ""
+
+
+Rule = Callable[[Use], Iterator[Violation]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """An algorithm with the rules of its training jobs.
+
+    Attributes:
+        name: Its name.
+        source: The URL of the page that publishes its hyperparameters; empty for an algorithm resource.
+        hyperparameters: All hyperparameters that it accepts.
+        aliases: The name in `hyperparameters` of each other name that the algorithm accepts.
+        channels: All channels that it accepts, by name.
+        instance_families: The families of instances on which it trains; empty for all.
+        instance_types: The instance types on which it trains; empty for all.
+        distributed: True if it trains on several instances.
+        rules: Rules that concern more than one value.
+    """
+
+    name: str
+    source: str = ""
+    hyperparameters: tuple[Hyperparameter, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    channels: Mapping[str, ChannelRule]
+    instance_families: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    distributed: bool = True
+    rules: tuple[Rule, ...] = ()
+
+    def violations(self, use: Use) -> list[Violation]:
+        """Return all rules that a training job breaks."""
+        found = [*self._of_hyperparameters(use), *self._of_channels(use), *self._of_instances(use)]
+        if not found:  # the other rules rely on valid values
+            found = [violation for rule in self.rules for violation in rule(self._canonical(use))]
+        return found
+
+    def _canonical(self, use: Use) -> Use:
+        """Return the job with aliases of hyperparameters replaced."""
+        renamed = {self.aliases.get(name, name): value for name, value in use.hyperparameters.items()}
+        return Use(
+            hyperparameters=renamed,
+            channels=use.channels,
+            instance_type=use.instance_type,
+            instance_count=use.instance_count,
+        )
+
+    def _of_hyperparameters(self, use: Use) -> Iterator[Violation]:
+        known = {hyperparameter.name: hyperparameter for hyperparameter in self.hyperparameters}
+        given = self._canonical(use).hyperparameters
+        for name, value in use.hyperparameters.items():
+            hyperparameter = known.get(self.aliases.get(name, name))
+            if hyperparameter is None:
+                yield self._unknown(name, value, (*known, *self.aliases))
+            elif reason := hyperparameter.problem(value):
+                step = f"Write {hyperparameter.allowed}."
+                yield Violation(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+        for hyperparameter in self.hyperparameters:
+            if hyperparameter.required and hyperparameter.name not in given:
+                yield missing(hyperparameter.name, f"{self.name} requires it", hyperparameter.allowed)
+
+    def _unknown(self, name: str, value: str, names: tuple[str, ...]) -> Violation:
+        near = difflib.get_close_matches(name, names, n=1)
+        step = f"Did you mean {near[0]}?" if near else f"Remove it; the hyperparameters are {', '.join(names)}."
+        reason = f"{self.name} has no hyperparameter of this name"
+        return Violation(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+
+    def _of_channels(self, use: Use) -> Iterator[Violation]:
+        for name, rule in self.channels.items():
+            if rule.required and name not in use.channels:
+                reason = f"{self.name} requires the channel {name}"
+                yield Violation(field="inputs", reason=reason, next_step=f"Add {name} to inputs.")
+        for name, channel in use.channels.items():
+            rule_of_name = self.channels.get(name)
+            if rule_of_name is None:
+                reason = f"{self.name} has no channel of this name"
+                step = f"The channels are {', '.join(self.channels)}."
+                yield Violation(field="inputs", entry=name, reason=reason, next_step=step)
+            else:
+                yield from self._of_channel(name, channel, rule_of_name)
+
+    def _of_channel(self, name: str, channel: ChannelUse, rule: ChannelRule) -> Iterator[Violation]:
+        types = rule.content_types.get(channel.input_mode)
+        if types is None:
+            reason = f"{self.name} does not support the input mode {channel.input_mode} for the channel {name}"
+            step = f"Write input_mode {one_of(tuple(rule.content_types))}."
+            yield Violation(field="inputs", entry=name, value=channel.input_mode, reason=reason, next_step=step)
+        elif types and (channel.mime or rule.default) not in types:
+            reason = f"{self.name} requires another content_type in {channel.input_mode} mode"
+            if not channel.mime:
+                reason = f"{self.name} requires the content_type of the channel {name}"
+            step = f"Write content_type {one_of(types)}."
+            yield Violation(field="inputs", entry=name, value=channel.content_type, reason=reason, next_step=step)
+
+    def _of_instances(self, use: Use) -> Iterator[Violation]:
+        allowed = self.instance_types or tuple(f"ml.{family}" for family in self.instance_families)
+        fits = use.instance_type in self.instance_types or use.family in self.instance_families
+        if allowed and not fits:
+            reason = f"{self.name} does not train on this instance type"
+            step = f"Write an instance type of {one_of(allowed)}, or add one to instance_types in grid.yaml."
+            if self.instance_types:
+                step = f"Write {one_of(allowed)}, or add it to instance_types in grid.yaml."
+            yield Violation(field="instance_type", value=use.instance_type, reason=reason, next_step=step)
+        if use.instance_count > 1 and not self.distributed:
+            reason = f"{self.name} trains on one instance only"
+            yield Violation(
+                field="instance_count", value=str(use.instance_count), reason=reason, next_step="Write 1, or remove it."
+            )
+
+
+def missing(name: str, reason: str, allowed: str) -> Violation:
+    """Return the violation of a hyperparameter that a job must set."""
+    step = f"Set {name} to {allowed}."
+    return Violation(field="hyperparameters", entry=name, reason=reason, next_step=step)
