@@ -52,6 +52,7 @@ class ExecutionRole(Construct):
         self._write_logs_and_metrics(region)
         if grid.regions[region].subnets:
             self._join_network(grid.regions[region], region)
+        self._mount_file_systems(grid.regions[region], region)
         if grid.training.remote_debug:
             self._accept_shells()
 
@@ -135,6 +136,23 @@ class ExecutionRole(Construct):
             "EC2's Describe actions do not support resources; SageMaker checks the network before it starts a host"
         )
         grant(self.role, [f"ec2:Describe{what}" for what in looks], ["*"], because=because)
+
+    def _mount_file_systems(self, settings: Region, region: str) -> None:
+        """Grant read access to the Region's EFS file systems, which a file system's own policy may require.
+
+        Without such a policy every host that reaches a mount target may mount
+        (https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html). FSx for Lustre has no permissions
+        for clients: its security groups decide
+        (https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html).
+        """
+        of_efs = [file_system for file_system, kind in settings.file_systems.items() if kind == "EFS"]
+        if of_efs:
+            grant(
+                self.role,
+                ["elasticfilesystem:ClientMount"],
+                [f"arn:aws:elasticfilesystem:{region}:{Aws.ACCOUNT_ID}:file-system/{one}" for one in of_efs],
+                conditions={"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
+            )
 
 
 def _foreign_repositories(grid: Grid, region: str) -> list[str]:

@@ -7,12 +7,15 @@ from aws_cdk import Aws
 
 from traingrid import names
 from traingrid.grid.model import Grid
+from traingrid.grid.region import Region
 
 WHOSE = "Training jobs of this grid in its Regions: their names begin with the grid's name and a submission"
 """Reason for the wildcards in permissions for `training_jobs`."""
 
 TAGS_OF_A_LINE = (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT)
 """Tags that every training job has for its line; their values differ."""
+
+_FILE_SYSTEM = "sagemaker:FileSystemId"
 
 Conditions = dict[str, dict[str, Any]]
 """IAM's condition block: operator, condition key, value."""
@@ -65,10 +68,12 @@ def creation_conditions(grid: Grid, regions: Iterable[str]) -> Conditions:
     network = {"sagemaker:VpcSubnets": subnets, "sagemaker:VpcSecurityGroupIds": groups}
     one_of |= network if subnets else {}
     absent |= dict.fromkeys(network, "false" if subnets else "true")
+    mounted = _mounted(listed)
     conditions: Conditions = {
         "StringEquals": {f"aws:RequestTag/{names.TAG_GRID}": grid.name},
         "ForAllValues:StringEquals": one_of,
-        "Null": absent,
+        **({"StringEqualsIfExists": mounted} if mounted else {}),
+        "Null": absent if mounted else {**absent, _FILE_SYSTEM: "true"},
         "NumericLessThanEquals": {"sagemaker:MaxRuntimeInSeconds": str(training.max_runtime)},
     }
     asked = {
@@ -78,6 +83,18 @@ def creation_conditions(grid: Grid, regions: Iterable[str]) -> Conditions:
     if any(asked.values()):
         conditions["Bool"] = {key: "true" for key, wanted in asked.items() if wanted}
     return conditions
+
+
+def _mounted(regions: Iterable[Region]) -> dict[str, Any]:
+    """Return the condition on requests with a file system; empty if the grid lists none in these Regions.
+
+    Each key has one value: AWS's example has one statement for each folder of a request
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/security_iam_id-based-policy-examples.html, "Control Access to
+    SageMaker AI Resources by Using File System Condition Keys"), so SageMaker compares each channel separately. As with
+    subnets, the file systems of all Regions are listed together, because a file system is in one Region.
+    """
+    listed = [file_system for region in regions for file_system in region.file_systems]
+    return {_FILE_SYSTEM: listed, "sagemaker:FileSystemAccessMode": "ro"} if listed else {}
 
 
 def never(grid: Grid) -> list[tuple[tuple[str, ...], Conditions | None]]:

@@ -42,12 +42,15 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
     )
     grant(role, ["iam:GetRole"], [names.execution_role_arn(grid.name, account, region)])
     grant(role, ["ssm:GetParameter"], [f"arn:aws:ssm:{region}:{account}:parameter{names.BOOTSTRAP}"])
-    grant(
-        role,
-        ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"],
-        ["*"],
-        because="The actions do not support resources",
-    )
+    actions = ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"]
+    if mounted := grid.regions[region].file_systems:
+        described = ("NetworkInterfaces", "SecurityGroupRules", "Subnets")
+        actions += ["fsx:DescribeFileSystems", *(f"ec2:Describe{what}" for what in described)]
+        of_efs = [one for one, kind in mounted.items() if kind == "EFS"]
+        arns = [f"arn:aws:elasticfilesystem:{region}:{account}:file-system/{one}" for one in of_efs]
+        if arns:
+            grant(role, ["elasticfilesystem:DescribeMountTargets"], arns)
+    grant(role, actions, ["*"], because="The actions do not support resources")
 
 
 def let_read_prices_and_capacity(role: iam.Role) -> None:

@@ -123,6 +123,22 @@ def missing_data_is_refused_at_once(aws: Aws) -> None:
 
 
 @claim(
+    page("https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html"),
+    used_by="traingrid/grid/region.py traingrid/manifest/allowed.py",
+)
+def file_system_requires_a_vpc(aws: Aws) -> None:
+    """A request with a channel on a file system and without VpcConfig is refused."""
+    source = {
+        "FileSystemId": "fs-0123456789abcdef0",
+        "FileSystemType": "EFS",
+        "DirectoryPath": "/train",
+        "FileSystemAccessMode": "ro",
+    }
+    channel = {"ChannelName": "train", "InputMode": "File", "DataSource": {"FileSystemDataSource": source}}
+    _refused(aws, InputDataConfig=[channel])
+
+
+@claim(
     model("sagemaker", "S3DataSource", "Your input bucket must be in the same Amazon Web Services region"),
     used_by="traingrid/manifest/check.py traingrid/job/failures.py",
 )

@@ -29,6 +29,31 @@ def training_job_keys(request: Mapping[str, Any]) -> Context:
     return _present(keys) | tag_keys({tag["Key"]: tag["Value"] for tag in request.get("Tags") or []})
 
 
+def training_job_contexts(request: Mapping[str, Any]) -> list[Context]:
+    """Return the keys of CreateTrainingJob for each of its channels on a file system; without one, one context.
+
+    The keys of file systems have one value each ("String" in the Service Authorization Reference), and AWS's example
+    for a request with two folders has a statement for each folder
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/security_iam_id-based-policy-examples.html). So every channel must
+    be allowed separately.
+    """
+    common = training_job_keys(request)
+    sources = [(channel.get("DataSource") or {}) for channel in request.get("InputDataConfig") or []]
+    mounted = [source["FileSystemDataSource"] for source in sources if source.get("FileSystemDataSource")]
+    return [common | file_system_keys(one) for one in mounted] or [common]
+
+
+def file_system_keys(source: Mapping[str, Any]) -> Context:
+    """Return the keys of one FileSystemDataSource."""
+    names = {
+        "FileSystemId": "FileSystemId",
+        "FileSystemAccessMode": "FileSystemAccessMode",
+        "FileSystemType": "FileSystemType",
+        "DirectoryPath": "FileSystemDirectoryPath",
+    }
+    return _present({f"sagemaker:{key}": source.get(member) for member, key in names.items()})
+
+
 def tag_keys(tags: Mapping[str, str]) -> Context:
     """Return the keys of a request's tags; empty without tags."""
     return (

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from localcloud.iam.encryption_keys import key_context
 from localcloud.iam.named_resources import Asked, named_resources
-from localcloud.iam.request_keys import KEYS, Context, batch_resource_tag_keys
+from localcloud.iam.request_keys import KEYS, Context, batch_resource_tag_keys, training_job_contexts
 
 TABLE = Path(__file__).with_suffix(".json")
 _CALLS: Mapping[str, list[Mapping[str, Any]]] = json.loads(TABLE.read_text())["calls"]
@@ -60,10 +60,18 @@ def _read_of_source(asked: Asked) -> Asked:
 def _of_call(call: str, asked: Asked, named: Mapping[str, list[str]]) -> list[Permission]:
     entries = [entry for entry in _CALLS[call] if _applies(entry, asked, named)]
     return [
-        _permission(entry["action"], arn, entry.get("context", {}), asked)
+        _permission(entry["action"], arn, context, asked)
         for entry in entries
         for arn in [arn for kind in entry["resources"] for arn in named.get(kind, [])] or ["*"]
+        for context in _contexts(entry, asked)
     ]
+
+
+def _contexts(entry: Mapping[str, Any], asked: Asked) -> list[Context]:
+    """Return the contexts in which a call must have a permission; an empty one stands for the action's own keys."""
+    if entry["action"] == "sagemaker:CreateTrainingJob":
+        return training_job_contexts(asked.parameters)
+    return [entry.get("context", {})]
 
 
 def _applies(entry: Mapping[str, Any], asked: Asked, named: Mapping[str, list[str]]) -> bool:

@@ -41,9 +41,10 @@ class S3Uri:
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """One entry of InputDataConfig with a source in S3.
+    """One entry of InputDataConfig.
 
     Attributes:
+        uri: Its data in S3; empty for a file system.
         data_type: S3Prefix, ManifestFile or AugmentedManifestFile.
         attributes: AttributeNames, for an AugmentedManifestFile.
         sharded: True if each host gets a part of the keys (ShardedByS3Key); False if it gets all.
@@ -51,6 +52,7 @@ class Channel:
         record_wrapper: None or RecordIO.
         piped: True if it is a stream through FIFOs (Pipe); False if it is files (File and FastFile).
         shuffle_seed: Seed of ShuffleConfig, or None.
+        mounted: The FileSystemDataSource, or None for data in S3.
     """
 
     name: str
@@ -61,15 +63,14 @@ class Channel:
     record_wrapper: str
     piped: bool
     shuffle_seed: int | None
+    mounted: Mapping[str, str] | None = None
     attributes: tuple[str, ...] = ()
 
     def config(self) -> dict[str, str]:
         """Return its entry in inputdataconfig.json, where FastFile appears as File."""
-        entry = {
-            "TrainingInputMode": "Pipe" if self.piped else "File",
-            "S3DistributionType": "ShardedByS3Key" if self.sharded else "FullyReplicated",
-            "RecordWrapperType": self.record_wrapper,
-        }
+        entry = {"TrainingInputMode": "Pipe" if self.piped else "File", "RecordWrapperType": self.record_wrapper}
+        if not self.mounted:
+            entry["S3DistributionType"] = "ShardedByS3Key" if self.sharded else "FullyReplicated"
         return entry | ({"ContentType": self.content_type} if self.content_type else {})
 
 
@@ -85,20 +86,23 @@ class Host:
 def channels(request: Mapping[str, Any]) -> list[Channel]:
     """Return the channels of a request in order. The AlgorithmSpecification's mode is the default of each channel."""
     mode = request["AlgorithmSpecification"].get("TrainingInputMode")
-    return [
-        Channel(
-            name=entry["ChannelName"],
-            uri=entry["DataSource"]["S3DataSource"]["S3Uri"],
-            data_type=entry["DataSource"]["S3DataSource"]["S3DataType"],
-            sharded=entry["DataSource"]["S3DataSource"].get("S3DataDistributionType") == "ShardedByS3Key",
-            content_type=entry.get("ContentType"),
-            record_wrapper=entry.get("RecordWrapperType", "None"),
-            piped=entry.get("InputMode", mode) == "Pipe",
-            shuffle_seed=entry.get("ShuffleConfig", {}).get("Seed"),
-            attributes=tuple(entry["DataSource"]["S3DataSource"].get("AttributeNames") or ()),
-        )
-        for entry in request.get("InputDataConfig") or []
-    ]
+    return [_channel(entry, mode) for entry in request.get("InputDataConfig") or []]
+
+
+def _channel(entry: Mapping[str, Any], mode: str | None) -> Channel:
+    s3 = entry["DataSource"].get("S3DataSource") or {}
+    return Channel(
+        name=entry["ChannelName"],
+        uri=s3.get("S3Uri", ""),
+        data_type=s3.get("S3DataType", ""),
+        sharded=s3.get("S3DataDistributionType") == "ShardedByS3Key",
+        content_type=entry.get("ContentType"),
+        record_wrapper=entry.get("RecordWrapperType", "None"),
+        piped=entry.get("InputMode", mode) == "Pipe",
+        shuffle_seed=entry.get("ShuffleConfig", {}).get("Seed"),
+        attributes=tuple(s3.get("AttributeNames") or ()),
+        mounted=entry["DataSource"].get("FileSystemDataSource"),
+    )
 
 
 def hosts(request: Mapping[str, Any]) -> list[Host]:

@@ -44,6 +44,7 @@ def check(request: Mapping[str, Any], account: str, region: str, *, stub: bool =
     _check_role(str(request["RoleArn"]), account)
     _check_image(request, account)
     _check_metrics(request)
+    _check_file_systems(request)
     _check_channels(channels(request), str(request["RoleArn"]), account, region)
 
 
@@ -71,10 +72,13 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
         if request.get(name):
             _refuse(f"{name} is not supported by localcloud; remove it")
     for channel in request.get("InputDataConfig") or []:
-        source = channel["DataSource"].get("S3DataSource")
-        if source is None or source["S3DataType"] not in _DATA_TYPES:
-            types = ", ".join(_DATA_TYPES)
-            _refuse(f"channel {channel['ChannelName']}: localcloud reads only S3DataSource of the types {types}")
+        source = channel["DataSource"].get("S3DataSource") or {}
+        mounted = channel["DataSource"].get("FileSystemDataSource")
+        if not mounted and source.get("S3DataType") not in _DATA_TYPES:
+            _refuse(
+                f"channel {channel['ChannelName']}: localcloud reads only FileSystemDataSource, and S3DataSource of "
+                f"the types {', '.join(_DATA_TYPES)}"
+            )
         if channel.get("CompressionType", "None") != "None":
             _refuse(f"channel {channel['ChannelName']}: localcloud does not decompress data; remove CompressionType")
     local = (request.get("CheckpointConfig") or {}).get("LocalPath", "/opt/ml/checkpoints")
@@ -183,9 +187,30 @@ def _check_channels(given: Sequence[Channel], role_arn: str, account: str, regio
     for name in names:
         if names.count(name) > 1:
             _refuse(f"Invalid InputDataConfig. Channel names must be unique, but '{name}' is used more than once")
-    for channel in given:
+    for channel in (one for one in given if one.uri):
         _check_pipe_only(channel)
         _check_data(channel, role_arn, account, region)
+
+
+def _check_file_systems(request: Mapping[str, Any]) -> None:
+    """Require a VPC and the mode File for channels on file systems.
+
+    A training job mounts them through its VPC, and the other modes read "an Amazon S3 data source"
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html).
+    """
+    mode = request["AlgorithmSpecification"].get("TrainingInputMode")
+    for entry in request.get("InputDataConfig") or []:
+        name, source = entry["ChannelName"], entry["DataSource"]
+        if not source.get("FileSystemDataSource"):
+            continue
+        if source.get("S3DataSource"):
+            _refuse(f"Invalid InputDataConfig. Channel '{name}' must have only one data source")
+        if entry.get("InputMode", mode) != "File":
+            _refuse(f"Invalid InputDataConfig. The input mode of channel '{name}' on a file system must be File")
+        if not source["FileSystemDataSource"]["DirectoryPath"].startswith("/"):
+            _refuse(f"Invalid InputDataConfig. The directory path of channel '{name}' must be absolute")
+        if not request.get("VpcConfig"):
+            _refuse(f"Invalid VpcConfig. It must be present, because channel '{name}' is on a file system")
 
 
 def _check_pipe_only(channel: Channel) -> None:

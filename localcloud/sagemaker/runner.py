@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from localcloud.faults.plan import Stub
 from localcloud.log_streams import ensure_group
-from localcloud.sagemaker import transfer
+from localcloud.sagemaker import file_systems, transfer
 from localcloud.sagemaker.algorithms import published
 from localcloud.sagemaker.cluster import Cluster, host_environment, log_streams
+from localcloud.sagemaker.file_systems import Mounted
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.sagemaker.hosts import HostNetwork
 from localcloud.sagemaker.job import TrainingJob, now
@@ -220,7 +221,12 @@ class Runner:
             self._step("Downloading")
         self._pipes = Pipes(s3, self._channels, [each.base for each in self._opt_ml.values()])
         for channel in (channel for channel in self._channels if not channel.piped):
-            downloader.channel(channel, [each.base / "input/data" / channel.name for each in self._opt_ml.values()])
+            folders = [each.base / "input/data" / channel.name for each in self._opt_ml.values()]
+            if channel.mounted:
+                place = self._cloud.data_dir, self.job.account, self.job.region
+                file_systems.mount(Mounted.of(channel.mounted), self.job.request, place, folders)
+            else:
+                downloader.channel(channel, folders)
         if checkpoints:
             for folder in checkpoints[1]:
                 downloader.prefix(checkpoints[0], folder)

@@ -55,6 +55,7 @@ FEATURES = (
     "localcloud.lambda_.functions",
     "localcloud.batch",
     "localcloud.sagemaker",
+    "localcloud.sagemaker.file_systems",
     "localcloud.sagemaker.remote_debug",
     "localcloud.pricing",
     "localcloud.limits.quota_increases",

@@ -165,7 +165,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
     },
     "DataSource": {
         "s3_data_source": _to("see S3DataSource"),
-        "file_system_data_source": _no("Copy the data to S3 in each Region. The grid does not mount file systems."),
+        "file_system_data_source": _no("Write a manifest line (docs/file-systems.md), or copy the data to S3."),
         "dataset_source": _no("Give the S3 URI of the data."),
     },
     "S3DataSource": {
@@ -185,7 +185,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
 """The treatment of each attribute, by the names of class and attribute."""
 
 REFUSED_CLASSES: Mapping[str, str] = {
-    "FileSystemDataSource": "Copy the data to S3 in each Region. The grid does not mount file systems.",
+    "FileSystemDataSource": "Write a manifest line (docs/file-systems.md), or copy the data to S3.",
     "DatasetSource": "Give the S3 URI of the data.",
     "PipelineVariable": "Give the value itself. Only SageMaker Pipelines know the value of a variable.",
     "PipelineSession": "Use a plain session. A pipeline's steps run in one Region.",

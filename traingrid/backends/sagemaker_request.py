@@ -151,17 +151,10 @@ def _launch(job: Job) -> dict[str, str]:
 
 
 def _channel(name: str, channel: Channel) -> dict[str, Any]:
-    source: dict[str, Any] = {
-        "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
-        "S3Uri": channel.uri,
-        "S3DataDistributionType": channel.distribution,
-    }
-    if channel.attributes:
-        source |= {"S3DataType": "AugmentedManifestFile", "AttributeNames": list(channel.attributes)}
     request: dict[str, Any] = {
         "ChannelName": name,
         "InputMode": channel.input_mode,
-        "DataSource": {"S3DataSource": source},
+        "DataSource": _file_system(channel) if channel.file_system else _s3(channel),
     }
     if channel.content_type:
         request["ContentType"] = channel.content_type
@@ -170,6 +163,29 @@ def _channel(name: str, channel: Channel) -> dict[str, Any]:
     if channel.record_wrapper != "None":
         request["RecordWrapperType"] = channel.record_wrapper
     return request
+
+
+def _s3(channel: Channel) -> dict[str, Any]:
+    source: dict[str, Any] = {
+        "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
+        "S3Uri": channel.uri,
+        "S3DataDistributionType": channel.distribution,
+    }
+    if channel.attributes:
+        source |= {"S3DataType": "AugmentedManifestFile", "AttributeNames": list(channel.attributes)}
+    return {"S3DataSource": source}
+
+
+def _file_system(channel: Channel) -> dict[str, Any]:
+    """Return the source of a channel on a file system, which is mounted read-only because other jobs use it, too."""
+    return {
+        "FileSystemDataSource": {
+            "FileSystemId": channel.file_system,
+            "FileSystemType": channel.type,
+            "DirectoryPath": channel.path,
+            "FileSystemAccessMode": "ro",
+        }
+    }
 
 
 def fingerprint(training_job: Mapping[str, Any]) -> str:
@@ -189,7 +205,7 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
         "environment": training_job.get("Environment", {}),
         "hyperparameters": training_job.get("HyperParameters", {}),
         "inputs": [
-            [channel["ChannelName"], channel.get("DataSource", {}).get("S3DataSource", {}).get("S3Uri")]
+            [channel["ChannelName"], _place(channel.get("DataSource", {}))]
             for channel in training_job.get("InputDataConfig", [])
         ],
         "output": output.get("S3OutputPath"),
@@ -198,6 +214,14 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
         **_confinement(training_job),
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def _place(source: Mapping[str, Any]) -> str | list[str] | None:
+    """Return what identifies a channel's data: its URI, or its file system and folder."""
+    if mounted := source.get("FileSystemDataSource"):
+        return [mounted.get(key, "") for key in ("FileSystemId", "DirectoryPath", "FileSystemAccessMode")]
+    uri: str | None = source.get("S3DataSource", {}).get("S3Uri")
+    return uri
 
 
 def _confinement(training_job: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _of_line(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
     if job is not None and attempt.region in job.regions:
         job = in_region(job, attempt.region)
     return {
-        "uri": next((channel.uri for channel in job.inputs.values()), "") if job else "",
+        "uri": next((channel.location for channel in job.inputs.values()), "") if job else "",
         "instance_type": job.instance_type if job else "",
         "instances": job.instance_count if job else None,
         "purchase_option": _purchase_option(job, attempt) if job else "",

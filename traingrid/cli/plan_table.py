@@ -36,6 +36,6 @@ def plan_table(plan: Iterable[Planned]) -> Table:
 
 def _data(job: Job) -> str:
     """Return the URI of the data: the common folder of the channels, or all their URIs."""
-    uris = [channel.uri.rstrip("/") for channel in job.inputs.values()]
+    uris = [channel.location.rstrip("/") for channel in job.inputs.values()]
     folders = {uri.rpartition("/")[0] for uri in uris}
     return folders.pop() if len(uris) > 1 and len(folders) == 1 else ", ".join(uris)

@@ -111,5 +111,8 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
 def _planned_row(line: Planned) -> dict[str, Any]:
     job = line.job
     names = ("line", "region", "name", "instance_type", "instance_count", "spot", "ranks", "launcher", "image")
-    found = {"channels": {name: channel.uri for name, channel in job.inputs.items()}, "would_fail": line.would_fail}
+    found = {
+        "channels": {name: channel.location for name, channel in job.inputs.items()},
+        "would_fail": line.would_fail,
+    }
     return {**{name: getattr(job, name) for name in names}, **found, "outcome": line.outcome}

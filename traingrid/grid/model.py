@@ -30,6 +30,7 @@ from traingrid.grid.field_types import (
     Text,
     broken_rule,
 )
+from traingrid.grid.file_systems import refuse_file_systems
 from traingrid.grid.image import Image, refuse_efa
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.grid.limits import Limits
@@ -228,6 +229,7 @@ class Grid(GridPart):
             refuse_accounts(regions, info.data["account"])
         refuse_buckets(regions)
         refuse_data_keys(regions)
+        refuse_file_systems({region: settings.file_systems for region, settings in regions.items()})
         refuse_residencies({region: settings.residency for region, settings in regions.items()})
         return regions
 

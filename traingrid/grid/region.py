@@ -14,6 +14,7 @@ from traingrid.grid.field_types import (
     TrainingPlanName,
     broken_rule,
 )
+from traingrid.grid.file_systems import FileSystems
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ServiceQueue
 from traingrid.grid.residency import Areas
@@ -42,6 +43,9 @@ class Region(GridPart):
         default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
     )
     """Security groups of that VPC for its training jobs."""
+    file_systems: FileSystems = Field(default={}, examples=[{"fs-0123456789abcdef0": "EFS"}])
+    """File systems in that VPC whose folders channels may mount, each with its type, EFS or FSxLustre; by default
+    none."""
     training_plans: tuple[TrainingPlanName, ...] = Field(default=(), examples=[["november-p5"]])
     """SageMaker training plans of this Region and account, by name, that lines may use; by default none."""
     service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
@@ -56,6 +60,9 @@ class Region(GridPart):
             listed = getattr(self, name)
             if len(set(listed)) < len(listed):
                 raise broken_rule("each may be listed only once", at=name)
+        if self.file_systems and not self.subnets:
+            rule = "training jobs mount a file system through a VPC; set subnets and security_groups, too"
+            raise broken_rule(rule, at="file_systems")
         return self
 
 

@@ -51,6 +51,8 @@ def channels(data: S3Uri | Inputs, settings: Mapping[str, Any], defaults: JobDef
 
 
 def _filled(channel: Channel, settings: Mapping[str, Any], defaults: JobDefaults) -> Channel:
+    if channel.file_system:  # the defaults are for data in S3; a file system is always mounted
+        return channel
     given = channel.model_fields_set
     mode = channel.input_mode if "input_mode" in given else setting(settings, "input_mode", defaults)
     filled = {"input_mode": mode}

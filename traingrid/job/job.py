@@ -20,12 +20,16 @@ class Channel(BaseModel):
     `uri` is an S3 prefix in the job's own Region. Where `manifest` is true, it is an object that lists keys
     (SageMaker's ManifestFile); with `attributes`, an augmented manifest (AugmentedManifestFile), of which these
     attributes are streamed. The other fields are SageMaker's DataSource, InputMode, ShuffleConfig, ContentType and
-    RecordWrapperType.
+    RecordWrapperType. A channel on a file system of the Region has no URI, but the file system's id, its type and a
+    folder.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    uri: str
+    uri: str = ""
+    file_system: str = ""
+    type: Literal["", "EFS", "FSxLustre"] = ""
+    path: str = ""
     input_mode: Literal["File", "FastFile", "Pipe"] = "File"
     distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
     shuffle_seed: int | None = None
@@ -38,6 +42,11 @@ class Channel(BaseModel):
     def lists_objects(self) -> bool:
         """True if `uri` is an object that lists the channel's objects, which may be anywhere."""
         return self.manifest or bool(self.attributes)
+
+    @property
+    def location(self) -> str:
+        """The place of the data: the URI, or file system and folder in the form of an NFS mount, `fs-…:/folder`."""
+        return f"{self.file_system}:{self.path}" if self.file_system else self.uri
 
 
 Inputs = dict[str, Channel]

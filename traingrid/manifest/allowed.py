@@ -86,6 +86,27 @@ class Rules:
             f"Add it to data_buckets of {region} in grid.yaml and deploy, or use the grid's own data bucket.",
         )
 
+    def file_system(self, file_system: str, region: str) -> str:
+        """Return the type of a file system that jobs in `region` may mount; empty if `region` is not in the grid."""
+        if region not in self.grid.regions:
+            return ""
+        settings = self.grid.regions[region]
+        if file_system in settings.file_systems:
+            return settings.file_systems[file_system]
+        actual = next((name for name, other in self.grid.regions.items() if file_system in other.file_systems), None)
+        if actual:
+            reason = f"the file system {file_system} is in {actual}, but the line's Region is {region}"
+            raise RefusedError(f"{reason}; SageMaker mounts only file systems of the same Region", f"Write {actual}.")
+        if not settings.subnets:
+            reason = f"{region} has no VPC, through which training jobs mount a file system"
+            next_step = f"Set subnets, security_groups and file_systems of {region} in grid.yaml and deploy."
+            raise RefusedError(reason, next_step)
+        listed = ", ".join(settings.file_systems) or "none"
+        raise RefusedError(
+            f"this grid does not allow this file system in {region}",
+            f"It allows {listed}; add others to file_systems of {region} in grid.yaml and deploy.",
+        )
+
     def output(self, uri: object, region: str) -> str:
         """Return the key of a URI in the output bucket of `region`."""
         bucket = names.output_bucket(self.grid.name, self.deployment.account_of(region), region)

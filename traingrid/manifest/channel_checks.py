@@ -8,6 +8,7 @@ from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_req
 from traingrid.job.job import Channel
 from traingrid.job.launchers import processes_per_host
 from traingrid.manifest import values
+from traingrid.manifest.file_system_checks import mounted_channel
 from traingrid.manifest.limits import broken_limit, choices, most
 from traingrid.manifest.line import is_ours
 from traingrid.manifest.values import RefusedError, literal
@@ -40,6 +41,8 @@ Wrong = tuple[str, object, RefusedError]
 def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
     """Return the channel that a line defines by a URI or by an object; keys that the line omits stay unset.
 
+    An object with `file_system` is a folder of a file system, another one data in S3.
+
     Raises:
         RefusedError: The channel is invalid.
     """
@@ -48,9 +51,14 @@ def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
         raise RefusedError(f"the name of the channel {broken}", "Give the channel another name.")
     fields: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
     unknown = [key for key in fields if key not in Channel.model_fields]
+    if not unknown and "file_system" in fields:
+        return mounted_channel(fields, region, rules)
     if unknown or "uri" not in fields:
-        reason = f"unknown key {literal(unknown[0])}" if unknown else "the key uri is missing"
+        reason = f"unknown key {literal(unknown[0])}" if unknown else "the key uri is missing, or file_system and path"
         raise RefusedError(reason, f"The keys of a channel are {', '.join(Channel.model_fields)}.")
+    for key in ("type", "path"):
+        if key in fields:
+            raise RefusedError(f"{key} is only valid with file_system", f"Remove {key}, or write file_system for uri.")
     uri = str(rules.data(fields["uri"], region, _URI)) + "/" * str(fields["uri"]).endswith("/")
     return Channel(uri=uri, **{key: read(fields[key]) for key, read in _READERS.items() if key in fields})
 
@@ -75,7 +83,7 @@ def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Gri
         yield "inputs", "", RefusedError(reason, "Give the channel another name.")
     for name in by_rank(inputs, streams_of(settings, defaults)):
         yield from _not_for_ranks(name, inputs[name])
-    for found in inputs.values():
+    for found in (channel for channel in inputs.values() if channel.uri):
         broken = broken_limit("S3Uri", found.uri)
         if broken:
             yield at, found.uri, RefusedError(f"the URI of a channel {broken}", "Use a shorter path.")
@@ -86,6 +94,10 @@ def _without_streams(inputs: Inputs, settings: Mapping[str, Any]) -> Iterator[Wr
         if name in settings and not streamed(inputs):
             reason = "only valid in Pipe mode, and no channel of the line uses it"
             yield name, settings[name], RefusedError(reason, f"Write input_mode Pipe, or remove {name}.")
+    mode = settings.get("input_mode", "File")
+    if mode != "File" and all(channel.file_system for channel in inputs.values()):
+        reason = f"the mode {mode} is for data in S3, and all channels of the line are on file systems"
+        yield "input_mode", mode, RefusedError(reason, "Remove input_mode.")
     if settings.get("streams") == "rank" and "algorithm" in settings:
         reason = "the program of an algorithm does not support one stream per rank"
         yield "streams", "rank", RefusedError(reason, "Write host, or remove streams.")

@@ -220,6 +220,9 @@ class _Check:
             self.rules.image(settings["image"], other)
         if not inputs:
             return self.rules.data(value, other, _FOLDER)
+        if mounted := [name for name, original in inputs.items() if original.file_system]:
+            reason = f"the channel {mounted[0]} is on a file system, which is in one Region only"
+            raise RefusedError(reason, "Remove the replicas.")
         uris = value if isinstance(value, dict) else dict.fromkeys(inputs, value)
         if uris.keys() != inputs.keys() or (len(inputs) > 1 and not isinstance(value, dict)):
             example = ", ".join(f'"{name}": "s3://…"' for name in inputs)
@@ -303,5 +306,5 @@ def _name(name: object) -> str:
 
 
 def _name_of(data: S3Uri | None, inputs: Inputs) -> str:
-    name = str(data or next((channel.uri for channel in inputs.values()), ""))
+    name = str(data or next((channel.location for channel in inputs.values()), ""))
     return name.rstrip("/").rpartition("/")[2][:MAX_NAME_CHARACTERS]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid.algorithms.built_in import is_known_image
+from traingrid.aws import file_systems
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import prefix_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import Job
+    from traingrid.job.job import Channel, Job
     from traingrid.manifest.line import Line
 
 # The submission's id is a hash of the object's version, which does not exist yet.
@@ -124,6 +125,10 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
         return _seen(lambda: s3(region).list_objects_v2(Bucket=prefix.bucket, Prefix=prefix.key, MaxKeys=1)["KeyCount"])
 
     @cache
+    def mount(region: str, channel: Channel) -> _Seen:
+        return _mount(region, channel, deployment)
+
+    @cache
     def image(region: str, uri: str) -> _Seen:
         return _seen(lambda: ecr(region).describe_images(**image_request(uri))["imageDetails"])
 
@@ -137,13 +142,15 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
             here = in_region(job, region)
             own = here.image and not is_known_image(here.image)  # SageMaker pulls images of algorithms itself
             images = {here.image: image(region, here.image)} if own else {}
-            uris = {channel.uri: data(region, channel.uri) for channel in here.inputs.values()}
+            uris = {channel.uri: data(region, channel.uri) for channel in here.inputs.values() if channel.uri}
+            mounted = [channel for channel in here.inputs.values() if channel.file_system]
+            mounts = {channel.location: mount(region, channel) for channel in mounted}
             shared = [here.inputs[name].uri for name in by_rank(here.inputs, here.streams)]
             many = {uri: objects(region, uri, here.ranks) for uri in shared}
-            trouble = _trouble(images, uris, many, here.ranks)
+            trouble = _trouble(images, uris, many, here.ranks) or _first_of(mounts)
             if trouble:
                 troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
-            seen = {**many, **uris, **images}
+            seen = {**many, **uris, **mounts, **images}
             unchecked += [f"{what} ({one.unknown})" for what, one in seen.items() if one.unknown]
         return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
 
@@ -160,10 +167,37 @@ def _trouble(images: Mapping[str, _Seen], data: Mapping[str, _Seen], many: Mappi
     return f"fewer objects than the {ranks} ranks found under {', '.join(few)}" if few else ""
 
 
+def _first_of(mounts: Mapping[str, _Seen]) -> str:
+    """Return why a job cannot mount one of its file systems; empty if no problem is known."""
+    return next((seen.trouble for seen in mounts.values() if seen.trouble), "")
+
+
+def _mount(region: str, channel: Channel, deployment: Deployment) -> _Seen:
+    """Return whether training jobs can mount the file system of a channel, or why the caller cannot find out."""
+    role, settings = deployment.acting_in(region), deployment.grid.regions[region]
+    found: list[str] = []
+
+    def look() -> bool:
+        there = file_systems.mountable(channel.file_system, channel.type, region, role)
+        if there is None:
+            found.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
+        elif why := file_systems.out_of_reach(there, file_systems.subnets(settings.subnets, region, role)):
+            found.append(why)
+        elif not f"{channel.path}/".startswith(f"/{there.mount_name}/" if there.mount_name else "/"):
+            found.append(
+                f"{channel.location} does not begin with the mount name of the file system, /{there.mount_name}"
+            )
+        return not found
+
+    seen = _seen(look)
+    return _Seen(trouble="the file system " + found[0]) if found else seen
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
     is_missing: bool = False
     unknown: str = ""  # why it could not be checked
+    trouble: str = ""  # of a file system: why a job cannot mount it
 
 
 def _seen(look: Callable[[], Any]) -> _Seen:

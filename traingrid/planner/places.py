@@ -107,6 +107,8 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
 def _bound_to_its_region(line: Line, deployment: Deployment) -> str:
     """Return the field that binds a line to its Region, as the end of a sentence; empty if none does."""
     settings, image = line.settings, line.settings.get("image", "")
+    if any(channel.file_system for channel in line.inputs.values()):
+        return "its data is on a file system of its Region"
     if line.data is None:
         return "its inputs are URIs of its Region"
     fields = {"copy_from": line.copy_from, "source": settings.get("source"), "output": settings.get("output")}

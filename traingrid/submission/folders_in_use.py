@@ -107,7 +107,7 @@ def _add(found: FoldersInUse, job: Job, name: str) -> None:
     channels = [channel for one in inputs for channel in one.values()]
     if any(channel.lists_objects for channel in channels):
         found.unknown[f"{name}, whose manifest file may list any object"] = frozenset(job.regions)
-    found.jobs |= {channel.uri: name for channel in channels}
+    found.jobs |= {channel.uri: name for channel in channels if channel.uri}
     for folder in (job.copy_from, job.copy_to):
         if folder:
             found.jobs[f"{folder}/"] = name

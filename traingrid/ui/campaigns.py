@@ -159,7 +159,7 @@ class Campaigns:
 
 def _campaign_of(job: Job, facts: CampaignFacts) -> str:
     """Return the campaign of a job's data, or of the data that it copies."""
-    uris = [job.copy_from, *(channel.uri for channel in job.inputs.values())]
+    uris = [job.copy_from, *(channel.location for channel in job.inputs.values())]
     places = (facts.place_of(uri) for uri in uris[:2] if uri)
     return next((place.campaign for place in places if place), "")
 

@@ -118,7 +118,7 @@ def _settings(job: Job | None) -> dict[str, Any]:
         return {}
     shown = ("instance_type", "instance_count", "processes_per_host", "spot", "image", "algorithm", "entry_point")
     fields = {name: value for name in shown if (value := getattr(job, name)) not in ("", False)}
-    inputs = {f"input {name}": channel.uri for name, channel in job.inputs.items()}
+    inputs = {f"input {name}": channel.location for name, channel in job.inputs.items()}
     parameters = {f"hyperparameter {name}": value for name, value in job.hyperparameters.items()}
     tags = {f"tag {name}": value for name, value in job.tags.items()}
     return (

@@ -31,12 +31,15 @@ def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -
 def _objects(wanted: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:
     """Yield Region, bucket and key of the objects that channels read: a manifest file, or objects under a prefix.
 
-    A prefix has one object, or one per rank if every rank reads different objects.
+    A prefix has one object, or one per rank if every rank reads different objects. File systems need no placeholder,
+    because the training jobs of a rehearsal are stubs.
     """
     for job, region in wanted:
         inputs = in_region(job, region).inputs
         dealt = by_rank(inputs, job.streams)
         for name, channel in inputs.items():
+            if channel.file_system:
+                continue
             uri = S3Uri.parse(channel.uri)
             for part in range(job.ranks if name in dealt else 1):
                 yield region, uri.bucket, (uri if channel.manifest else uri / f"part-{part}").key

@@ -180,6 +180,25 @@ def test_a_line_with_replicas_or_a_copy_does_not_move(folder: Path) -> None:
     assert second["verdict"] == "stays: its copy_from is for its Region"
 
 
+def test_a_line_on_a_file_system_stays_and_is_planned_unchanged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = deployment_with(moves=True)
+    described = made.grid.model_dump(exclude_defaults=True)
+    described["regions"]["eu-west-1"] |= {
+        "subnets": ["subnet-0123456789abcdef0"],
+        "security_groups": ["sg-0123456789abcdef0"],
+        "file_systems": {"fs-0123456789abcdef0": "EFS"},
+    }
+    mounting = replace(made, grid=Grid.model_validate(described))
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: mounting)
+    inputs = {"train": {"file_system": "fs-0123456789abcdef0", "type": "EFS", "path": "/day2"}}
+    planned(folder, {"region": "eu-west-1", "inputs": inputs, "estimated_runtime": "1h"})
+    (line,) = jobs(folder)
+    assert (line["verdict"], line["move"]) == ("stays: its data is on a file system of its Region", "")
+    assert (line["job"]["region"], line["job"]["inputs"]) == ("eu-west-1", inputs)
+    (job,) = parse(json.dumps(line["job"]).encode(), mounting)
+    assert job.inputs["train"].path == "/day2"
+
+
 def test_residency_keeps_a_line_on_its_continent(folder: Path) -> None:
     planned(folder, DAY3, DAY3 | {"residency": ["eu"]}, options=("--no-moves",))
     free, resident = jobs(folder)

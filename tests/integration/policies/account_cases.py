@@ -19,7 +19,7 @@ from tests.integration.policies.child_cases import (
     training_job,
 )
 from tests.integration.policies.function_cases import QUEUE, TO_SAGEMAKER
-from tests.integration.policies.grid import ACCOUNT, FREE, INSIDE, PARTS, YOUR_KEY, the_grid
+from tests.integration.policies.grid import ACCOUNT, EFS, FREE, INSIDE, PARTS, YOUR_KEY, the_grid
 from tests.integration.policies.key_cases import USES, VIA, data_key, through
 from traingrid.grid.model import Grid
 
@@ -123,6 +123,13 @@ def _using() -> Iterator[Case]:
     yield use.may("check that the execution role exists", "iam:GetRole", execution_role(INSIDE))
     for action in ("ec2:DescribeRegions", "servicequotas:ListServiceQuotas"):
         yield use.may("check the account", action, "*")
+    mine = f"arn:aws:elasticfilesystem:{INSIDE}:{ACCOUNT}:file-system/{EFS}"
+    see = "elasticfilesystem:DescribeMountTargets"
+    yield use.may("find the mount targets of a file system", see, mine)
+    yield use.may_not("find those of another one", see, mine.replace(EFS, "fs-00000000"), breaks=RESOURCE)
+    looks = ("NetworkInterfaces", "SecurityGroupRules", "Subnets")
+    for action in ("fsx:DescribeFileSystems", *(f"ec2:Describe{what}" for what in looks)):
+        yield use.may("check the network of file systems", action, "*")
     for action in ("ec2:DescribeSpotPriceHistory", "sagemaker:ListTrainingPlans"):
         yield use.may("read prices and capacity", action, "*")
 

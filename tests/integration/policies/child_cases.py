@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from localcloud.iam.request_keys import Context, training_job_keys
+from localcloud.iam.request_keys import Context, file_system_keys, training_job_keys
 from tests.integration.policies.case import EXPLICITLY, IMPLICITLY, RESOURCE, Caller, Case
-from tests.integration.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, PLAN, SUBNETS, the_grid
+from tests.integration.policies.grid import ACCOUNT, EFS, FREE, GROUPS, HOME, INSIDE, LUSTRE, PLAN, SUBNETS, the_grid
 from traingrid import names
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
@@ -127,8 +127,30 @@ def _creating() -> Iterator[Case]:
         theirs = training_job(INSIDE, name)
         yield child.may_not(f"create {name} of another grid", CREATE, theirs, asked(INSIDE), breaks=RESOURCE)
     yield from _with_a_training_plan()
+    yield from _with_a_file_system()
     abroad = training_job(INSIDE).replace(ACCOUNT, "999999999999")
     yield child.may_not("create one in another account", CREATE, abroad, asked(INSIDE), breaks=RESOURCE)
+
+
+def mounting(file_system: str, access: str = "ro") -> Context:
+    """Return the keys of a request's channel on a file system."""
+    kind, path = ("EFS", "/train") if file_system == EFS else ("FSxLustre", "/fsx/train")
+    names_of = {"FileSystemId": file_system, "FileSystemType": kind, "DirectoryPath": path}
+    return file_system_keys(names_of | {"FileSystemAccessMode": access})
+
+
+def _with_a_file_system() -> Iterator[Case]:
+    job = training_job(INSIDE)
+    for mine in (EFS, LUSTRE):
+        yield child.may(f"create one that mounts {mine}", CREATE, job, asked(INSIDE) | mounting(mine))
+    for file_system, access, key in (
+        ("fs-0123456789abcdef2", "ro", "FileSystemId"),
+        (EFS, "rw", "FileSystemAccessMode"),
+    ):
+        keys, breaks = asked(INSIDE) | mounting(file_system, access), f"StringEqualsIfExists sagemaker:{key}"
+        yield child.may_not(f"create one that mounts {file_system} {access}", CREATE, job, keys, breaks=breaks)
+    elsewhere, breaks = asked(FREE) | mounting(EFS), "Null sagemaker:FileSystemId"
+    yield child.may_not(f"mount in {FREE}", CREATE, training_job(FREE), elsewhere, breaks=breaks)
 
 
 def _with_a_training_plan() -> Iterator[Case]:

@@ -1,7 +1,7 @@
 """Test grid: its configuration, and the policies that its templates grant to each role.
 
 It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
-encryption, a training plan, a service queue of each kind, and data that must stay in its Region.
+encryption, a training plan, file systems, a service queue of each kind, and data that must stay in its Region.
 """
 
 import re
@@ -15,6 +15,8 @@ from traingrid.names import Part
 
 ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west-2"
 SUBNETS, GROUPS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"], ["sg-0123456789abcdef0"]
+EFS, LUSTRE = "fs-0123456789abcdef0", "fs-0123456789abcdef1"
+"""The file systems that lines may mount, in `INSIDE`."""
 
 PLAN = "november"
 """The only training plan that lines may use, in `INSIDE`."""
@@ -66,6 +68,7 @@ def the_grid() -> Grid:
             INSIDE: {
                 "subnets": SUBNETS,
                 "security_groups": GROUPS,
+                "file_systems": {EFS: "EFS", LUSTRE: "FSxLustre"},
                 "data_buckets": ["mine-east"],
                 "data_keys": [YOUR_KEY],
                 "training_plans": [PLAN],

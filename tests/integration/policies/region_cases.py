@@ -14,7 +14,7 @@ from tests.integration.policies.child_cases import (
     training_job,
 )
 from tests.integration.policies.function_cases import QUEUE, TO_SAGEMAKER
-from tests.integration.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, SUBNETS
+from tests.integration.policies.grid import ACCOUNT, EFS, FREE, GROUPS, HOME, INSIDE, SUBNETS
 
 container, start, flows, forwarding = map(Caller, ("training job", "start of a child", "flow logs", "event forwarding"))
 PULL = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
@@ -33,7 +33,22 @@ def cases() -> Iterator[Case]:
     yield from _images()
     yield from _observation()
     yield from _network()
+    yield from _file_systems()
     yield from _services()
+
+
+def _file_systems() -> Iterator[Case]:
+    mount, through = "elasticfilesystem:ClientMount", "elasticfilesystem:AccessedViaMountTarget"
+    mine = f"arn:aws:elasticfilesystem:{INSIDE}:{ACCOUNT}:file-system/{EFS}"
+    via_target: Context = {through: "true"}
+    otherwise: tuple[Context, ...] = ({through: "false"}, {})
+    yield container.may("read the grid's EFS file system", mount, mine, via_target)
+    for keys in otherwise:
+        yield container.may_not(f"mount it otherwise: {keys}", mount, mine, keys, breaks=f"Bool {through}")
+    other = mine.replace(EFS, "fs-0123456789abcdef2")
+    yield container.may_not("mount another file system", mount, other, via_target, breaks=RESOURCE)
+    for action in ("ClientWrite", "ClientRootAccess"):
+        yield container.may_not("write to it", f"elasticfilesystem:{action}", mine, via_target)
 
 
 def _data() -> Iterator[Case]:

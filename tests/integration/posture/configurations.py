@@ -35,6 +35,7 @@ CONFINED: dict[str, Any] = {
     "us-east-1": {
         "subnets": ["subnet-0a1b2c3d"],
         "security_groups": ["sg-0a1b2c3d"],
+        "file_systems": {"fs-0a1b2c3d": "EFS", "fs-0a1b2c3e": "FSxLustre"},
         "data_keys": [OWN_KEYS["us-east-1"]],
     },
     "us-west-2": None,

@@ -118,7 +118,9 @@ def test_a_child_may_create_jobs_only_as_grid_yaml_allows(control: Template) -> 
         "ForAllValues:StringEquals": {"sagemaker:InstanceTypes": ["ml.g5.48xlarge"]},
         "Null": {
             **dict.fromkeys(("sagemaker:InstanceTypes", *ours), "false"),
-            **dict.fromkeys(("sagemaker:VpcSubnets", "sagemaker:VpcSecurityGroupIds"), "true"),
+            **dict.fromkeys(
+                ("sagemaker:VpcSubnets", "sagemaker:VpcSecurityGroupIds", "sagemaker:FileSystemId"), "true"
+            ),
         },
         "NumericLessThanEquals": {"sagemaker:MaxRuntimeInSeconds": str(28 * 24 * 3600)},
         "Bool": {"sagemaker:InterContainerTrafficEncryption": "true"},
@@ -162,6 +164,26 @@ def test_a_region_with_a_vpc_requires_its_subnets(layer: Path, tmp_path: Path) -
         f"arn:aws:ec2:us-east-1:<AWS::AccountId>:{what}"
         for what in ("subnet/subnet-0123456789abcdef0", "security-group/sg-0123456789abcdef0", "network-interface/*")
     }
+
+
+def test_a_region_with_file_systems_allows_only_these(layer: Path, tmp_path: Path) -> None:
+    mounted = {"fs-0123456789abcdef0": "EFS", "fs-0fedcba987654321": "FSxLustre"}
+    vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
+    made = synthesise(a_grid({"us-east-1": {**vpc, "file_systems": mounted}, "eu-west-1": {}}), layer, tmp_path)
+    free, inside = created(made["traingrid-control"])
+    assert free["Condition"]["Null"]["sagemaker:FileSystemId"] == "true"
+    assert "sagemaker:FileSystemId" not in inside["Condition"]["Null"]
+    assert inside["Condition"]["StringEqualsIfExists"] == {
+        "sagemaker:FileSystemId": list(mounted),
+        "sagemaker:FileSystemAccessMode": "ro",
+    }
+    region = made["traingrid-us-east-1"]
+    assert on(region, EXECUTION, "elasticfilesystem:ClientMount") == {
+        "arn:aws:elasticfilesystem:us-east-1:<AWS::AccountId>:file-system/fs-0123456789abcdef0"
+    }
+    listed = "fs-0123456789abcdef0 (EFS), fs-0fedcba987654321 (FSxLustre)"
+    assert region["Outputs"]["FileSystems"]["Value"] == listed
+    assert "FileSystems" not in made["traingrid-eu-west-1"]["Outputs"]
 
 
 def test_forbidden_actions_of_a_child_are_denied_explicitly(control: Template) -> None:

@@ -12,6 +12,11 @@ from traingrid.grid.file import load_grid, sagemaker_regions
 from traingrid.grid.model import Grid
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
+TWICE = """\
+  us-east-1: &a
+    {subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: {fs-01234567: EFS}}
+  us-west-2: *a"""
+
 
 def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
     shapes = Loader().load_service_model("sagemaker", "service-2")["shapes"]
@@ -74,6 +79,26 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
             "{data_buckets: [campaigns-pdx]}",
             f"{{subnets: [subnet-01234567], security_groups: [{', '.join(f'sg-{n:08x}' for n in range(6))}]}}",
             "regions.us-west-2.security_groups: there must be at most 5",
+        ),
+        (
+            "  us-east-1:\n  us-west-2: {data_buckets: [campaigns-pdx]}",
+            TWICE,
+            "fs-01234567 is also under us-east-1, but a file system is in one Region",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{file_systems: {fs-01234567: EFS}}",
+            "grid.yaml:5: regions.us-west-2.file_systems: training jobs mount a file system through a VPC; set subnets",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: {efs-1: EFS}}",
+            "regions.us-west-2.file_systems.efs-1: 'efs-1' is not allowed: it must have the form ^fs-",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567], security_groups: [sg-01234567], file_systems: {fs-01234567: NFS}}",
+            "regions.us-west-2.file_systems.fs-01234567: 'NFS' is not allowed: it must be 'EFS' or 'FSxLustre'",
         ),
         (
             "{data_buckets: [campaigns-pdx]}",

@@ -52,6 +52,7 @@ def submit(storage: Storage, ledger: Ledger, deployment: Deployment, *jobs: Job)
         (reading("s3://traingrid-data-123456789012-eu-west-1/copies/da"), True),
         (reading(f"{COPY}0/train/"), False),
         (reading("s3://other/x/"), False),
+        (reading("", inputs={"train": Channel(file_system="fs-01234567", type="EFS", path="/a")}), False),
         (
             reading(
                 "s3://other/x/", replicas={REGION: Replica(inputs={"train": Channel(uri=f"{COPY}/")}, output="s3://o/")}

@@ -12,6 +12,7 @@ from traingrid.deploy.checkup import deployed, quotas
 from traingrid.deploy.checkup.account_quotas import account_quotas, vpc_quota
 from traingrid.deploy.checkup.batch_queue import batch_queue
 from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
+from traingrid.deploy.checkup.file_systems import mounts
 from traingrid.deploy.checkup.finding import Finding, Verdict
 from traingrid.deploy.checkup.left_stacks import left_stacks
 from traingrid.deploy.checkup.linked_roles import linked_roles
@@ -107,6 +108,7 @@ def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | 
     grid = wanted.grid
     if region in grid.replicas():
         yield deployed.stack(names.registry_stack(grid.name, region), region, role)
+    yield from mounts(grid.regions[region], region, role)
     yield from quotas.granted(region, [need for need in wanted.needs if need.region == region], role)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack

@@ -1,0 +1,188 @@
+"""File systems: reads the network of EFS and FSx for Lustre file systems, and of a Region's training jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid.aws.clients import client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from traingrid.aws.clients import ActingRole
+
+_MISSING = "FileSystemNotFound"
+"""The error code of EFS and of FSx for an id that does not exist in the Region and account
+(https://docs.aws.amazon.com/efs/latest/ug/API_DescribeMountTargets.html,
+https://docs.aws.amazon.com/fsx/latest/APIReference/API_DescribeFileSystems.html)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """A network interface of a file system: an EFS mount target, or a server of FSx for Lustre."""
+
+    vpc: str
+    zone: str
+    address: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountableFileSystem:
+    """A file system of a Region.
+
+    Attributes:
+        name: Its id.
+        interfaces: The interfaces through which it is mounted; empty if it cannot be mounted at present.
+        mount_name: The beginning of every path of FSx for Lustre, without slashes; empty for EFS.
+    """
+
+    name: str
+    interfaces: tuple[Interface, ...]
+    mount_name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subnet:
+    """A subnet in which training jobs run."""
+
+    name: str
+    vpc: str
+    zone: str
+    cidr: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRule:
+    """A rule of a security group, with the members of EC2's SecurityGroupRule.
+
+    Attributes:
+        group: The group that has the rule.
+        outbound: True for outbound traffic.
+        protocol: "tcp", a protocol number, or "-1" for all protocols.
+        first: First port; -1 for all.
+        last: Last port.
+        peer_group: The group at the other end, or empty.
+        cidr: The addresses at the other end, or empty.
+        prefix_list: The prefix list at the other end, or empty.
+    """
+
+    group: str
+    outbound: bool
+    protocol: str
+    first: int
+    last: int
+    peer_group: str = ""
+    cidr: str = ""
+    prefix_list: str = ""
+
+
+def mountable(file_system: str, kind: str, region: str, role: ActingRole | None = None) -> MountableFileSystem | None:
+    """Return a file system; None if the Region has none with this id and type.
+
+    Args:
+        file_system: Its id.
+        kind: EFS or FSxLustre.
+        region: The Region.
+        role: The role to assume in another account.
+
+    Raises:
+        ClientError: AWS refuses a request.
+        BotoCoreError: AWS does not answer.
+    """
+    try:
+        names, mount_name = (_of_efs if kind == "EFS" else _of_lustre)(file_system, region, role)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != _MISSING:
+            raise
+        return None
+    if names is None:
+        return None
+    interfaces = tuple(_interfaces(names, region, role)) if names else ()
+    return MountableFileSystem(name=file_system, interfaces=interfaces, mount_name=mount_name)
+
+
+def subnets(names: Sequence[str], region: str, role: ActingRole | None = None) -> list[Subnet]:
+    """Return the subnets of training jobs.
+
+    Raises:
+        ClientError: A subnet does not exist, or EC2 refuses the request.
+        BotoCoreError: AWS does not answer.
+    """
+    found = client("ec2", region, role).describe_subnets(SubnetIds=list(names))["Subnets"]
+    return [
+        Subnet(name=it["SubnetId"], vpc=it["VpcId"], zone=it["AvailabilityZone"], cidr=it["CidrBlock"]) for it in found
+    ]
+
+
+def group_rules(groups: Iterable[str], region: str, role: ActingRole | None = None) -> list[GroupRule]:
+    """Return the rules of security groups.
+
+    Raises:
+        ClientError: EC2 refuses the request.
+        BotoCoreError: AWS does not answer.
+    """
+    pages = client("ec2", region, role).get_paginator("describe_security_group_rules")
+    wanted = [{"Name": "group-id", "Values": sorted(set(groups))}]
+    return [_rule(rule) for page in pages.paginate(Filters=wanted) for rule in page["SecurityGroupRules"]]
+
+
+def out_of_reach(file_system: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
+    """Return why training jobs cannot mount a file system that exists, as a clause; empty if they can.
+
+    A training job mounts a file system through its network interfaces, so that both must be in one VPC
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html).
+    """
+    if not file_system.interfaces:
+        return f"{file_system.name} has no network interface that is available, such as a mount target of EFS"
+    theirs, ours = {one.vpc for one in file_system.interfaces}, {subnet.vpc for subnet in jobs}
+    if theirs != ours:
+        return f"{file_system.name} is in {_listed(theirs)}, but the training jobs of its Region run in {_listed(ours)}"
+    return ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))
+
+
+def _of_efs(file_system: str, region: str, role: ActingRole | None) -> tuple[list[str], str]:
+    pages = client("efs", region, role).get_paginator("describe_mount_targets").paginate(FileSystemId=file_system)
+    targets = [target for page in pages for target in page["MountTargets"]]
+    return [target["NetworkInterfaceId"] for target in targets if target["LifeCycleState"] == "available"], ""
+
+
+def _of_lustre(file_system: str, region: str, role: ActingRole | None) -> tuple[list[str] | None, str]:
+    found = client("fsx", region, role).describe_file_systems(FileSystemIds=[file_system])["FileSystems"]
+    described = next((one for one in found if one["FileSystemType"] == "LUSTRE"), None)
+    if described is None:
+        return None, ""
+    usable = described.get("Lifecycle") in ("AVAILABLE", "UPDATING")
+    mount_name = (described.get("LustreConfiguration") or {}).get("MountName", "")
+    return described.get("NetworkInterfaceIds", []) if usable else [], mount_name
+
+
+def _interfaces(names: Sequence[str], region: str, role: ActingRole | None) -> Iterator[Interface]:
+    found = client("ec2", region, role).describe_network_interfaces(NetworkInterfaceIds=list(names))
+    for one in found["NetworkInterfaces"]:
+        yield Interface(
+            vpc=one["VpcId"],
+            zone=one["AvailabilityZone"],
+            address=one["PrivateIpAddress"],
+            groups=tuple(group["GroupId"] for group in one["Groups"]),
+        )
+
+
+def _rule(rule: Mapping[str, Any]) -> GroupRule:
+    return GroupRule(
+        group=rule["GroupId"],
+        outbound=rule["IsEgress"],
+        protocol=rule["IpProtocol"],
+        first=rule.get("FromPort", -1),
+        last=rule.get("ToPort", -1),
+        peer_group=(rule.get("ReferencedGroupInfo") or {}).get("GroupId", ""),
+        cidr=rule.get("CidrIpv4") or rule.get("CidrIpv6") or "",
+        prefix_list=rule.get("PrefixListId") or "",
+    )

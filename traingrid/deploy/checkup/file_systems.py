@@ -1,0 +1,161 @@
+"""File systems: checks that the training jobs of a Region can mount the file systems that grid.yaml lists for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Network, ip_network
+from typing import TYPE_CHECKING
+
+from traingrid.aws import file_systems
+from traingrid.aws.file_systems import out_of_reach
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from traingrid.aws.clients import ActingRole
+    from traingrid.aws.file_systems import GroupRule, MountableFileSystem, Subnet
+    from traingrid.grid.region import Region
+
+Ports = tuple[int, int]
+PORTS: dict[str, tuple[Ports, ...]] = {"EFS": ((2049, 2049),), "FSxLustre": ((988, 988), (1018, 1023))}
+"""The TCP ports that file systems use, first and last
+(https://docs.aws.amazon.com/efs/latest/ug/network-access.html,
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html)."""
+
+_PERMISSIONS = (
+    "elasticfilesystem:DescribeMountTargets, fsx:DescribeFileSystems, ec2:DescribeSubnets, "
+    "ec2:DescribeNetworkInterfaces and ec2:DescribeSecurityGroupRules"
+)
+
+
+def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Iterator[Finding]:
+    """Check each file system of a Region: that it exists, is in the jobs' VPC and zones, and that its ports are open.
+
+    Args:
+        settings: The Region's section of grid.yaml.
+        region: The Region.
+        role: The role to assume in another account.
+    """
+    for file_system, kind in settings.file_systems.items():
+        look = partial(_look, file_system, kind, settings, region, role)
+        yield looked(region, f"file system {file_system}", look, _PERMISSIONS)
+
+
+def _look(file_system: str, kind: str, settings: Region, region: str, role: ActingRole | None) -> Finding:
+    good = Finding(region=region, what=f"file system {file_system}", verdict=Verdict.GOOD, why=kind)
+    found = file_systems.mountable(file_system, kind, region, role)
+    if found is None:
+        why, mend = f"does not exist in {region} with the type {kind}", f"correct file_systems of {region} in grid.yaml"
+        return _wrong(good, why, mend)
+    jobs = file_systems.subnets(settings.subnets, region, role)
+    if why := out_of_reach(found, jobs):
+        mend = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
+        return _wrong(good, why, mend)
+    if kind == "EFS" and (alone := _without_mount_target(found, jobs)):
+        why = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
+        mend = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
+        return _wrong(good, why, f"{mend} --security-groups {' '.join(found.interfaces[0].groups)}")
+    if kind == "FSxLustre" and (zone := _zone_without_subnet(found, jobs)):
+        why = f"it is in {zone}, and no subnet of {region} is in this zone"
+        return _wrong(good, why, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml")
+    groups = {group for interface in found.interfaces for group in interface.groups}
+    rules = file_systems.group_rules([*groups, *settings.security_groups], region, role)
+    for end in _ends(found, settings.security_groups, jobs, kind):
+        for ports in PORTS[kind]:
+            if not end.admits(ports, rules):
+                return _wrong(good, end.sentence(ports), end.command(ports, region))
+    return good
+
+
+def _wrong(good: Finding, why: str, mend: str) -> Finding:
+    return Finding(region=good.region, what=good.what, verdict=Verdict.WRONG, why=why, mend=mend)
+
+
+def _without_mount_target(found: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:
+    """Return a subnet in whose zone an EFS file system has no mount target, or None.
+
+    The name of the file system resolves to the mount target of the client's own zone
+    (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html).
+    """
+    zones = {interface.zone for interface in found.interfaces}
+    return next((subnet for subnet in jobs if subnet.zone not in zones), None)
+
+
+def _zone_without_subnet(found: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
+    """Return the zone of an FSx for Lustre file system if no subnet is in it; empty otherwise.
+
+    A file system has one zone, and a training job needs a subnet there
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html).
+    """
+    zones = {interface.zone for interface in found.interfaces}
+    return "" if zones & {subnet.zone for subnet in jobs} else " or ".join(sorted(zones))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """The security groups of one end of the connections, and the other end.
+
+    Attributes:
+        groups: The groups that must admit the traffic.
+        outbound: True for outbound traffic.
+        peers: The groups of the other end.
+        networks: The addresses of the other end.
+    """
+
+    groups: tuple[str, ...]
+    outbound: bool
+    peers: tuple[str, ...]
+    networks: tuple[str, ...]
+
+    def admits(self, ports: Ports, rules: Iterable[GroupRule]) -> bool:
+        """Return True if the rules admit TCP to all of the ports; a rule with a prefix list counts as one that does."""
+        fitting = [rule for rule in rules if self._fits(rule)]
+        return all(
+            any(rule.protocol == "-1" or rule.first <= port <= rule.last for rule in fitting)
+            for port in range(ports[0], ports[1] + 1)
+        )
+
+    def _fits(self, rule: GroupRule) -> bool:
+        if rule.group not in self.groups or rule.outbound is not self.outbound:
+            return False
+        if rule.protocol not in ("tcp", "6", "-1"):
+            return False
+        if rule.cidr:
+            return all(_is_inside(network, rule.cidr) for network in self.networks)
+        return bool(rule.prefix_list) or rule.peer_group in self.peers
+
+    def sentence(self, ports: Ports) -> str:
+        """Return why the file system cannot be mounted."""
+        way = "to" if self.outbound else "from"
+        peers, numbers = " or ".join(self.peers), _numbers(ports)
+        return f"no rule of {' or '.join(self.groups)} admits TCP port {numbers} {way} {peers}"
+
+    def command(self, ports: Ports, region: str) -> str:
+        """Return the command that adds the missing rule."""
+        verb = "egress" if self.outbound else "ingress"
+        start = f"aws ec2 authorize-security-group-{verb} --region {region} --group-id {self.groups[0]}"
+        peer = f"UserIdGroupPairs=[{{GroupId={self.peers[0]}}}]"
+        return f"{start} --ip-permissions 'IpProtocol=tcp,FromPort={ports[0]},ToPort={ports[1]},{peer}'"
+
+
+def _is_inside(network: str, cidr: str) -> bool:
+    """Return True if a network with IPv4 addresses is a part of another one."""
+    inner, outer = ip_network(network), ip_network(cidr)
+    return isinstance(inner, IPv4Network) and isinstance(outer, IPv4Network) and inner.subnet_of(outer)
+
+
+def _numbers(ports: Ports) -> str:
+    return str(ports[0]) if ports[0] == ports[1] else f"{ports[0]} to {ports[1]}"
+
+
+def _ends(found: MountableFileSystem, jobs: tuple[str, ...], subnets: Sequence[Subnet], kind: str) -> Iterator[_End]:
+    """Yield the ends whose rules must admit the traffic; servers of Lustre also connect to their clients."""
+    groups = tuple(sorted({group for interface in found.interfaces for group in interface.groups}))
+    addresses = tuple(interface.address for interface in found.interfaces)
+    cidrs = tuple(subnet.cidr for subnet in subnets)
+    yield _End(groups=groups, outbound=False, peers=jobs, networks=cidrs)
+    yield _End(groups=jobs, outbound=True, peers=groups, networks=addresses)
+    if kind == "FSxLustre":
+        yield _End(groups=jobs, outbound=False, peers=groups, networks=addresses)
