@@ -20,7 +20,7 @@ SOURCE: dict[str, Any] = {"source": "s3://ragab-ml/sourcedir.tar.gz", "entry_poi
 PROGRAM = {"sagemaker_submit_directory": SOURCE["source"], "sagemaker_program": "train.py"}
 
 
-def job_of(defaults: dict[str, Any] | None = None, images: dict[str, Any] | None = None, **fields: Any) -> Job:
+def job_of(defaults: Any = None, images: Any = None, **fields: Any) -> Job:
     """Return the job of a line, in a grid with these defaults in `job`, and these images that it has built."""
     deployment = sample_deployment()
     grid = deployment.grid.model_dump(mode="json", exclude_defaults=True)
