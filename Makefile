@@ -97,8 +97,10 @@ test-ui: setup-control setup/ui/node_modules/.installed  ## Test the page of `tr
 	.venv/bin/python -m pytest -c tests/ui/pytest.ini tests/ui
 
 # The tests of tests/notebook/sdk run in the environment of the SDK; the others execute the notebook there.
-test-torch: setup-torch  ## Test PyTorch's ranks on two hosts: torchrun, checkpoints and stops (Linux; 7 GB of packages)
+# The tests of tests/training run in their own environment, and start ranks in that of PyTorch.
+test-torch: setup-torch .venv-training/.installed  ## Test PyTorch's ranks on two hosts: torchrun, checkpoints and stops (Linux; 7 GB of packages)
 	.venv-torch/bin/python -m pytest -c tests/torch/pytest.ini tests/torch
+	TORCH_ENVIRONMENT=$(CURDIR)/.venv-torch .venv-training/bin/python -m pytest tests/training/script_api/test_torch_records.py
 
 test-notebook: setup-control setup-notebook .venv-training/.installed  ## Convert trainers of the SageMaker SDK, and execute the example notebook in a local AWS
 	.venv-notebook/bin/python -m pytest -c tests/notebook/pytest.ini tests/notebook/sdk
