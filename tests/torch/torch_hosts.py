@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -107,6 +108,8 @@ class TorchHosts:
 
 
 def free_port() -> int:
-    """Return a port that is free, and before another one."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Return a port that is free, like the next one, and that the system does not give to connections."""
+    while True:
+        port = random.randrange(20_000, 32_000, 2)
+        with contextlib.suppress(OSError), socket.create_server(("", port)), socket.create_server(("", port + 1)):
+            return port

@@ -8,7 +8,9 @@ Jobs with MPI do not need names, because mpirun starts ranks with `ssh`. It woul
 addresses of this machine for one host.
 """
 
+import contextlib
 import functools
+import random
 import shutil
 import socket
 import subprocess
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _COVER = 'mount --bind "$0" /etc/hosts && exec "$@"'
+_PORTS = range(20_000, 32_000)  # below the ports of connections (Linux: net.ipv4.ip_local_port_range, from 32,768)
 _LOCALHOST = "127.0.0.1 localhost\n"
 
 
@@ -46,15 +49,15 @@ def with_names(command: Sequence[str], hosts: Sequence[str], folder: Path) -> tu
 
 
 def ports() -> dict[str, str]:
-    """Return the variables with a job's own port for torchrun; the next port is free, too."""
+    """Return the variables with a job's own port for torchrun; the next port is free, too.
+
+    The ports are used seconds later, so they must not be among those that the system gives to connections.
+    """
     while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            try:
-                with socket.create_server(("127.0.0.1", port + 1)):
-                    return {"MASTER_PORT": str(port)}
-            except (OSError, OverflowError):  # the next port is in use, or there is none
-                continue
+        port = random.randrange(_PORTS.start, _PORTS.stop, 2)  # noqa: S311  # no secret depends on it
+        # suppress: one of the two is in use
+        with contextlib.suppress(OSError), socket.create_server(("", port)), socket.create_server(("", port + 1)):
+            return {"MASTER_PORT": str(port)}
 
 
 @functools.cache
