@@ -24,6 +24,9 @@ demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from
 demo-launchers: setup  ## Run a script with mpi and one without a launcher on two hosts each of a local AWS
 	.venv/bin/python -m examples.launchers.demo
 
+demo-torch: setup-control setup-torch  ## Train PyTorch on two hosts of two ranks, kill a host, resume, and compare the numbers
+	.venv/bin/python -m examples.torch_ddp.demo
+
 demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
 	.venv/bin/python -m examples.catalog.demo
 
@@ -41,7 +44,7 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers, test-ui and test-notebook
+test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers, test-ui, test-notebook and test-torch
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
@@ -94,6 +97,11 @@ test-ui: setup-control setup/ui/node_modules/.installed  ## Test the page of `tr
 	.venv/bin/python -m pytest -c tests/ui/pytest.ini tests/ui
 
 # The tests of tests/notebook/sdk run in the environment of the SDK; the others execute the notebook there.
+# The tests of tests/training run in their own environment, and start ranks in that of PyTorch.
+test-torch: setup-torch .venv-training/.installed  ## Test PyTorch's ranks on two hosts: torchrun, checkpoints and stops (Linux; 7 GB of packages)
+	.venv-torch/bin/python -m pytest -c tests/torch/pytest.ini tests/torch
+	TORCH_ENVIRONMENT=$(CURDIR)/.venv-torch .venv-training/bin/python -m pytest tests/training/script_api/test_torch_records.py
+
 test-notebook: setup-control setup-notebook .venv-training/.installed  ## Convert trainers of the SageMaker SDK, and execute the example notebook in a local AWS
 	.venv-notebook/bin/python -m pytest -c tests/notebook/pytest.ini tests/notebook/sdk
 	.venv/bin/python -m pytest -c tests/notebook/pytest.ini --ignore=tests/notebook/sdk tests/notebook
@@ -101,7 +109,7 @@ test-notebook: setup-control setup-notebook .venv-training/.installed  ## Conver
 first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS with a new account (requires the AWS CLI; about ten minutes)
 	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e/test_first_hour.py
 
-image-orchestrator image-cpu image-gpu:  ## Build an image with buildah: the orchestrator's, or the training image for CPUs or GPUs
+image-orchestrator image-cpu image-gpu image-torch:  ## Build an image with buildah: the orchestrator's, or the training image for CPUs, GPUs or PyTorch
 	@containers/build.sh $(@:image-%=%)
 
 synth: setup-control  ## Write the CloudFormation templates to cdk.out/
@@ -123,6 +131,8 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 		requirements-gpu.in --output-file requirements-gpu.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28 --no-deps,$(LOCK)) \
 		requirements-gpu-build.in --output-file requirements-gpu-build.txt
+	cd training_container && ../$(LOCK) requirements-torch.in --output-file requirements-torch.txt
+	cd training_container && ../$(LOCK) requirements-torch-dev.in --output-file requirements-torch-dev.txt
 	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
 
 # ACCOUNT is only read from make's command line, so that a shell variable cannot select an account by accident.
@@ -210,8 +220,10 @@ setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's ow
 
 setup-notebook: .venv-notebook/.installed  ## Install the SageMaker Python SDK v3 and a kernel for the example notebook
 
+setup-torch: .venv-torch/.installed build/torch-digits/.written  ## Install PyTorch with CUDA for `make demo-torch` (7 GB)
+
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-notebook .venv-scanners node_modules docs_site/node_modules setup/ui/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-docs .venv-images .venv-notebook .venv-scanners .venv-torch node_modules docs_site/node_modules setup/ui/node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .coverage .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -287,6 +299,13 @@ build/mpi: FORCE
 	$(call PIP,.venv-notebook) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# PyTorch with NVIDIA's libraries, without which its wheel cannot be loaded, as in the image of Dockerfile.torch.
+.venv-torch/.installed: training_container/requirements-torch.txt training_container/requirements-torch-dev.txt
+	$(PYTHON) -m venv .venv-torch
+	$(call INSTALL,.venv-torch) -r training_container/requirements-torch.txt
+	$(call INSTALL,.venv-torch) -r training_container/requirements-torch-dev.txt
+	@touch $@
+
 .venv-docs/.installed: requirements-docs.txt
 	$(PYTHON) -m venv .venv-docs
 	$(call INSTALL,.venv-docs) -r requirements-docs.txt
@@ -307,4 +326,9 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners synth test test-containers test-control test-notebook test-training test-ui test-unit types ui-library ui-picture
+# scikit-learn's scans as tensors: the training data of `make demo-torch`.
+build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
+	.venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
+	@touch $@
+
+.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-control test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

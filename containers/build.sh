@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds an image with buildah, and prints its id: the orchestrator's, or a target of training_container/Dockerfile.
-# Usage: containers/build.sh orchestrator|cpu|gpu [OPTION ...]
+# Builds an image with buildah, and prints its id: the orchestrator's, a target of training_container/Dockerfile, or torch.
+# Usage: containers/build.sh orchestrator|cpu|gpu|torch [OPTION ...]
 #
 # Options are those of buildah bud, for example --build-arg EFA=1.34.0. The environment variable BASE selects a base image
 # other than that of base.sh.
@@ -20,6 +20,10 @@ done
 if [ "$target" = orchestrator ]; then
     image=localhost/traingrid-orchestrator:latest
     cp "$here/../batch_job/Dockerfile" "$settings/Dockerfile"
+elif [ "$target" = torch ]; then
+    image=localhost/traingrid-training:torch
+    cp "$here/../training_container/Dockerfile.torch" "$settings/Dockerfile"
+    set -- --target torch "$@"
 else
     image=localhost/traingrid-training:$target
     # buildah 1.28 builds every stage up to the target, so remove the stages of the other target.

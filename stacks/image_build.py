@@ -42,14 +42,21 @@ ORCHESTRATOR = Recipe(
     sources=("batch_job", "traingrid", "requirements-orchestrator.txt"),
 )
 
+_HOROVOD = ("training_container", "setup/training.sh", "setup/cuda.sh")
+
 TRAINING = {
-    target: Recipe(
-        dockerfile="training_container/Dockerfile",
-        sources=("training_container", "setup/training.sh", "setup/cuda.sh"),
-        target=target,
-        compute=compute,
-    )
-    for target, compute in (("cpu", "BUILD_GENERAL1_MEDIUM"), ("gpu", "BUILD_GENERAL1_LARGE"))
+    "cpu": Recipe(
+        dockerfile="training_container/Dockerfile", sources=_HOROVOD, target="cpu", compute="BUILD_GENERAL1_MEDIUM"
+    ),
+    "gpu": Recipe(
+        dockerfile="training_container/Dockerfile", sources=_HOROVOD, target="gpu", compute="BUILD_GENERAL1_LARGE"
+    ),
+    "torch": Recipe(
+        dockerfile="training_container/Dockerfile.torch",
+        sources=("training_container",),
+        target="torch",
+        compute="BUILD_GENERAL1_LARGE",
+    ),
 }
 """The training image by target. Compiling Horovod takes minutes, and NVIDIA's libraries take gigabytes."""
 

@@ -1,9 +1,11 @@
 """Images of this checkout: pushes them to the ECR repositories of a deployment in localcloud.
 
 In AWS, an image is built from a Dockerfile and pushed. Here, a process of this checkout represents the image in the
-same repository and tag: the orchestrator in the control-plane environment, training in the training environment.
+same repository and tag: the orchestrator in the control-plane environment, training in the training environment, and
+PyTorch in its own.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from botocore.exceptions import ClientError
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
+from localcloud.processes.process_group import search_path
 from traingrid import names
 from traingrid.errors import TraingridError
 from traingrid.grid.model import Grid
@@ -34,7 +37,22 @@ TRAINING = ProcessImage(
     working_directory=str(_CHECKOUT),
 )
 
-IMAGES = {"batch_job/Dockerfile": ORCHESTRATOR, "training_container/Dockerfile": TRAINING}
+_TORCH = _CHECKOUT / ".venv-torch/bin"
+TORCH = ProcessImage(
+    command=TRAINING.command,
+    environment={
+        **TRAINING.environment,
+        "PYTHON": str(_TORCH / "python"),
+        "PATH": search_path(_TORCH, os.environ.get("PATH", os.defpath)),  # torchrun, as in Dockerfile.torch
+    },
+    working_directory=str(_CHECKOUT),
+)
+
+IMAGES = {
+    "batch_job/Dockerfile": ORCHESTRATOR,
+    "training_container/Dockerfile": TRAINING,
+    "training_container/Dockerfile.torch": TORCH,
+}
 """The process that represents the image built from each Dockerfile."""
 
 

@@ -17,6 +17,7 @@ from localcloud.sagemaker.cluster import Cluster, host_environment, log_streams
 from localcloud.sagemaker.file_systems import Mounted
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.sagemaker.hosts import HostNetwork
+from localcloud.sagemaker.hosts.names import needs_names, ports, with_names
 from localcloud.sagemaker.job import TrainingJob, now
 from localcloud.sagemaker.metrics import Metrics, to_cloudwatch
 from localcloud.sagemaker.opt_ml import FAILURE_CHARACTERS, OptMl, algorithm_error
@@ -246,6 +247,7 @@ class Runner:
         network = HostNetwork([host.name for host in self._hosts])
         cluster = Cluster(grace_seconds=self._cloud.settings.training_stop_grace_seconds, deadline=deadline)
         try:
+            image, environment = self._with_names(environment)
             for host in self._hosts:
                 folder = self._folder / host.name
                 variables = host_environment(environment, network, host, folder, self._opt_ml[host.name].base)
@@ -254,7 +256,7 @@ class Runner:
                     stream.write(line)
                     self._metrics.read(line)
 
-                cluster.start(host, self._image, variables, output)
+                cluster.start(host, image, variables, output)
             self._cluster = cluster
             if self.job.stop_requested.is_set():  # requested before the cluster existed
                 cluster.stop()
@@ -274,6 +276,14 @@ class Runner:
                 stream.flush()
         if sync:
             sync.finish()
+
+    def _with_names(self, environment: dict[str, str]) -> tuple[process_images.ProcessImage, dict[str, str]]:
+        """Return the image and variables of hosts that can connect to each other, if their launcher requires it."""
+        hosts = [host.name for host in self._hosts]
+        if not needs_names(self.job.request, hosts):
+            return self._image, environment
+        command = with_names(self._image.command, hosts, self._folder)
+        return dataclasses.replace(self._image, command=command), {**ports(), **environment}
 
     def _on_overtime(self) -> None:
         with self.job.lock:

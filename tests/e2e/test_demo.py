@@ -11,6 +11,7 @@ import pytest
 import examples.catalog.demo
 import examples.digits.demo
 import examples.launchers.demo
+import examples.torch_ddp.demo
 
 
 def listening() -> set[int]:
@@ -23,7 +24,9 @@ def listening() -> set[int]:
     return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in ours}
 
 
-@pytest.mark.parametrize("demo", [examples.digits.demo, examples.catalog.demo, examples.launchers.demo])
+@pytest.mark.parametrize(
+    "demo", [examples.digits.demo, examples.catalog.demo, examples.launchers.demo, examples.torch_ddp.demo]
+)
 def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
     demo: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

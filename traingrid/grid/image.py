@@ -8,15 +8,18 @@ from pydantic import Field, StringConstraints, model_validator
 from traingrid.grid.field_types import ImageTag, Repository, Text, broken_rule
 from traingrid.grid.part import GridPart
 
-Target = Literal["cpu", "gpu"]
-"""The stages of training_container/Dockerfile that are separate images."""
+Target = Literal["cpu", "gpu", "torch"]
+"""The stages of training_container/Dockerfile and Dockerfile.torch that are separate images."""
 
 EfaVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", strict=True)]
 """Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.43.0.tar.gz
 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html)."""
 
-EFA_TARGETS: tuple[Target, ...] = ("gpu",)
+EFA_TARGETS: tuple[Target, ...] = ("gpu", "torch")
 """The targets whose Dockerfile stage can install EFA."""
+
+TORCH: Target = "torch"
+"""The target with PyTorch, on GPUs and CPUs. The others have TensorFlow, Horovod and MPI."""
 
 BuiltInAlgorithm = Literal[
     "blazingtext",
@@ -55,7 +58,7 @@ class Image(GridPart):
     build: Literal["training"] | None = Field(default=None, examples=["training"])
     """Source that the deployment builds: training_container/ of this checkout. Jobs use the image by its digest."""
     target: Target | None = Field(default=None, examples=["gpu"])
-    """Type of hosts that the image is for: cpu or gpu."""
+    """Type of hosts that the image is for, cpu or gpu; torch for a built image with PyTorch, which serves both."""
     efa: EfaVersion | None = Field(default=None, examples=["1.43.0"])
     """Version of AWS's EFA installer in a built gpu image, for hosts with EFA; by default none."""
     repository: Repository | None = Field(default=None, examples=["training"])
@@ -86,6 +89,9 @@ class Image(GridPart):
         if given - {"python", "efa"} not in _FORMS or (self.python and not self.framework):
             forms = "a build with a target, a repository with a tag, a framework with version and target"
             raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
+        if self.framework and self.target == TORCH:
+            rule = f"AWS's container of {self.framework} has the target cpu or gpu; torch is for build: training"
+            raise broken_rule(rule, at="target")
         if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # xgboost also runs scripts
             rule = f"this algorithm does not run scripts; write {{algorithm: {self.framework}, version: ...}}"
             raise broken_rule(rule, at="framework")

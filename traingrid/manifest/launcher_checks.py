@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traingrid.grid.image import TORCH
 from traingrid.job.launchers import launcher_of
 from traingrid.manifest.line import is_algorithm, is_ours
 from traingrid.manifest.values import RefusedError
@@ -32,6 +33,7 @@ def wrong_launcher(settings: Mapping[str, Any], grid: Grid) -> Iterator[Problem]
         return
     launcher = launcher_of(settings, grid.job)
     if launcher == "mpi":
+        yield from _mpi(settings, grid)
         return
     if is_ours(settings, grid) and "source" not in settings:
         step = "Write launcher mpi, or source and entry_point with a script."
@@ -40,6 +42,14 @@ def wrong_launcher(settings: Mapping[str, Any], grid: Grid) -> Iterator[Problem]
         reason = f"only mpirun reads them, and the launcher is {launcher}"
         yield "mpi_options", settings["mpi_options"], RefusedError(reason, "Remove mpi_options, or write launcher mpi.")
     yield from _none(settings) if launcher == "none" else _torchrun(settings, grid)
+
+
+def _mpi(settings: Mapping[str, Any], grid: Grid) -> Iterator[Problem]:
+    image = grid.images.get(settings.get("image", grid.job.image))
+    if image is not None and image.build and image.target == TORCH:
+        reason = f"the image with target: {TORCH} has neither MPI nor a built-in trainer"
+        step = "Write launcher torchrun or none, and source and entry_point with a script."
+        yield "launcher", "mpi", RefusedError(reason, step)
 
 
 def _none(settings: Mapping[str, Any]) -> Iterator[Problem]:

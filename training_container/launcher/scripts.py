@@ -15,7 +15,8 @@ from training_container.launcher import script_packages
 from training_container.safe_tarfile import tarfile
 
 # Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.
-_FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu")
+# PyTorch is fixed, too: another version would bring gigabytes of another CUDA, and may need a newer driver.
+_FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu", "torch")
 
 
 def prepare(script: Script, folders: Folders) -> None:

@@ -252,6 +252,17 @@ def test_training_sources_are_the_files_that_the_dockerfile_copies(layer: Path, 
                 assert (asset / source).exists(), line
 
 
+def test_the_pytorch_image_is_built_from_its_own_dockerfile(layer: Path, tmp_path: Path) -> None:
+    grid = a_grid(1, images={"resnet": {"build": "training", "target": "torch"}})
+    found = by_target(synthesise(grid, layer, tmp_path)["traingrid-builds"])["torch"]
+    assert (found["DOCKERFILE"], found["TARGET"]) == ("training_container/Dockerfile.torch", "torch")
+    (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "training_container").is_dir()]
+    assert {path.name for path in asset.iterdir()} == {"training_container"}
+    for line in (ROOT / found["DOCKERFILE"]).read_text().splitlines():
+        if line.startswith("COPY"):
+            assert (asset / line.split()[1]).exists(), line
+
+
 def test_a_deployment_waits_for_replication_to_every_region(trained: dict[str, Template]) -> None:
     images, builds = trained["traingrid-images"], trained["traingrid-builds"]
     assert by_target(builds)["wait"]["REGIONS"] == "eu-west-1 us-west-2"

@@ -91,7 +91,12 @@ def test_omitted_settings_have_defaults(grid: Grid) -> None:
         (
             '{repository: training, tag: "1"}',
             '{build: training, target: cpu, efa: "1.43.0"}',
-            "images.resnet.efa: '1.43.0' is not allowed: only an image with build: training and the target gpu can",
+            "images.resnet.efa: '1.43.0' is not allowed: only an image with build: training and the target gpu or",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{framework: pytorch, version: "2.8", target: torch}',
+            "AWS's container of pytorch has the target cpu or gpu; torch is for build: training",
         ),
         (
             'resnet: {repository: training, tag: "1"}',

@@ -20,12 +20,14 @@ SOURCE: dict[str, Any] = {"source": "s3://ragab-ml/sourcedir.tar.gz", "entry_poi
 PROGRAM = {"sagemaker_submit_directory": SOURCE["source"], "sagemaker_program": "train.py"}
 
 
-def job_of(defaults: dict[str, Any] | None = None, **fields: Any) -> Job:
-    """Return the job of a line, in a grid with these defaults in `job`."""
+def job_of(defaults: Any = None, images: Any = None, **fields: Any) -> Job:
+    """Return the job of a line, in a grid with these defaults in `job`, and these images that it has built."""
     deployment = sample_deployment()
     grid = deployment.grid.model_dump(mode="json", exclude_defaults=True)
     grid["job"] |= defaults or {}
-    deployment = replace(deployment, grid=Grid.model_validate(grid))
+    grid["images"] |= images or {}
+    built = {image["target"]: f"built-1@sha256:{'a' * 64}" for image in (images or {}).values()}
+    deployment = replace(deployment, grid=Grid.model_validate(grid), images={**deployment.images, **built})
     line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", **fields}
     (job,) = jobs_of_lines(parse([json.dumps(line).encode() + b"\n"], deployment), deployment, "0123abcd")
     return job
@@ -89,6 +91,22 @@ def test_a_grids_launcher_that_cannot_start_its_trainer_is_reported_on_the_line(
     (error,) = raised.value.errors
     assert (error.field, error.value) == ("launcher", "'torchrun'")
     assert error.next_step == "Write launcher mpi, or source and entry_point with a script."
+
+
+@pytest.mark.parametrize("line", [{}, SOURCE, SOURCE | {"launcher": "mpi"}])
+def test_the_pytorch_image_is_refused_with_mpi(line: dict[str, str]) -> None:
+    with pytest.raises(ManifestError) as raised:
+        job_of(images={"torch": {"build": "training", "target": "torch"}}, image="torch", **line)
+    (error,) = raised.value.errors
+    assert (error.field, error.reason) == (
+        "launcher",
+        "the image with target: torch has neither MPI nor a built-in trainer",
+    )
+
+
+def test_the_pytorch_image_is_used_with_torchrun() -> None:
+    images = {"torch": {"build": "training", "target": "torch"}}
+    assert job_of(images=images, image="torch", **SOURCE, launcher="torchrun").launcher == "torchrun"
 
 
 def test_a_script_gets_only_the_hyperparameters_of_its_line() -> None:

@@ -22,7 +22,12 @@ LAMBDA_CONCURRENCY = 10
 up to six hours (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html). New accounts have
 10 (https://github.com/awslabs/fhir-works-on-aws-deployment/issues/691)."""
 
-COMPUTE_TYPES = {"": "BUILD_GENERAL1_SMALL", "cpu": "BUILD_GENERAL1_MEDIUM", "gpu": "BUILD_GENERAL1_LARGE"}
+COMPUTE_TYPES = {
+    "": "BUILD_GENERAL1_SMALL",
+    "cpu": "BUILD_GENERAL1_MEDIUM",
+    "gpu": "BUILD_GENERAL1_LARGE",
+    "torch": "BUILD_GENERAL1_LARGE",
+}
 """The compute type of each image's build, by its target; "" is the orchestrator's (stacks/image_build.py)."""
 
 

@@ -110,6 +110,35 @@ def test_shards_and_manifests_reach_their_hosts(sagemaker: SageMaker) -> None:
     assert sagemaker.lines(job, 2) == ["['input/data/listed/b/c', 'input/data/one/a', 'input/data/shard/b/c']"]
 
 
+def test_hosts_with_torchrun_resolve_each_other_and_get_ports_of_their_own(sagemaker: SageMaker) -> None:
+    code = (
+        "import os, socket; host = os.environ['SAGEMAKER_BASE_DIR'].split('/')[-2];"
+        "print([socket.gethostbyname(name) for name in ('algo-1', 'algo-2', 'localhost')]);"
+        "server = socket.create_server(('', int(os.environ['MASTER_PORT']) + int(host[-1]) - 1)); print(host)"
+    )
+    job = sagemaker.run(code, hosts=2, HyperParameters={"sagemaker_torch_distributed_enabled": "true"})
+    assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
+    for number in (1, 2):
+        assert sagemaker.lines(job, number) == ["['127.0.0.1', '127.0.0.1', '127.0.0.1']", f"algo-{number}"]
+
+
+def test_a_job_may_set_its_own_port(sagemaker: SageMaker) -> None:
+    job = sagemaker.run(
+        "import os; print(os.environ['MASTER_PORT'])",
+        hosts=2,
+        HyperParameters={"sagemaker_launcher": "none"},
+        Environment={"MASTER_PORT": "7000"},
+    )
+    assert sagemaker.lines(job, 2) == ["7000"]
+
+
+def test_hosts_with_mpi_do_not_resolve_because_mpirun_would_take_them_for_one_host(sagemaker: SageMaker) -> None:
+    code = "import os, socket; print('MASTER_PORT' in os.environ, flush=True); socket.getaddrinfo('algo-2', 1)"
+    job = sagemaker.run(code, hosts=2, HyperParameters={"sagemaker_mpi_enabled": "true"})
+    assert sagemaker.lines(job)[0] == "False"
+    assert job["TrainingJobStatus"] == "Failed"
+
+
 def test_one_archive_contains_the_files_of_all_hosts(sagemaker: SageMaker) -> None:
     code = (
         READ + "h = json.load(open(B + '/input/config/resourceconfig.json'))['current_host'];"
