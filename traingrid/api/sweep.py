@@ -225,6 +225,8 @@ def _lowest(dimension: Any) -> float:
 
 def _problems(file: SpecFile, errors: Iterable[LineError], final: str) -> Iterable[str]:
     for error in errors:
-        key = (final,) if final else ("lines", error.line - 2, error.field) if error.line > 1 else ("lines",)
-        value = f" {error.value}" if error.value else ""
+        is_name = error.field == "field"  # then the value is the name of an unknown field
+        field = error.value.strip("'") if is_name else error.field
+        key = (final,) if final else ("lines", error.line - 2, field) if error.line > 1 else ("lines",)
+        value = f" {error.value}" if error.value and not is_name else ""
         yield f"{file.place(key)}:{value} {error.reason}. {error.next_step}"
