@@ -20,19 +20,22 @@ from traingrid.errors import TraingridError
 from traingrid.grid.yaml_document import YamlDocument
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.json_lines import json_lines
+from traingrid.manifest.line import default_metrics, is_algorithm
 from traingrid.manifest.parse import parse
 from traingrid.sweep.journal import Journal
 from traingrid.sweep.spec import HYPERPARAMETER
 from traingrid.sweep.spec_file import SpecError, read_spec, spec_of
 from traingrid.sweep.sweep import Sweep
 from traingrid.sweep.trial_lines import name_of, trial_line
-from traingrid.text import counted
+from traingrid.text import counted, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.grid.model import Grid
     from traingrid.manifest.errors import LineError
+    from traingrid.manifest.line import Line
     from traingrid.sweep.spec import Parameters, SweepSpec
     from traingrid.sweep.spec_file import SpecFile
     from traingrid.sweep.state import SweepState, Trial
@@ -54,6 +57,7 @@ class SweepResult:
         trials: All trials, by number.
         best: The trial with the best last value among those that trained to their end.
         manifest: A manifest with the line of the best trial, changed by the key `final`, to train it longer.
+        is_out_of_budget: True if the sweep ended because its trials had cost the budget.
     """
 
     name: str
@@ -62,6 +66,7 @@ class SweepResult:
     trials: tuple[Trial, ...]
     best: Trial
     manifest: str
+    is_out_of_budget: bool = False
 
     @property
     def parameters(self) -> Parameters:
@@ -135,6 +140,7 @@ class OpenSweep:
             trials=tuple(state.trials.values()),
             best=best,
             manifest=json_lines([line | self.spec.final]),
+            is_out_of_budget=state.is_out_of_budget(self.spec.budget_dollars),
         )
 
 
@@ -212,11 +218,25 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> None:
     for change in changes:
         made = [{**row, **first, **budget, **change} for row in rows]
         try:
-            parse(json_lines(made).encode(), plane.deployment)
+            lines = parse(json_lines(made).encode(), plane.deployment)
         except ManifestError as error:
             problems += _problems(file, error.errors, "final" if change else "")
+        else:
+            problems += [] if change else _without_metric(file, lines, plane.deployment.grid)
         if problems:
             raise SpecError(tuple(dict.fromkeys(problems)))
+
+
+def _without_metric(file: SpecFile, lines: Sequence[Line], grid: Grid) -> Iterable[str]:
+    """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
+    metric = file.spec.objective.metric
+    for number, line in enumerate(lines, 1):
+        known = line.settings.get("metrics") or default_metrics(grid.job)
+        if not is_algorithm(line.settings, grid) and metric not in known:
+            place = file.place(("objective", "metric"))
+            rule = f"{shown(metric)} is not a metric of base line {number}, which has {', '.join(sorted(known))}"
+            yield f"{place}: {rule}. Choose one of these, or add it to the `metrics` of each line."
+            return
 
 
 def _lowest(dimension: Any) -> float:

@@ -116,6 +116,10 @@ def _print_result(opened: OpenSweep, result: SweepResult, spec: Path, output: Ou
         out.print(sweep_table(opened.spec, best_first(opened.spec, rows), out.width))
     else:
         write_rows(map(TRIALS.of, rows), TRIALS, output)
+    if result.is_out_of_budget:
+        number = f"{len(rows)} of {counted(opened.spec.number_of_trials, 'trial')}"
+        echo(f"The trials have cost the budget of ${opened.spec.budget_dollars:,.2f}, which was enough for {number}.")
+        echo("To continue the sweep, increase budget_dollars.")
     (best,) = (row for row in rows if row.best)
     parameters = ", ".join(f"{name} {value}" for name, value in best.hyperparameters.items())
     echo(printable(f"best: trial {best.trial} in {best.region}, {result.metric} {result.value:g} ({parameters})"))

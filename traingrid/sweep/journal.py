@@ -136,10 +136,16 @@ class Ended(_Entry):
 
 
 class OutOfBudget(_Entry):
-    """The decision to submit no more trials, and to cancel the open ones, because they have cost the budget."""
+    """The decision to submit no more trials, and to cancel the open ones, until the specification has a higher budget.
+
+    Attributes:
+        dollars: The cost of the trials.
+        budget: The budget that they have cost.
+    """
 
     kind: Literal["out_of_budget"] = "out_of_budget"
     dollars: float
+    budget: float
 
 
 Entry: TypeAlias = Begun | Batch | Submitted | Rejected | StoppedEarly | Ended | OutOfBudget

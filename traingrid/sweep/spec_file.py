@@ -197,6 +197,11 @@ def _of_line(number: int, line: Mapping[str, Any], spec: SweepSpec) -> Iterator[
                 f"{HYPERPARAMETER}{name}" if f"{HYPERPARAMETER}{name}" in line else "hyperparameters",
             )
             yield where, f"the sweep searches {name}, so a line cannot set it. Remove it here, or from search."
+    if "output" in line:
+        yield ("lines", number, "output"), "the trials would overwrite each other's results. Remove it."
+    if isinstance(line.get("checkpoints"), str):
+        text = "the trials would continue from each other's checkpoints. Write `checkpoints: true`: each has its own."
+        yield ("lines", number, "checkpoints"), text
     if "name" in line:
         yield ("lines", number, "name"), "each trial gets a name from the sweep. Remove it."
     if "budget_dollars" in line:

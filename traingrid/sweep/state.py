@@ -10,6 +10,10 @@ from traingrid.job.state import JobState
 from traingrid.sweep.journal import Batch, Begun, Ended, Entry, OutOfBudget, Rejected, StoppedEarly, Submitted
 from traingrid.sweep.spec import Objective, Parameters
 
+FEWEST_WITHOUT_VALUE = 3
+"""The number of ended trials without a value before which no sweep gives up: with `parallel: 1`, one trial whose
+learning rate is too high must not end it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -59,13 +63,13 @@ class SweepState:
         spec: The identity of the specification; None before the sweep begins.
         trials: The trials, by number.
         batches: The batches that are neither submitted nor rejected, by the number of their entry.
-        out_of_budget: True if the trials have cost the budget.
+        spent_budget: The highest budget that the trials have cost; None if they have cost none.
     """
 
     spec: Mapping[str, Any] | None = None
     trials: Mapping[int, Trial] = field(default_factory=dict)
     batches: Mapping[int, Batch] = field(default_factory=dict)
-    out_of_budget: bool = False
+    spent_budget: float | None = None
 
     @property
     def open(self) -> list[Trial]:
@@ -90,14 +94,19 @@ class SweepState:
                 best = trial
         return best
 
+    def is_out_of_budget(self, budget: float | None) -> bool:
+        """Return True if the trials have cost a budget. A higher one, or none, lets the sweep continue."""
+        return self.spent_budget is not None and budget is not None and budget <= self.spent_budget
+
     def is_hopeless(self, parallel: int) -> bool:
         """Return True if many trials have ended and none has a value, so that new ones would only cost money.
 
         Args:
-            parallel: The number of ended trials from which on this is decided.
+            parallel: The number of ended trials from which on this is decided, at least `FEWEST_WITHOUT_VALUE`.
         """
         ended = [trial for trial in self.trials.values() if trial.ended]
-        return len(ended) >= parallel and all(trial.value is None for trial in ended)
+        enough = len(ended) >= max(parallel, FEWEST_WITHOUT_VALUE)
+        return enough and all(trial.value is None for trial in ended)
 
 
 def state_of(entries: Sequence[Entry]) -> SweepState:
@@ -105,7 +114,7 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
     spec: Mapping[str, Any] | None = None
     trials: dict[int, Trial] = {}
     batches: dict[int, Batch] = {}
-    out_of_budget = False
+    spent: float | None = None
     for number, entry in enumerate(entries):
         match entry:
             case Begun():
@@ -124,8 +133,8 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
             case Ended():
                 trials[entry.trial] = replace(trials[entry.trial], ended=entry, region=entry.region)
             case OutOfBudget():
-                out_of_budget = True
-    return SweepState(spec=spec, trials=dict(sorted(trials.items())), batches=batches, out_of_budget=out_of_budget)
+                spent = max(entry.budget, spent or 0.0)
+    return SweepState(spec=spec, trials=dict(sorted(trials.items())), batches=batches, spent_budget=spent)
 
 
 def free_numbers(taken: Iterable[int], count: int) -> list[int]:

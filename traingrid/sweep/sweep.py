@@ -8,12 +8,14 @@ at the same time, therefore trains no trial twice and loses none.
 from __future__ import annotations
 
 import json
+import logging
+import math
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from traingrid.errors import UsageError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import UNLAUNCHED_STATES
 from traingrid.manifest.json_lines import json_lines
 from traingrid.sweep.journal import (
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from traingrid.sweep.spec import SweepSpec
     from traingrid.sweep.trial_jobs import TrialJobs
 
+logger = logging.getLogger(__name__)
 _SMALLEST_BUDGET = 0.01
 """US dollars. A smaller remainder of the budget starts no trial."""
 
@@ -105,9 +108,14 @@ class Sweep:
                 continue
 
     def next_trials(self) -> list[NewTrial]:
-        """Return the trials that the next step would submit, if no open trial ends before it; writes nothing."""
-        state = state_of(self.journal.refresh())
-        self._state = state
+        """Return the trials that the next step would submit, if no open trial ends before it; writes nothing.
+
+        Raises:
+            UsageError: A sweep of this name has another specification.
+        """
+        self._state = state = state_of(self.journal.refresh())
+        if state.spec is not None:
+            self._check_identity()
         return self._new_trials({}, self._room(len(state.open)))
 
     def _step(self) -> SweepProgress:
@@ -171,7 +179,7 @@ class Sweep:
                 index=job.index,
                 state=str(job.state),
                 region=job.region,
-                value=job.metrics.get(self.spec.objective.metric),
+                value=_finite(job.metrics.get(self.spec.objective.metric)),
                 metrics=tuple(sorted(job.metrics)),
                 curve=tuple(curves.get(number, ())),
                 seconds=job.seconds,
@@ -193,6 +201,14 @@ class Sweep:
             found |= {indexes[index]: curve for index, curve in read.items()}
         return found
 
+    def _known_curves(self, jobs: Mapping[int, JobStatus]) -> Mapping[int, Sequence[tuple[int, float]]]:
+        """Return the curves of running trials; none if a Region does not answer, so that the sweep continues."""
+        try:
+            return self._curves(jobs)
+        except TraingridError as error:
+            logger.warning("No trial is stopped early now: %s", error)
+            return {}
+
     def _stop_early(self, jobs: Mapping[int, JobStatus]) -> None:
         """Decide which running trials are stopped, and cancel those and the ones that an earlier process decided on."""
         rule = self.spec.early_stopping
@@ -201,7 +217,7 @@ class Sweep:
         running = {number: job for number, job in jobs.items() if not self._trial(number).stopped and job.created}
         complete = [trial.ended.curve for trial in self._state.complete if trial.ended]
         if len(complete) >= rule.min_trials:
-            for decision in early_stops(rule, self.spec.objective, self._curves(running), complete):
+            for decision in early_stops(rule, self.spec.objective, self._known_curves(running), complete):
                 self._append(decision)
         for number, job in jobs.items():
             if (stopped := self._trial(number).stopped) and not job.cancelled:
@@ -214,9 +230,9 @@ class Sweep:
         if budget is None:
             return
         self._dollars = self._state.dollars + sum(job.dollars for job in jobs.values())
-        if not self._state.out_of_budget and self._dollars > budget - _SMALLEST_BUDGET:
-            self._append(OutOfBudget(dollars=self._dollars))
-        for number, job in jobs.items() if self._state.out_of_budget else ():
+        if not self._state.is_out_of_budget(budget) and self._dollars > budget - _SMALLEST_BUDGET:
+            self._append(OutOfBudget(dollars=self._dollars, budget=budget))
+        for number, job in jobs.items() if self._state.is_out_of_budget(budget) else ():
             if not job.cancelled:
                 why = f"sweep {self.spec.name}: the budget of ${budget:,.2f} is spent"
                 self.grid.cancel(self._trial(number).submission, job.index, why)
@@ -224,7 +240,7 @@ class Sweep:
     def _room(self, open_trials: int) -> int:
         """Return the number of trials that may be submitted now."""
         state = self._state
-        if state.out_of_budget or state.is_hopeless(min(self.spec.parallel, self.spec.number_of_trials)):
+        if state.is_out_of_budget(self.spec.budget_dollars) or state.is_hopeless(self.spec.parallel):
             return 0
         return max(min(self.spec.parallel - open_trials, self.spec.number_of_trials - len(state.trials)), 0)
 
@@ -256,3 +272,8 @@ class Sweep:
 
     def _trial(self, number: int) -> Trial:
         return self._state.trials[number]
+
+
+def _finite(value: float | None) -> float | None:
+    """Return None for NaN and infinity: a diverged trial is not the best one, and JSON cannot represent them."""
+    return value if value is not None and math.isfinite(value) else None

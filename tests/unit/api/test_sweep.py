@@ -71,7 +71,7 @@ def test_a_sweep_returns_its_best_trial_and_a_manifest_to_train_it_longer(
 def test_a_program_can_give_a_mapping(grid: tg.Grid, trains: FakeGrid) -> None:
     spec: dict[str, Any] = {
         "name": "mapped",
-        "lines": [{"region": "us-east-1", "s3_uri": f"s3://{DATA}/x"}],
+        "lines": [{"region": "us-east-1", "s3_uri": f"s3://{DATA}/x", "metrics": "loss"}],
         "search": {"hp.rate": {"choices": [0.1, 0.01]}, "hp.depth": {"choices": [5]}},
         "strategy": "grid",
         "objective": {"metric": "loss", "direction": "minimize"},
@@ -86,6 +86,11 @@ def test_a_program_can_give_a_mapping(grid: tg.Grid, trains: FakeGrid) -> None:
         ("metrics: [loss]", "instance_count: 0", "rates.yaml:4: lines.0.instance_count: "),
         ("metrics: [loss]", "instanse_count: 1", "rates.yaml:4: lines.0.instanse_count: "),
         ("metrics: [loss]", "source: nowhere", "rates.yaml:2: source nowhere: the folder "),
+        (
+            "{metric: loss,",
+            "{metric: los,",
+            "rates.yaml:8: objective.metric: 'los' is not a metric of base line 1, which has loss. Choose one of these",
+        ),
         ("final: {hp.epochs: 90}", "final: {instance_count: 0}", "rates.yaml:11: final: "),
     ],
 )
@@ -105,7 +110,7 @@ def test_sources_are_uploaded_before_the_first_trial(
 ) -> None:
     (file.parent / "code").mkdir()
     (file.parent / "code" / "train.py").write_text("print('loss=1')")
-    file.write_text(SPEC.replace("metrics: [loss]", "source: code\n    entry_point: train.py"))
+    file.write_text(SPEC.replace("metrics: [loss]", "metrics: loss\n    source: code\n    entry_point: train.py"))
     order: list[str] = []
     monkeypatch.setattr("traingrid.api.source_folders.Storage.write", lambda *_: order.append("source"))
     trains.effect = order.append

@@ -1,6 +1,7 @@
 """`traingrid sweep`: its table, exports and plan, and the file that trains the best trial longer."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,8 @@ from traingrid.ledger.ledger import Ledger
 
 SPEC = """\
 lines:
-  - {region: us-east-1, s3_uri: s3://ragab-ml/x}
-  - {region: eu-west-1, s3_uri: s3://ragab-ml-dub/x}
+  - {region: us-east-1, s3_uri: s3://ragab-ml/x, metrics: loss top1}
+  - {region: eu-west-1, s3_uri: s3://ragab-ml-dub/x, metrics: loss top1}
 search:
   hp.rate: {log_range: [1e-4, 1]}
   hp.depth: {int: [1, 9]}
@@ -136,3 +137,12 @@ def test_a_sweep_without_a_result_ends_with_one_sentence(trains: FakeGrid, file:
     ended = run(file)
     assert isinstance(ended.exception, TraingridError)
     assert ended.exception.what == "The 3 completed trials of the sweep rates have no metric top1."
+
+
+def test_a_sweep_that_ends_with_its_budget_reports_that(trains: FakeGrid, file: Path) -> None:
+    trains.outcome = lambda job: replace(job, dollars=2.0, cancelled=False)
+    priced = SPEC.replace("/x,", "/x, dollars_per_hour: 2,")
+    file.write_text(priced + "budget_dollars: 5\n")
+    result = run(file)
+    assert result.exit_code == 0, result.output
+    assert "The trials have cost the budget of $5.00, which was enough for 3 of 5 trials." in result.stdout

@@ -22,7 +22,11 @@ def again(storage: Storage, deployment: Deployment) -> Journal:
 def test_entries_are_read_as_they_were_written(journal: Journal, storage: Storage, deployment: Deployment) -> None:
     parameters: Parameters = {"rate": 1.0, "tiny": 1e-17, "third": 1 / 3, "depth": 1, "name": "1", "flag": True}
     trials = (NewTrial(number=0, line=0, region="us-east-1", parameters=parameters),)
-    written: list[Entry] = [Begun(spec={"seed": 0}), Batch(trials=trials, manifest="{}\n"), OutOfBudget(dollars=1.5)]
+    written: list[Entry] = [
+        Begun(spec={"seed": 0}),
+        Batch(trials=trials, manifest="{}\n"),
+        OutOfBudget(dollars=1.5, budget=1.0),
+    ]
     written.append(Ended(trial=0, index=0, state="Failed", region="us-east-1", value=None))
     assert [journal.append(entry) for entry in written] == [0, 1, 2, 3]
     read = again(storage, deployment).refresh()

@@ -71,6 +71,8 @@ def test_a_sweep_has_the_name_of_its_file(file: Path) -> None:
         ),
         ("    s3_uri", "    hp.depth: 3\n    s3_uri", "rates.yaml:3: lines.0.hp.depth: the sweep searches depth"),
         ("    s3_uri", "    name: x\n    s3_uri", "rates.yaml:3: lines.0.name: each trial gets a name from the sweep."),
+        ("    s3_uri", "    output: runs\n    s3_uri", "rates.yaml:3: lines.0.output: the trials would overwrite"),
+        ("    s3_uri", "    checkpoints: runs\n    s3_uri", "rates.yaml:3: lines.0.checkpoints: the trials would"),
         ("    s3_uri", "    finish_by: 2026-12-01\n    s3_uri", "rates.yaml:3: lines.0.finish_by: a manifest cannot"),
         (
             "trials: 24",

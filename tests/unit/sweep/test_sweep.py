@@ -1,8 +1,10 @@
 """Sweeps: decisions, and their survival of the end of the process at every point."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import boto3
 import pytest
@@ -192,6 +194,69 @@ def test_the_budget_of_all_trials_cancels_the_open_ones(grid: FakeGrid) -> None:
     grid.outcome = lambda job: replace(job, dollars=2.0)
     lines = [{"dollars_per_hour": 1.0}]
     state = state_of(finished(grid, spec(budget_dollars=5.0, lines=lines)).journal.refresh())
-    assert state.out_of_budget
+    assert state.is_out_of_budget(5.0)
     assert len(state.trials) == 3
     assert sum(grid.cancelled.values()) == 3
+
+
+def test_a_higher_budget_continues_a_sweep(grid: FakeGrid) -> None:
+    grid.outcome = lambda job: replace(job, dollars=2.0)
+    lines = [{"dollars_per_hour": 1.0}]
+    finished(grid, spec(budget_dollars=5.0, lines=lines))
+    state = state_of(finished(grid, spec(budget_dollars=100.0, lines=lines)).journal.refresh())
+    assert not state.is_out_of_budget(100.0)
+    assert len(state.trials) == 9
+
+
+def test_one_failed_trial_does_not_end_a_sweep_with_one_trial_at_a_time(grid: FakeGrid) -> None:
+    def first_fails(job: JobStatus) -> JobStatus:
+        return replace(job, state=JobState.FAILED, metrics={}) if job.ended and job.name == "rates-0000" else job
+
+    grid.outcome = first_fails
+    state = state_of(finished(grid, spec(parallel=1)).journal.refresh())
+    assert len(state.complete) == 8
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_a_diverged_trial_has_no_value_and_is_not_the_best(grid: FakeGrid, value: float) -> None:
+    def first_diverges(job: JobStatus) -> JobStatus:
+        return replace(job, metrics={"loss": value}) if job.name == "rates-0000" else job
+
+    grid.outcome = first_diverges
+    sweep = finished(grid, spec())
+    assert state_of(sweep.journal.entries) == state_of(sweep_of(grid, spec()).journal.refresh())
+    best = state_of(sweep.journal.entries).best(spec().objective)
+    assert best is not None
+    assert best.number != 0
+
+
+def test_a_region_that_does_not_return_curves_does_not_end_the_sweep(
+    grid: FakeGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = FakeGrid.curves
+
+    def of_ended_only(self: FakeGrid, submission: str, indexes: Sequence[int], metric: str) -> Any:
+        if not all(job.ended for job in self.all_jobs() if job.index in indexes):
+            raise TraingridError("eu-west-1 does not answer")
+        return read(self, submission, indexes, metric)
+
+    monkeypatch.setattr(FakeGrid, "curves", of_ended_only)
+    state = state_of(finished(grid, spec(early_stopping={"min_trials": 2})).journal.refresh())
+    assert len(state.complete) == 9
+
+
+def test_a_plan_of_another_specification_is_refused(grid: FakeGrid) -> None:
+    finished(grid, spec())
+    with pytest.raises(UsageError, match="exists with other values of seed"):
+        sweep_of(grid, spec(seed=1)).next_trials()
+
+
+def test_a_trial_that_a_user_cancels_counts_as_tried(grid: FakeGrid) -> None:
+    sweep = sweep_of(grid, spec())
+    sweep.begin()
+    submission = next(iter(sweep.step().state.trials.values())).submission
+    grid.cancelled[submission, 0] += 1
+    state = state_of(finished(grid, spec()).journal.refresh())
+    stopped = [trial for trial in state.trials.values() if trial.ended and trial.ended.state == JobState.STOPPED]
+    assert [len(state.trials), len(stopped), stopped[0].was_stopped_early] == [9, 1, False]
+    assert grid.trained() == dict.fromkeys(NAMES, 1)
