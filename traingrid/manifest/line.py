@@ -102,6 +102,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         max_runtime_seconds=runtime,
         max_wait_seconds=line.settings.get("max_wait", runtime + _WAIT_SECONDS) if spot else 0,
         spot=spot,
+        keep_alive_seconds=line.settings.get("keep_alive", 0),
         processes_per_host=line.setting("processes_per_host", defaults),
         mpi_options=line.setting("mpi_options", defaults),
         source=line.settings.get("source", ""),
