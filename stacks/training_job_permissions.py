@@ -101,12 +101,14 @@ def never(grid: Grid) -> list[tuple[tuple[str, ...], Conditions | None]]:
     """Return the actions that are denied to every child, even if other policies allow them.
 
     They are: to update a training job; to delete one, which would free its name, although the name prevents training a
-    line twice; to keep its hosts, at full price, after it has ended; and, without `remote_debug`, to start it with an
-    agent for shells.
+    line twice; to keep its hosts, at full price, after it has ended, for longer than `max_keep_alive`
+    (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html#amazonsagemaker-policy-keys);
+    and, without `remote_debug`, to start it with an agent for shells.
     """
+    longest = str(grid.training.max_keep_alive or 0)
     denied: list[tuple[tuple[str, ...], Conditions | None]] = [
         (("sagemaker:UpdateTrainingJob", "sagemaker:DeleteTrainingJob"), None),
-        (("sagemaker:CreateTrainingJob",), {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": "0"}}),
+        (("sagemaker:CreateTrainingJob",), {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": longest}}),
     ]
     if not grid.training.remote_debug:
         denied.append((("sagemaker:CreateTrainingJob",), {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from traingrid.api.model_trainer import from_model_trainer
     from traingrid.api.script_folder import ScriptFolder
     from traingrid.api.submission import Submission
+    from traingrid.api.sweep import SweepResult
     from traingrid.errors import TraingridError, UsageError
     from traingrid.job.state import JobState
     from traingrid.ledger.submission_item import SubmissionItem
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
+    from traingrid.sweep.state import SweepState, Trial
+    from traingrid.sweep.sweep import SweepProgress
 
 __version__ = "0.1.0"
 
@@ -47,7 +50,11 @@ __all__ = [
     "SubmissionItem",
     "SubmissionOverview",
     "SubmissionStatus",
+    "SweepProgress",
+    "SweepResult",
+    "SweepState",
     "TraingridError",
+    "Trial",
     "UsageError",
     "__version__",
     "from_model_trainer",
@@ -69,7 +76,11 @@ _MODULES = {
     "SubmissionItem": "traingrid.ledger.submission_item",
     "SubmissionOverview": "traingrid.submission.overview",
     "SubmissionStatus": "traingrid.submission.status",
+    "SweepProgress": "traingrid.sweep.sweep",
+    "SweepResult": "traingrid.api.sweep",
+    "SweepState": "traingrid.sweep.state",
     "TraingridError": "traingrid.errors",
+    "Trial": "traingrid.sweep.state",
     "UsageError": "traingrid.errors",
     "from_model_trainer": "traingrid.api.model_trainer",
 }

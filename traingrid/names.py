@@ -19,6 +19,9 @@ these objects, because it would train every line a second time."""
 SUBMISSION_PREFIX = "submissions/"
 """The prefix of the normalised submissions, which the intake writes and Batch children read."""
 
+SWEEP_PREFIX = "sweeps/"
+"""The prefix in the manifest bucket of the journals of sweeps, and below `MANIFEST_PREFIX` of their manifests."""
+
 SOURCE_PREFIX = "sources/"
 """The prefix in a Region's data bucket for the source archives that `traingrid submit` uploads, named by SHA-256."""
 

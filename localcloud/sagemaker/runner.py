@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localcloud.ecr.process_images import ProcessImage
 from localcloud.faults.plan import Stub
 from localcloud.log_streams import ensure_group
 from localcloud.sagemaker import file_systems, transfer
@@ -277,7 +278,7 @@ class Runner:
         if sync:
             sync.finish()
 
-    def _with_names(self, environment: dict[str, str]) -> tuple[process_images.ProcessImage, dict[str, str]]:
+    def _with_names(self, environment: dict[str, str]) -> tuple[ProcessImage, dict[str, str]]:
         """Return the image and variables of hosts that can connect to each other, if their launcher requires it."""
         hosts = [host.name for host in self._hosts]
         if not needs_names(self.job.request, hosts):

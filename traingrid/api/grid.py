@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.api.comparison import compare
 from traingrid.api.control_plane import ControlPlane
@@ -14,14 +14,17 @@ from traingrid.api.job_lines import manifest_of, rows_of
 from traingrid.api.script_folder import staged
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
+from traingrid.api.sweep import POLL_SECONDS, open_sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from traingrid.api.comparison import Comparison
     from traingrid.api.job_lines import Jobs
     from traingrid.api.source_folders import Source
+    from traingrid.api.sweep import SweepResult
     from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.sweep.sweep import SweepProgress
 
 logger = logging.getLogger(__name__)
 
@@ -128,6 +131,32 @@ class Grid:
         """
         ids = [self.plane.submission_id(submission) for submission in submissions]
         return compare(self.plane, ids, metric, lowest=lowest)
+
+    def sweep(
+        self,
+        spec: str | PathLike[str] | Mapping[str, Any],
+        report: Callable[[SweepProgress], object] = lambda _progress: None,
+        poll: float = POLL_SECONDS,
+        announce: Callable[[str], None] = logger.info,
+    ) -> SweepResult:
+        """Train one model with many hyperparameters, and return the best trial when all have ended.
+
+        A call after an interrupted one continues the sweep: its trials continue meanwhile, and none is trained twice.
+
+        Args:
+            spec: The path of the sweep's YAML file, or its content, which then needs a name.
+            report: Receives the trials after each step.
+            poll: The seconds between two steps.
+            announce: Receives a sentence for each upload, submission and cancel.
+
+        Returns:
+            The trials, and the best of them with a manifest that trains it longer.
+
+        Raises:
+            UsageError: The specification is invalid, or a sweep of this name has another one.
+            TraingridError: No trial has completed with the metric, or AWS refuses a request.
+        """
+        return open_sweep(self.plane, spec, announce).run(report, poll)
 
     def submissions(self) -> list[SubmissionItem]:
         """Return all submissions of the ledger, newest first."""

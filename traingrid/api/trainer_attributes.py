@@ -110,7 +110,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
         "enable_managed_spot_training": _to("`spot`"),
         "training_plan_arn": _to("`training_plan`", "`{region}` is the line's Region"),
         "volume_kms_key_id": _no(_OWN_COPIES),
-        "keep_alive_period_in_seconds": _no("Remove it. The grid does not use warm pools.", 0),
+        "keep_alive_period_in_seconds": _no("Remove it, and write `keep_alive` in a manifest.", 0),
         "instance_groups": _no(_ONE_TYPE),
         "instance_placement_config": _no(_ONE_TYPE),
         "instance_preferences": _no(_ONE_TYPE),

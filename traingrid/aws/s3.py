@@ -84,6 +84,12 @@ class Storage:
                 raise
             return None
 
+    def first_version(self, uri: S3Uri) -> str | None:
+        """Return the id of an object's oldest version, also of a deleted object; None if there is none."""
+        reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key)
+        versions = [version["VersionId"] for version in reply.get("Versions", []) if version["Key"] == uri.key]
+        return str(versions[-1]) if versions else None
+
     def read_versions(self, uri: S3Uri, most: int) -> Iterator[bytes]:
         """Yield the contents of an object's last versions, newest first; none if the object does not exist."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=most)

@@ -58,6 +58,8 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
         request["StoppingCondition"]["MaxWaitTimeInSeconds"] = job.max_wait_seconds
     if job.training_plan:
         request["ResourceConfig"]["TrainingPlanArn"] = job.training_plan
+    if job.keep_alive_seconds:
+        request["ResourceConfig"]["KeepAlivePeriodInSeconds"] = job.keep_alive_seconds
     if job.checkpoints:
         request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
     environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})

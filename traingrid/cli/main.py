@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 _COMMANDS = {
     "submit": "submit.submit",
+    "sweep": "sweep.sweep",
     "rehearse": "rehearse.rehearse",
     "status": "status.status",
     "describe": "describe.describe",

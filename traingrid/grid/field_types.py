@@ -6,6 +6,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+MAX_KEEP_ALIVE = 3600
+"""Seconds: https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html (Considerations)."""
 MAX_RUNTIME_LIMIT = 28 * 24 * 3600
 """Maximum runtime of a training job in seconds: 28 days (StoppingCondition in the SageMaker API reference)."""
 

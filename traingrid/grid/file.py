@@ -116,11 +116,11 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
         key = key[:-1]
         field = _fields(key[:-1]).get(str(key[-1])) if key else None
     step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
-    return f"{place}{refused} {_rule(details)}. {step}".rstrip()
+    return f"{place}{refused} {violated_rule(details)}. {step}".rstrip()
 
 
-def _rule(details: ErrorDetails) -> str:
-    """Return the violated rule as the end of a sentence; pydantic's messages are reworded."""
+def violated_rule(details: ErrorDetails) -> str:
+    """Return the rule that a value violates as the end of a sentence; pydantic's messages are reworded."""
     context = details.get("ctx", {})
     match details["type"], details["input"]:
         case "string_type", dict() | list():

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, Duration, broken_rule
+from traingrid.grid.field_types import MAX_KEEP_ALIVE, MAX_RUNTIME_LIMIT, Duration, broken_rule
 from traingrid.grid.part import GridPart
 
 MAX_SUBNETS, MAX_SECURITY_GROUPS = 16, 5
@@ -24,6 +24,10 @@ class Training(GridPart):
     encrypt_traffic: bool = Field(default=True, strict=True, examples=[False])
     """True if traffic between the hosts of a job is encrypted. This does not affect a job with one host; with several
     hosts training may take longer and cost more (https://docs.aws.amazon.com/sagemaker/latest/dg/train-encrypt.html)."""
+    max_keep_alive: Duration | None = Field(default=None, le=MAX_KEEP_ALIVE, examples=["30m"])
+    """Maximum `keep_alive` of a manifest line, at most 60m: the time for which the instances of an ended job are kept
+    for the next one, at full price (https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html). Without it
+    no line may set `keep_alive`, and IAM denies it to the orchestrator's role. In Python: seconds."""
     remote_debug: bool = Field(default=False, strict=True, examples=[True])
     """True if `traingrid shell` can open a shell in the containers of running jobs, whose role may then use Systems
     Manager (https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html)."""

@@ -88,6 +88,7 @@ class Job(BaseModel):
     max_wait_seconds: int = Field(default=0, ge=0, description="With spot: maximum time of waiting and running")
     spot: bool = False
     launcher: Launcher = Field(default="mpi", description="The program that starts the ranks")
+    keep_alive_seconds: int = Field(default=0, ge=0, description="How long the instances are kept for the next job")
     processes_per_host: int = Field(ge=1)
     mpi_options: str
     source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that the image unpacks and runs")

@@ -13,6 +13,7 @@ from traingrid.manifest.algorithm_checks import wrong_algorithm
 from traingrid.manifest.channel_checks import channel, wrong_channels
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest.errors import LineError
+from traingrid.manifest.keep_alive_rules import keep_alive_rules
 from traingrid.manifest.launcher_checks import wrong_launcher
 from traingrid.manifest.limits import most
 from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
@@ -263,7 +264,7 @@ class _Check:
             ("max_wait", not found.get("spot"), "only valid for spot jobs", "Write spot true, or remove max_wait."),
             ("max_wait", found.get("max_wait", 0) < runtime, "must be at least max_runtime", "Increase max_wait."),
         )
-        for name, wrong, reason, next_step in rules:
+        for name, wrong, reason, next_step in (*rules, *keep_alive_rules(found, given, grid)):
             if name in found and wrong:
                 self._refuse(name, self.row.values[name], RefusedError(reason, next_step))
 

@@ -103,6 +103,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         max_runtime_seconds=runtime,
         max_wait_seconds=line.settings.get("max_wait", runtime + _WAIT_SECONDS) if spot else 0,
         spot=spot,
+        keep_alive_seconds=line.settings.get("keep_alive", 0),
         launcher="mpi" if algorithm else launcher_of(line.settings, defaults),
         processes_per_host=processes_per_host(line.settings, defaults),
         mpi_options=line.setting("mpi_options", defaults),

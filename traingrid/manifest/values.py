@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, parse_duration
+from traingrid.grid.field_types import MAX_KEEP_ALIVE, MAX_RUNTIME_LIMIT, parse_duration
 from traingrid.manifest.limits import MAX_INTEGER, broken_limit, choices, most
 from traingrid.text import shown
 
@@ -23,6 +23,7 @@ _RESERVED_VARIABLES = re.compile(
 # Names that indicate a secret. Any principal that may call DescribeTrainingJob can read all of these values.
 _SECRET_NAME = re.compile(r"(.*[_.\-])?(password|passwd|secret|(api|access|secret|private)[_-]?key)", re.I)
 _SECRET_VALUE = re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|\bgh[pousr]_[A-Za-z0-9]{36}")
+_DAY = 86400
 _MPI = "Write launcher, processes_per_host or mpi_options."
 _LAUNCHER = "Write launcher, and instance_type for another type."
 _SCRIPT = "Write source and entry_point."
@@ -133,7 +134,8 @@ def duration(longest: int) -> Callable[[object], int]:
     """Return a reader that converts durations such as "24h" to seconds."""
 
     def read(value: object) -> int:
-        next_step = f"Write for example 90m, 24h or 2d; at most {longest // 86400}d."
+        days, minutes = f"90m, 24h or 2d; at most {longest // _DAY}d", f"10m; at most {longest // 60}m"
+        next_step = f"Write for example {days if longest >= _DAY else minutes}."
         try:
             seconds = parse_duration(value)
         except ValueError as error:
@@ -241,6 +243,7 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "spot": flag,
     "max_runtime": duration(MAX_RUNTIME_LIMIT),
     "max_wait": duration(2 * MAX_RUNTIME_LIMIT),
+    "keep_alive": duration(MAX_KEEP_ALIVE),
     "entry_point": entry_point,
     "metrics": metrics,
     "priority": count(0, 9999),

@@ -110,6 +110,7 @@ _READERS: dict[str, _Reader] = {
     "replicas": lambda _line, job, value: (set(value) - set(job.replicas), set()),
     "max_runtime": _duration("max_runtime_seconds"),
     "max_wait": _duration("max_wait_seconds"),
+    "keep_alive": _duration("keep_alive_seconds"),
     **{name: _number(name) for name in ("instance_count", "volume_gb", "priority", "retries")},
     **{name: _texts(name) for name in ("hyperparameters", "environment", "tags")},
 }

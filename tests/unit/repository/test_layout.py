@@ -31,11 +31,11 @@ FORBIDDEN = {
     },
     "lambda": {
         *("stacks", "localcloud", "training_container", "batch_job", "aws_cdk", "tensorflow", "moto", "click"),
-        *("sqlalchemy", "numpy", "highspy"),
+        *("sqlalchemy", "numpy", "highspy", "optuna"),
     },
     "batch_job": {
         *("stacks", "localcloud", "training_container", "aws_cdk", "tensorflow", "moto", "click"),
-        *("sqlalchemy", "numpy", "highspy"),
+        *("sqlalchemy", "numpy", "highspy", "optuna"),
     },
     "stacks": {"localcloud", "training_container", "batch_job", "moto"},
     "app.py": {"localcloud", "training_container", "batch_job", "moto"},
@@ -69,7 +69,7 @@ PARTS = {
             "deploy",
             "reconciler",
         ),
-        *("child", "catalog", "planner", "api", "ui", "cli"),
+        *("child", "catalog", "planner", "sweep", "api", "ui", "cli"),
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),

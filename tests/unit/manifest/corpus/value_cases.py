@@ -51,6 +51,7 @@ NUMBERS: dict[str, list[tuple[Any, str]]] = {
         *[("0s", OUT), ("29d", OUT), ("999999999d", OUT)],
     ],
     "max_wait": [("57d", OUT), ("soon", "a duration is")],
+    "keep_alive": [("61m", OUT), ("soon", "a duration is")],
     "spot": [(1, "must be true or false"), ("yes", "must be true or false"), ("0", "must be true or false")],
 }
 

@@ -1,0 +1,252 @@
+"""Sweep API: runs the sweep of a specification in a deployed grid, and returns its best trial."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.api.source_folders import packed
+from traingrid.api.sweep_jobs import SweepJobs
+from traingrid.aws.outage import is_outage
+from traingrid.errors import TraingridError
+from traingrid.grid.yaml_document import YamlDocument
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.json_lines import json_lines
+from traingrid.manifest.line import default_metrics, is_algorithm
+from traingrid.manifest.parse import parse
+from traingrid.sweep.journal import Journal
+from traingrid.sweep.spec import HYPERPARAMETER
+from traingrid.sweep.spec_file import SpecError, read_spec, spec_of
+from traingrid.sweep.sweep import Sweep
+from traingrid.sweep.trial_lines import name_of, trial_line
+from traingrid.text import counted, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.grid.model import Grid
+    from traingrid.manifest.errors import LineError
+    from traingrid.manifest.line import Line
+    from traingrid.sweep.spec import Parameters, SweepSpec
+    from traingrid.sweep.spec_file import SpecFile
+    from traingrid.sweep.state import SweepState, Trial
+    from traingrid.sweep.sweep import SweepProgress
+
+logger = logging.getLogger(__name__)
+POLL_SECONDS = 5.0
+"""The default time between two steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult:
+    """The result of a sweep.
+
+    Attributes:
+        name: The name of the sweep.
+        metric: The metric of its objective.
+        direction: "maximize" or "minimize".
+        trials: All trials, by number.
+        best: The trial with the best last value among those that trained to their end.
+        manifest: A manifest with the line of the best trial, changed by the key `final`, to train it longer.
+        is_out_of_budget: True if the sweep ended because its trials had cost the budget.
+    """
+
+    name: str
+    metric: str
+    direction: str
+    trials: tuple[Trial, ...]
+    best: Trial
+    manifest: str
+    is_out_of_budget: bool = False
+
+    @property
+    def parameters(self) -> Parameters:
+        """The searched hyperparameters of the best trial."""
+        return self.best.parameters
+
+    @property
+    def value(self) -> float:
+        """The metric of the best trial."""
+        assert self.best.value is not None  # noqa: S101  # for the type checker: the best trial is complete
+        return self.best.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenSweep:
+    """A sweep of a valid specification.
+
+    Attributes:
+        spec: The specification.
+        sweep: Its steps.
+        upload: Uploads the packed source folders.
+    """
+
+    spec: SweepSpec
+    sweep: Sweep
+    upload: Callable[[], None]
+
+    def run(
+        self, report: Callable[[SweepProgress], object] = lambda _progress: None, poll: float = POLL_SECONDS
+    ) -> SweepResult:
+        """Run until all trials have ended, and return the best.
+
+        Args:
+            report: Receives the progress after each step.
+            poll: The seconds between two steps.
+
+        Raises:
+            TraingridError: No trial has reported the metric, a batch is rejected, or AWS refuses a request.
+        """
+        if not self.sweep.begin().trials:
+            self.upload()
+        while True:
+            try:
+                progress = self.sweep.step()
+            except (BotoCoreError, ClientError) as error:
+                if not is_outage(error):
+                    raise
+                logger.warning("AWS does not answer; still trying: %s", error)
+            else:
+                report(progress)
+                if progress.ended:
+                    return self.result(progress.state)
+            time.sleep(poll)
+
+    def result(self, state: SweepState) -> SweepResult:
+        """Return the result of an ended sweep.
+
+        Raises:
+            TraingridError: No trial has trained to its end and reported the metric.
+        """
+        best = state.best(self.spec.objective)
+        if best is None:
+            raise without_result(self.spec, state)
+        line = trial_line(self.spec, self.sweep.lines[best.line], best.parameters) | {
+            "name": f"{name_of(self.spec, best.number)}-best"
+        }
+        return SweepResult(
+            name=self.spec.name,
+            metric=self.spec.objective.metric,
+            direction=self.spec.objective.direction,
+            trials=tuple(state.trials.values()),
+            best=best,
+            manifest=json_lines([line | self.spec.final]),
+            is_out_of_budget=state.is_out_of_budget(self.spec.budget_dollars),
+        )
+
+
+def open_sweep(
+    plane: ControlPlane,
+    spec: str | PathLike[str] | Mapping[str, Any],
+    announce: Callable[[str], None] = logger.info,
+) -> OpenSweep:
+    """Read and check a specification; upload and submit nothing.
+
+    Args:
+        plane: The control plane.
+        spec: The path of a YAML file, or its content.
+        announce: Receives a sentence for each upload, submission and cancel.
+
+    Raises:
+        UsageError: The specification is invalid; the text has all errors with line and key.
+    """
+    if isinstance(spec, Mapping):
+        content = json.loads(json.dumps(spec))
+        file = spec_of(Path(str(spec.get("name", "sweep"))), YamlDocument(data=content, lines={}, duplicates=()))
+    else:
+        file = read_spec(Path(spec))
+    found = packed(file.path, plane.deployment, _manifest_of(file))
+    _check_lines(file, plane, found.content)
+    lines = [json.loads(line) for line in found.content.splitlines() if line.strip()]
+    bucket = plane.deployment.manifest_bucket
+    sweep = Sweep(
+        spec=file.spec,
+        lines=lines,
+        journal=Journal(plane.storage, bucket, file.spec.name),
+        grid=SweepJobs(plane=plane, announce=announce),
+    )
+    return OpenSweep(spec=file.spec, sweep=sweep, upload=lambda: found.upload(announce))
+
+
+def without_result(spec: SweepSpec, state: SweepState) -> TraingridError:
+    """Return the error of a sweep in which no trial trained to its end and reported the metric."""
+    ended = [(trial, trial.ended) for trial in state.trials.values() if trial.ended]
+    trials = counted(len(ended), "trial")
+    where = f"traingrid status {ended[0][0].submission}" if ended else "traingrid status"
+    completed = [result for _, result in ended if result.state == "Completed"]
+    if completed:
+        names = sorted({name for result in completed for name in result.metrics})
+        known = f"They report {', '.join(names)}." if names else "They report no metric."
+        text = f"The {len(completed)} completed trials of the sweep {spec.name} have no metric {spec.objective.metric}."
+        step = "Correct objective.metric, or the line's `metrics` and the program's output, and use another name."
+        return TraingridError(text, f"{known} {step}")
+    reason = next((result.reason for _, result in ended if result.reason), "")
+    text = f"No trial of the sweep {spec.name} has completed: {trials} failed or stopped."
+    first = f" The first reason: {reason.rstrip('.')}." if reason else ""
+    return TraingridError(text + first, f"See: {where}. Then use another name for the corrected sweep.")
+
+
+def _manifest_of(file: SpecFile) -> bytes:
+    """Return the base lines as JSON Lines, each on the line of its entry in the file, for errors with that line."""
+    found = b""
+    for number, line in enumerate(file.spec.lines):
+        missing = file.document.line(("lines", number)) - 1 - found.count(b"\n")
+        found += b"\n" * max(missing, 0) + json_lines([line]).partition("\n")[2].encode()
+    return found
+
+
+def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> None:
+    """Check each base line with the first trial's hyperparameters, as the intake does.
+
+    Raises:
+        SpecError: With all errors, by line and key of the file.
+    """
+    first = {f"{HYPERPARAMETER}{name}": (one.values() or [_lowest(one)])[0] for name, one in file.spec.space.items()}
+    rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+    budget = {} if file.spec.budget_dollars is None else {"budget_dollars": file.spec.budget_dollars}
+    changes: list[Mapping[str, Any]] = [{}, *([file.spec.final] if file.spec.final else [])]
+    problems: list[str] = []
+    for change in changes:
+        made = [{**row, **first, **budget, **change} for row in rows]
+        try:
+            lines = parse(json_lines(made).encode(), plane.deployment)
+        except ManifestError as error:
+            problems += _problems(file, error.errors, "final" if change else "")
+        else:
+            problems += [] if change else _without_metric(file, lines, plane.deployment.grid)
+        if problems:
+            raise SpecError(tuple(dict.fromkeys(problems)))
+
+
+def _without_metric(file: SpecFile, lines: Sequence[Line], grid: Grid) -> Iterable[str]:
+    """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
+    metric = file.spec.objective.metric
+    for number, line in enumerate(lines, 1):
+        known = line.settings.get("metrics") or default_metrics(grid.job)
+        if not is_algorithm(line.settings, grid) and metric not in known:
+            place = file.place(("objective", "metric"))
+            rule = f"{shown(metric)} is not a metric of base line {number}, which has {', '.join(sorted(known))}"
+            yield f"{place}: {rule}. Choose one of these, or add it to the `metrics` of each line."
+            return
+
+
+def _lowest(dimension: Any) -> float:
+    return float((dimension.range or dimension.log_range)[0])
+
+
+def _problems(file: SpecFile, errors: Iterable[LineError], final: str) -> Iterable[str]:
+    for error in errors:
+        is_name = error.field == "field"  # then the value is the name of an unknown field
+        field = error.value.strip("'") if is_name else error.field
+        key = (final,) if final else ("lines", error.line - 2, field) if error.line > 1 else ("lines",)
+        value = f" {error.value}" if error.value and not is_name else ""
+        yield f"{file.place(key)}:{value} {error.reason}. {error.next_step}"

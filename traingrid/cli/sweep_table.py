@@ -1,0 +1,146 @@
+"""Sweep table: formats the trials of a sweep as a table that fits the terminal, and as rows for export."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.cli.export import Schema
+from traingrid.cli.fitted_table import Column, fitted_table
+from traingrid.cli.status_table import STYLES, metric_heading, metric_text
+from traingrid.sweep.trial_lines import name_of
+from traingrid.text import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.cli.fitted_table import FittedTable
+    from traingrid.submission.status import JobStatus
+    from traingrid.sweep.spec import SweepSpec, Value
+    from traingrid.sweep.state import Trial
+
+_LONGEST_VALUE = 16
+TRIALS = Schema(
+    "trial",
+    {
+        "trial": "integer: The number of the trial, from 0.",
+        "best": "boolean: Whether it is the best trial.",
+        "submission": "string: The submission's id.",
+        "index": "integer: The array index of its job.",
+        "name": "string: The name of its job.",
+        "region": "string: The training Region.",
+        "state": "string: The final state.",
+        "stopped_at_epoch": "integer: The epoch at which it was stopped early.",
+        "value": "number: The last value of the objective's metric.",
+        "seconds": "integer: Seconds of training.",
+        "dollars": "number: The cost of the training; 0 for a sweep without a budget.",
+        "reason": "string: Why it failed.",
+        "hyperparameters": "object of values: The searched hyperparameters.",
+    },
+)
+PLANNED = Schema(
+    "trial, with --plan",
+    {name: TRIALS.keys[name] for name in ("trial", "name", "region", "hyperparameters")},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRow:
+    """A trial, as tables and exports show it; the attributes are those of `TRIALS`."""
+
+    trial: int
+    name: str
+    region: str
+    hyperparameters: Mapping[str, Value]
+    best: bool = False
+    submission: str = ""
+    index: int | None = None
+    state: str = ""
+    stopped_at_epoch: int | None = None
+    value: float | None = None
+    seconds: int = 0
+    dollars: float = 0.0
+    reason: str = ""
+
+
+def trial_rows(
+    spec: SweepSpec, trials: Sequence[Trial], jobs: Mapping[int, JobStatus], best: Trial | None = None
+) -> list[TrialRow]:
+    """Return the rows of trials.
+
+    Args:
+        spec: The specification.
+        trials: The trials.
+        jobs: The jobs of the trials that have not ended, by number.
+        best: The best trial.
+    """
+    return [_row(spec, trial, jobs.get(trial.number), is_best=trial == best) for trial in trials]
+
+
+def sweep_table(spec: SweepSpec, rows: Sequence[TrialRow], width: int) -> FittedTable:
+    """Return the table of trials, one row each, with the columns that fit.
+
+    Args:
+        spec: The specification.
+        rows: The trials, in their order.
+        width: The width of the terminal in characters.
+    """
+    return fitted_table(f"sweep {spec.name}", list(_columns(spec)), rows, width, least=3)
+
+
+def best_first(spec: SweepSpec, rows: Sequence[TrialRow]) -> list[TrialRow]:
+    """Return the rows in the order of their values; failed and stopped trials are last."""
+    sign = -1.0 if spec.objective.direction == "maximize" else 1.0
+
+    def place(row: TrialRow) -> tuple[bool, bool, float]:
+        return row.state != "Completed", row.value is None, sign * (row.value or 0.0)
+
+    return sorted(rows, key=place)
+
+
+def _columns(spec: SweepSpec) -> Iterator[Column[TrialRow]]:
+    metric = spec.objective.metric
+    yield Column(heading="trial", cell=lambda row: str(row.trial), rank=0)
+    yield Column(heading=metric_heading(metric), cell=lambda row: metric_text(metric, row.value), rank=1)
+    for place, name in enumerate(spec.space):
+        yield Column(heading=name, cell=_parameter(name), rank=10 + place, most=_LONGEST_VALUE)
+    yield Column(heading="Region", cell=lambda row: row.region, rank=3, right=False)
+    yield Column(heading="state", cell=_state, rank=2, right=False, style=lambda row: STYLES.get(row.state, ""))
+    yield Column(heading="time", cell=lambda row: duration(row.seconds) if row.seconds else "", rank=4)
+    yield Column(heading="$", cell=lambda row: f"{row.dollars:,.2f}" if row.dollars else "", rank=5)
+    yield Column(heading="submission", cell=lambda row: row.submission, rank=6, right=False)
+    yield Column(heading="reason", cell=lambda row: row.reason, rank=1000, right=False)
+
+
+def _parameter(name: str) -> Callable[[TrialRow], str]:
+    def cell(row: TrialRow) -> str:
+        value = row.hyperparameters[name]
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+    return cell
+
+
+def _state(row: TrialRow) -> str:
+    return f"{row.state}, epoch {row.stopped_at_epoch}" if row.stopped_at_epoch is not None else row.state
+
+
+def _row(spec: SweepSpec, trial: Trial, job: JobStatus | None, *, is_best: bool) -> TrialRow:
+    ended = trial.ended
+    metric = spec.objective.metric
+    return TrialRow(
+        trial=trial.number,
+        name=name_of(spec, trial.number),
+        region=job.region if job else trial.region,
+        hyperparameters=trial.parameters,
+        best=is_best,
+        submission=trial.submission,
+        index=ended.index if ended else job.index if job else None,
+        state=ended.state if ended else str(job.state) if job else "Pending",
+        stopped_at_epoch=trial.stopped.epoch if trial.stopped else None,
+        value=ended.value if ended else job.metrics.get(metric) if job else None,
+        seconds=ended.seconds if ended else int(job.elapsed(time.time())) if job else 0,
+        dollars=ended.dollars if ended else job.dollars if job else 0.0,
+        reason=ended.reason if ended else job.reason if job else "",
+    )

@@ -1,0 +1,1 @@
+"""Sweeps: train one model with many hyperparameters, and find the best of them."""

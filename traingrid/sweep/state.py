@@ -1,0 +1,158 @@
+"""Sweep state: the trials of a sweep, computed from its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from traingrid.job.state import JobState
+from traingrid.sweep.journal import Batch, Begun, Ended, Entry, OutOfBudget, Rejected, StoppedEarly, Submitted
+from traingrid.sweep.spec import Objective, Parameters
+
+FEWEST_WITHOUT_VALUE = 3
+"""The number of ended trials without a value before which no sweep gives up: with `parallel: 1`, one trial whose
+learning rate is too high must not end it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One trial of a sweep.
+
+    Attributes:
+        number: Its number, from 0.
+        parameters: Its searched hyperparameters.
+        line: The position of its base line.
+        region: The Region in which it trains.
+        batch: The number of the journal's entry of its batch.
+        submission: The id of its submission; empty before it is submitted.
+        stopped: The early stop; None if it was not stopped early.
+        ended: Its result; None while it waits or trains.
+    """
+
+    number: int
+    parameters: Parameters
+    line: int
+    region: str
+    batch: int
+    submission: str = ""
+    stopped: StoppedEarly | None = None
+    ended: Ended | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The last value of the objective's metric, once it has ended."""
+        return self.ended.value if self.ended else None
+
+    @property
+    def is_complete(self) -> bool:
+        """True if it has trained to its end and reported the metric, so that it can be the best."""
+        return self.ended is not None and self.ended.state == JobState.COMPLETED and self.ended.value is not None
+
+    @property
+    def was_stopped_early(self) -> bool:
+        """True if it has ended because of the early stop."""
+        return self.stopped is not None and self.ended is not None and self.ended.state == JobState.STOPPED
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepState:
+    """All trials of a sweep.
+
+    Attributes:
+        spec: The identity of the specification; None before the sweep begins.
+        trials: The trials, by number.
+        batches: The batches that are neither submitted nor rejected, by the number of their entry.
+        spent_budget: The highest budget that the trials have cost; None if they have cost none.
+    """
+
+    spec: Mapping[str, Any] | None = None
+    trials: Mapping[int, Trial] = field(default_factory=dict)
+    batches: Mapping[int, Batch] = field(default_factory=dict)
+    spent_budget: float | None = None
+
+    @property
+    def open(self) -> list[Trial]:
+        """The trials that have not ended."""
+        return [trial for trial in self.trials.values() if trial.ended is None]
+
+    @property
+    def complete(self) -> list[Trial]:
+        """The trials that have trained to their end and reported the metric."""
+        return [trial for trial in self.trials.values() if trial.is_complete]
+
+    @property
+    def dollars(self) -> float:
+        """The cost of the trials that have ended."""
+        return sum(trial.ended.dollars for trial in self.trials.values() if trial.ended)
+
+    def best(self, objective: Objective) -> Trial | None:
+        """Return the complete trial with the best value, of equal ones the first; None if there is none."""
+        best: Trial | None = None
+        for trial in self.complete:
+            if best is None or objective.is_better(_value(trial), _value(best)):
+                best = trial
+        return best
+
+    def is_out_of_budget(self, budget: float | None) -> bool:
+        """Return True if the trials have cost a budget. A higher one, or none, lets the sweep continue."""
+        return self.spent_budget is not None and budget is not None and budget <= self.spent_budget
+
+    def is_hopeless(self, parallel: int) -> bool:
+        """Return True if many trials have ended and none has a value, so that new ones would only cost money.
+
+        Args:
+            parallel: The number of ended trials from which on this is decided, at least `FEWEST_WITHOUT_VALUE`.
+        """
+        ended = [trial for trial in self.trials.values() if trial.ended]
+        enough = len(ended) >= max(parallel, FEWEST_WITHOUT_VALUE)
+        return enough and all(trial.value is None for trial in ended)
+
+
+def state_of(entries: Sequence[Entry]) -> SweepState:
+    """Return the state after all entries of a journal."""
+    spec: Mapping[str, Any] | None = None
+    trials: dict[int, Trial] = {}
+    batches: dict[int, Batch] = {}
+    spent: float | None = None
+    for number, entry in enumerate(entries):
+        match entry:
+            case Begun():
+                spec = entry.spec
+            case Batch():
+                batches[number] = entry
+                trials |= {trial.number: _new(number, entry, trial.number) for trial in entry.trials}
+            case Submitted():
+                numbers = [trial.number for trial in batches.pop(entry.batch).trials]
+                trials |= {each: replace(trials[each], submission=entry.submission) for each in numbers}
+            case Rejected():
+                for trial in batches.pop(entry.batch).trials:
+                    del trials[trial.number]
+            case StoppedEarly():
+                trials[entry.trial] = replace(trials[entry.trial], stopped=entry)
+            case Ended():
+                trials[entry.trial] = replace(trials[entry.trial], ended=entry, region=entry.region)
+            case OutOfBudget():
+                spent = max(entry.budget, spent or 0.0)
+    return SweepState(spec=spec, trials=dict(sorted(trials.items())), batches=batches, spent_budget=spent)
+
+
+def free_numbers(taken: Iterable[int], count: int) -> list[int]:
+    """Return the lowest numbers that no trial has; those of rejected trials are free again."""
+    used, number = set(taken), 0
+    found: list[int] = []
+    while len(found) < count:
+        if number not in used:
+            found.append(number)
+        number += 1
+    return found
+
+
+def _new(batch: int, entry: Batch, number: int) -> Trial:
+    (new,) = (trial for trial in entry.trials if trial.number == number)
+    return Trial(number=number, parameters=new.parameters, line=new.line, region=new.region, batch=batch)
+
+
+def _value(trial: Trial) -> float:
+    assert trial.value is not None  # noqa: S101  # for the type checker: the trial is complete
+    return trial.value
