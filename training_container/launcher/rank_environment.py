@@ -8,6 +8,7 @@ from training_container.contract.rank_variables import MARK_OUTPUT
 from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import TrainingJob
 from training_container.launcher import stalls, torchrun
+from training_container.launcher.gpu_network import gpu_network
 from training_container.trainer.config import Config
 
 # A rank whose wait for a stream times out must have time to report it.
@@ -33,7 +34,8 @@ def rank_environment(
     if job.launch.launcher == "mpi":
         defaults |= _mpi(job, environment, config)
     else:
-        defaults |= {MARK_OUTPUT: "1"} | torchrun.network_variables(job, environment)
+        defaults |= {MARK_OUTPUT: "1"} | torchrun.rendezvous_variables(job, environment)
+    defaults |= gpu_network(job)
     ours = [str(package)]
     if job.launch.script:
         ours.append(str(package / "training_container" / "script_path"))  # for `from trainer import ...`

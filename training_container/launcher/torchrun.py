@@ -2,8 +2,7 @@
 
 Every host runs torchrun with a static rendezvous on the first host, as AWS's toolkit does
 (https://github.com/aws/sagemaker-training-toolkit, torch_distributed.py; port 7777). torchrun's options and variables:
-https://docs.pytorch.org/docs/stable/elastic/run.html. Names of interfaces: NCCL_SOCKET_IFNAME of NCCL's user guide, and
-GLOO_SOCKET_IFNAME (https://docs.pytorch.org/docs/stable/distributed.html, "Choosing the network interface to use").
+https://docs.pytorch.org/docs/stable/elastic/run.html.
 """
 
 import shutil
@@ -27,13 +26,9 @@ def port(environment: Mapping[str, str]) -> int:
     return int(text)
 
 
-def network_variables(job: TrainingJob, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the network between hosts, which programs without a launcher may use, too."""
-    found = {"MASTER_ADDR": job.main_host, "MASTER_PORT": str(port(environment))}
-    names = [name for _, name in socket.if_nameindex()]
-    if len(job.hosts) > 1 and job.network_interface in names:
-        found |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), str(job.network_interface))
-    return found
+def rendezvous_variables(job: TrainingJob, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the rendezvous, which programs without a launcher may use, too."""
+    return {"MASTER_ADDR": job.main_host, "MASTER_PORT": str(port(environment))}
 
 
 def torchrun_command(job: TrainingJob, environment: Mapping[str, str], rank: list[str]) -> list[str]:
