@@ -42,7 +42,8 @@ class Program(subprocess.Popen[bytes]):
             finally:
                 os.close(report)
             words = reports.read().split()  # the pipe closes when the program runs or has failed to start
-        self.program = next(int(word) for word in words if not word.startswith("!"))
+        # A fault may kill the subreaper before it has started the program; then there is no other process.
+        self.program = next((int(word) for word in words if not word.startswith("!")), self.pid)
         if failure := [word for word in words if word.startswith("!")]:
             self.end()
             number = int(failure[0].removeprefix("!"))

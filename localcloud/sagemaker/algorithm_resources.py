@@ -45,14 +45,28 @@ class Algorithms:
             message = f"Cannot find the requested image: {image}"
             raise AWSValidationException(message) from None
         kept = ("AlgorithmName", "AlgorithmDescription", "TrainingSpecification", "InferenceSpecification")
-        self._found[name] = {
-            **{member: request[member] for member in kept if member in request},
-            "AlgorithmArn": self._arn(name),
+        self._hold(self._arn(name), {member: request[member] for member in kept if member in request})
+        return self._arn(name)
+
+    def hold(self, name_or_arn: str, training: Mapping[str, Any]) -> None:
+        """Create an algorithm without checks; with the ARN of another account, as a subscription.
+
+        Args:
+            name_or_arn: The name of an algorithm of this account and Region, or an ARN.
+            training: Its TrainingSpecification.
+        """
+        name = name_or_arn.rpartition("/")[2]
+        arn = name_or_arn if name_or_arn.startswith("arn:") else self._arn(name)
+        self._hold(arn, {"AlgorithmName": name, "TrainingSpecification": dict(training)})
+
+    def _hold(self, arn: str, description: dict[str, Any]) -> None:
+        self._found[str(description["AlgorithmName"])] = {
+            **description,
+            "AlgorithmArn": arn,
             "CreationTime": datetime.now(UTC),
             "AlgorithmStatus": "Completed",
             "AlgorithmStatusDetails": {"ValidationStatuses": [], "ImageScanStatuses": []},
         }
-        return self._arn(name)
 
     def describe(self, name_or_arn: str) -> dict[str, Any]:
         """DescribeAlgorithm.
@@ -61,7 +75,7 @@ class Algorithms:
             AWSValidationException: It does not exist. The text is that of a missing training job.
         """
         for name, algorithm in self._found.items():
-            if name_or_arn in (name, self._arn(name)):
+            if name_or_arn in (name, algorithm["AlgorithmArn"]):
                 return algorithm
         message = "Requested resource not found."
         raise AWSValidationException(message)

@@ -1,18 +1,24 @@
-"""Initial content of an account: objects in S3 and images in ECR, created without API calls.
+"""Initial content of an account: objects in S3, images in ECR and algorithms, created without API calls.
 
 For tests and tools that require them to exist but do not read their content, such as training stubs.
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
 
 from moto.ecr.exceptions import RepositoryAlreadyExistsException
 from moto.ecr.models import ecr_backends
 from moto.s3.exceptions import MissingBucket
 from moto.s3.models import s3_backends
+from moto.sagemaker.models import sagemaker_backends
 
 from localcloud.ecr.process_images import MEDIA_TYPE, ImageUri, ProcessImage
+
+if TYPE_CHECKING:
+    from localcloud.sagemaker.backend import TrainingBackend
 
 _NOTHING = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(ProcessImage(command=("true",)))}
 # As in the repositories of AWS's own deep-learning containers, other accounts may pull.
@@ -46,6 +52,18 @@ def hold_object(account: str, region: str, bucket: str, key: str, content: bytes
     except MissingBucket:
         s3.create_bucket(bucket, region)
     s3.put_object(bucket, key, content, disable_notification=True)
+
+
+def hold_algorithm(account: str, region: str, name_or_arn: str, training: Mapping[str, Any]) -> None:
+    """Create an algorithm resource, or a subscription to one.
+
+    Args:
+        account: The account that trains with it.
+        region: The Region.
+        name_or_arn: Its name in this account, or its ARN.
+        training: Its TrainingSpecification.
+    """
+    cast("TrainingBackend", sagemaker_backends[account][region]).algorithms.hold(name_or_arn, training)
 
 
 def hold_image(account: str, image_uri: str) -> None:

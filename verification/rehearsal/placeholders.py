@@ -1,17 +1,18 @@
 """Placeholders for the data and images that a manifest names: SageMaker refuses a job without them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from localcloud.ecr.process_images import InvalidImageError
-from localcloud.sagemaker.assumed_data import hold_image, hold_object
+from localcloud.sagemaker.assumed_data import hold_algorithm, hold_image, hold_object
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.channels import by_rank
 from traingrid.job.job import Job, in_region
 
 
 def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
-    """Create the data and images of jobs in localcloud, in every Region that they may train in.
+    """Create the data, images and algorithms of jobs in localcloud, in every Region that they may train in.
 
     Skips an image whose name is not valid in ECR: its job fails here as it does in AWS.
 
@@ -26,6 +27,32 @@ def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -
         with suppress(InvalidImageError, KeyError):
             if image:
                 hold_image(account_of(region), image)
+    for (region, algorithm), users in _algorithms(wanted).items():
+        hold_algorithm(account_of(region), region, algorithm, _training_of(users))
+
+
+def _algorithms(wanted: Iterable[tuple[Job, str]]) -> Mapping[tuple[str, str], Sequence[Job]]:
+    """Return the jobs of each algorithm resource, by Region and its name or ARN."""
+    found: dict[tuple[str, str], list[Job]] = {}
+    for job, region in wanted:
+        here = in_region(job, region)
+        if here.algorithm:
+            found.setdefault((region, here.algorithm), []).append(here)
+    return found
+
+
+def _training_of(users: Sequence[Job]) -> dict[str, Any]:
+    """Return a TrainingSpecification that accepts some jobs: a rehearsal does not know the rules of the real one."""
+    modes = ["File", "Pipe", "FastFile"]
+    names = sorted({name for job in users for name in job.hyperparameters})
+    channels = sorted({name for job in users for name in job.inputs})
+    return {
+        "TrainingImage": "",
+        "SupportedHyperParameters": [{"Name": name, "Type": "FreeText"} for name in names],
+        "SupportedTrainingInstanceTypes": sorted({job.instance_type for job in users}),
+        "SupportsDistributedTraining": True,
+        "TrainingChannels": [{"Name": name, "SupportedInputModes": modes} for name in channels],
+    }
 
 
 def _objects(wanted: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:

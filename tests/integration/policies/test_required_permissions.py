@@ -49,7 +49,8 @@ MORE_THAN_CALLED = {
     "kms:GenerateDataKey",
 }
 """Actions that are granted to a role although none of its calls requires them."""
-NOT_AN_API_CALL = {"search", "query"}  # methods of Python's re and of the CLI with the name of an operation
+NOT_AN_API_CALL = {"search", "query", "create_trial"}
+"""Methods of Python's re, of the CLI and of Optuna with the name of an operation."""
 FOR_A_PERSON = (
     *("traingrid/catalog/", "traingrid/cli/", "traingrid/deploy/checkup/", "traingrid/deploy/retained.py"),
     *("traingrid/aws/s3_delete.py", "traingrid/moves/prune.py"),
@@ -57,7 +58,7 @@ FOR_A_PERSON = (
 """Code that runs only with a user's own permissions (docs/operations.md)."""
 OF_A_PERSON = {
     # In code shared with roles, but called only by the command line.
-    *("TerminateJob", "ListObjectVersions"),
+    *("TerminateJob", "ListObjectVersions", "DescribeAlgorithm"),
 }
 
 

@@ -65,7 +65,9 @@ def test_another_region_adds_its_stacks_one_passed_role_and_one_replica(
     assert set(after["traingrid-images"]["Resources"]) == set(before["traingrid-images"]["Resources"])
     passed_before, passed_after = _passed(before["traingrid-control"]), _passed(after["traingrid-control"])
     assert passed_after - passed_before == {f"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-{new}"}
-    assert set(after["traingrid-control"]["Resources"]) == set(before["traingrid-control"]["Resources"])
+    added = set(after["traingrid-control"]["Resources"]) ^ set(before["traingrid-control"]["Resources"])
+    # The CDK moves what exceeds the size of a role's inline policy, 10,240 characters, into a managed policy.
+    assert {name for name in added if not name.startswith("OrchestratorRoleOverflowPolicy")} == set()
 
 
 def _passed(control: Template) -> set[str]:

@@ -105,3 +105,11 @@ def test_a_killed_server_leaves_no_processes() -> None:
         assert [runs(pid) for pid in pids] == [True, True]
         process.send_signal(signal.SIGKILL)
     wait_until(lambda: not any(runs(pid) for pid in pids))
+
+
+def test_a_program_that_is_killed_before_it_runs_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = tmp_path / "killed.py"
+    killed.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    monkeypatch.setattr("localcloud.processes.program._SUBREAPER", killed)
+    group = ProcessGroup(["true"], environment={}, working_directory=tmp_path, on_line=print)
+    assert group.wait(30) == 128 + signal.SIGKILL
