@@ -33,6 +33,7 @@ VALUES: dict[str, Any] = {  # the type of any other attribute is text
     "keep_alive_period_in_seconds": 600,
     "max_pending_time_in_seconds": 7200,
     "instance_groups": [shapes.InstanceGroup(instance_type="a", instance_count=1, instance_group_name="b")],
+    "smp": distributed.SMP(random_seed=1),
     "instance_placement_config": shapes.InstancePlacementConfig(),
     "instance_preferences": [shapes.InstancePreference(instance_type="ml.p3.16xlarge", instance_count=1)],
     "selected_instance_count": 1,
@@ -64,7 +65,7 @@ def models(annotation: Any) -> set[type[BaseModel]]:
 def converted_models() -> set[type[BaseModel]]:
     """Return ModelTrainer and every class of a value that the conversion accepts somewhere below it."""
     found: set[type[BaseModel]] = set()
-    left: list[type[BaseModel]] = [ModelTrainer, distributed.MPI, configs.InputData]
+    left: list[type[BaseModel]] = [ModelTrainer, distributed.MPI, distributed.Torchrun, configs.InputData]
     while left:
         model = left.pop()
         found.add(model)
@@ -111,6 +112,8 @@ def with_value(create: Trainers, owner: str, name: str, value: Any) -> Any:
     if owner == "S3DataSource":
         source = shapes.DataSource(s3_data_source=shapes.S3DataSource(**S3, **{name: value}))
         return create(input_data_config=[shapes.Channel(channel_name="train", data_source=source)])
+    if owner == "Torchrun":
+        return create(distributed=distributed.Torchrun(**{name: value}))
     argument = {
         "Networking": "networking",
         "StoppingCondition": "stopping_condition",
