@@ -181,3 +181,7 @@ def evaluate(
 
 if __name__ == "__main__":
     main()
+    # A rank that ends while another one is still connected to it would make that one abort
+    # (https://docs.pytorch.org/docs/stable/distributed.html, "Shutdown").
+    dist.barrier()
+    dist.destroy_process_group()
