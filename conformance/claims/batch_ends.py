@@ -106,12 +106,15 @@ def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
     wide = {"resourceRequirements": [{"type": "VCPU", "value": "4"}, {"type": "MEMORY", "value": "8192"}]}
     definition = batch.define("exits_on_sigterm")
     first, second = (batch.submit(definition, containerOverrides=wide) for _ in range(2))  # together exceed the queue
-    waiting = aws.wait(
-        lambda: next((job for job in (first, second) if batch.job(job)["status"] == "RUNNABLE"), ""), "a waiting job"
-    )
+
+    def waits_for_the_other() -> tuple[str, str] | None:
+        """Return the job that waits and the one that runs: each job is RUNNABLE for a moment before it starts."""
+        of_status = {batch.job(job)["status"]: job for job in (first, second)}
+        return (of_status["RUNNABLE"], of_status["RUNNING"]) if of_status.keys() == {"RUNNABLE", "RUNNING"} else None
+
+    waiting, other = aws.wait(waits_for_the_other, "a job that waits for a running one")
     batch.api.terminate_job(jobId=waiting, reason="the claim")
     ended = batch.ended(waiting)
-    other = first if waiting == second else second
     batch.api.terminate_job(jobId=other, reason="the claim")
     assert ended["status"] == "FAILED"
     assert ended.get("isCancelled") or ended.get("isTerminated")
