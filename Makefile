@@ -204,6 +204,10 @@ bench-plan: setup-control  ## Measure the planner with 10,000 datasets against i
 bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their targets, into bench/results/
 	.venv-training/bin/python -m bench.training
 
+GPU_PYTHON ?= python3
+bench-gpu:  ## Measure the trainer on NVIDIA GPUs, into bench/results/ (in the image of the target gpu, see docs/training.md)
+	$(GPU_PYTHON) -m bench.gpu
+
 SEED ?= 1
 ACCOUNT ?= young
 faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours)
@@ -331,4 +335,4 @@ build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_dig
 	.venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-control test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE bench-control bench-gpu bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-control test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

@@ -156,8 +156,13 @@ def against_file(reader: Reader, file: Path, work: str, rounds: int, by: str = "
     return alternating(from_file, from_fifo, file.stat().st_size, rounds)
 
 
-def alternating(base: Callable[[int], Pass], ours: Callable[[int], Pass], size: int, rounds: int) -> dict[str, Any]:
-    """Return the rounds of both ratios, base.wall / ours.wall and ours.cpu / base.cpu, and CPU seconds per GB."""
+def alternating(
+    base: Callable[[int], Pass], ours: Callable[[int], Pass], size: int, rounds: int, *, absolute: bool = False
+) -> dict[str, Any]:
+    """Return the rounds of both ratios, base.wall / ours.wall and ours.cpu / base.cpu, and CPU seconds per GB.
+
+    With `absolute`, the rounds of `cpu` are ours in seconds per GB.
+    """
     ours(1)  # excludes one-time costs
     repeats = enough(min(base(1).wall for _ in range(2)))
     pairs = []
@@ -169,7 +174,7 @@ def alternating(base: Callable[[int], Pass], ours: Callable[[int], Pass], size: 
     return {
         "seconds_per_pass": round(min(one.wall for pair in pairs for one in pair), 2),
         "wall": {"rounds": [round(one.wall / other.wall, 3) for one, other in pairs]},
-        "cpu": {"rounds": [round(other.cpu / one.cpu, 3) for one, other in pairs]},
+        "cpu": {"rounds": [round(other.cpu / (gigabytes if absolute else one.cpu), 3) for one, other in pairs]},
         "base_cpu_s_per_gb": round(statistics.median(one.cpu for one, _ in pairs) / gigabytes, 3),
         "cpu_s_per_gb": round(statistics.median(other.cpu for _, other in pairs) / gigabytes, 3),
     }
@@ -249,29 +254,42 @@ def cpu_seconds(process: "subprocess.Popen[bytes]") -> float:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"the demultiplexer has exited with {process.returncode}")
+        raise RuntimeError(f"{process.args!r} has exited with {process.returncode}")
     return usage.ru_utime + usage.ru_stime
 
 
 def alone(file: Path, ranks: int, rounds: int) -> dict[str, Any]:
-    """Return the demultiplexer's processor seconds per GB, with `ranks` programs that discard their records."""
+    """Return the processor seconds per GB of the demultiplexer, and of dd as the least that any copy takes here.
 
-    def once(repeats: int) -> Pass:
-        started = time.perf_counter()
+    `ranks` programs discard the demultiplexer's records, and one program dd's bytes.
+    """
+
+    def demultiplexer_only(repeats: int) -> Pass:
         with demultiplexed(file, ranks, repeats) as (fifos, process):
-            copies = [subprocess.Popen(["/bin/sh", "-c", 'exec cat "$0" > /dev/null', str(fifo)]) for fifo in fifos]
-            for number, copy in enumerate(copies):
-                os.sched_setaffinity(copy.pid, {core(RANKS + 1 + 2 * number)})  # on two cores, not the demultiplexer's
-            cpu = cpu_seconds(process)
-            for copy in copies:
-                copy.wait()
-        return Pass(wall=time.perf_counter() - started, cpu=cpu)
+            return discarded(fifos, process)
 
-    repeats = enough(min(once(1).wall for _ in range(2)))
-    passes = [once(repeats) for _ in range(rounds)]
-    gigabytes = repeats * file.stat().st_size / 1e9
-    return {
-        "ranks": ranks,
-        "seconds_per_pass": round(min(one.wall for one in passes), 2),
-        "rounds": [round(one.cpu / gigabytes, 4) for one in passes],
-    }
+    def dd_only(repeats: int) -> Pass:
+        source, target = Path(f"{file}_0"), Path(f"{file}.copy")
+        os.mkfifo(target)
+        try:
+            with fed(file, source, repeats, core(RANKS + 1)):
+                command = ["dd", f"if={source}", f"of={target}", "bs=1M", "status=none"]
+                with subprocess.Popen(command) as process:
+                    os.sched_setaffinity(process.pid, {core(RANKS)})
+                    return discarded([target], process)
+        finally:
+            target.unlink()
+
+    return {"ranks": ranks, **alternating(dd_only, demultiplexer_only, file.stat().st_size, rounds, absolute=True)}
+
+
+def discarded(fifos: Sequence[Path], process: "subprocess.Popen[bytes]") -> Pass:
+    """Read FIFOs to their end, and return the time and the processor seconds of the process that writes to them."""
+    started = time.perf_counter()
+    copies = [subprocess.Popen(["/bin/sh", "-c", 'exec cat "$0" > /dev/null', str(fifo)]) for fifo in fifos]
+    for number, copy in enumerate(copies):
+        os.sched_setaffinity(copy.pid, {core(RANKS + 1 + 2 * number)})  # on two cores, not the writing process's
+    cpu = cpu_seconds(process)
+    for copy in copies:
+        copy.wait()
+    return Pass(wall=time.perf_counter() - started, cpu=cpu)

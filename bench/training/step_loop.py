@@ -63,6 +63,7 @@ def traingrid(precision: str) -> Step:
 
 def alone(precision: str) -> Step:
     """Return the same step without other ranks, on as many threads as a rank would use."""
+    hvd.init()  # a single rank: the step asks for its number
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     return _own_step(WithoutHorovod, precision)
@@ -82,7 +83,8 @@ def _own_step(kind: type[TrainStep], precision: str) -> Step:
     body = tf.keras.applications.ResNet50(weights=None, classes=CLASSES, classifier_activation=None)
     logits = tf.keras.layers.Activation("linear", dtype="float32")(body.output)
     step = kind(tf.keras.Model(body.input, logits), Config(classes=CLASSES, batch_size=BATCH_SIZE))
-    batch = random_batch()
+    images, labels = random_batch()
+    batch = tf.cast(255 * images, tf.uint8), labels  # the trainer's batches are bytes
     return lambda: step([batch], 0.01)
 
 

@@ -50,11 +50,13 @@ parser.add_argument("--rate", type=float)
 parser.add_argument("--depth", type=int)
 given = parser.parse_known_args()[0]
 loss = (math.log10(given.rate) + 2) ** 2 + (given.depth - 5) ** 2 / 10
-for epoch in range(1, 5):
-    print(f"epoch={epoch} loss={loss + (4 - epoch) / 10}", flush=True)
+for epoch in range(1, 5 if given.rate < 10.0 else 1000):
+    print(f"epoch={epoch} loss={loss + max(4 - epoch, 0) / 10}", flush=True)
     time.sleep(0.5)
 """
-RATES, DEPTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0), (3, 4, 5, 6)
+ENDLESS_RATE = 10.0
+"""Trials with this rate are worse than all others and train until they are stopped early."""
+RATES, DEPTHS = (0.0001, ENDLESS_RATE, 0.001, 0.01, 0.1, 1.0), (3, 4, 5, 6)
 PARALLEL = 6
 OPTIMUM = {"rate": 0.01, "depth": 5}
 KILLED_AT = ("begun", "batch", "submitted", "ended", "stopped_early")
@@ -203,6 +205,9 @@ def test_at_most_the_given_number_of_trials_is_open(rows: list[dict[str, Any]], 
 
 def test_bad_trials_are_stopped_early_and_recorded(rows: list[dict[str, Any]], state: SweepState) -> None:
     stopped = [trial for trial in state.trials.values() if trial.was_stopped_early]
+    assert {trial.number for trial in stopped} >= {
+        number for number, trial in state.trials.items() if trial.parameters["rate"] == ENDLESS_RATE
+    }
     assert [row["trial"] for row in rows if row["state"] == "Stopped"] == [trial.number for trial in stopped]
     assert {row["state"] for row in rows} <= {"Completed", "Stopped"}
 

@@ -10,7 +10,7 @@ CONTAINERS = "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"
 """AWS's deep-learning containers."""
 
 IMAGES: dict[str, Any] = {"resnet": TRAINING, "bert": {"repository": "language", "tag": "7"}}
-BUILT: dict[str, Any] = {target: {"build": "training", "target": target} for target in ("cpu", "gpu")}
+BUILT: dict[str, Any] = {target: {"build": "training", "target": target} for target in ("cpu", "gpu", "torch")}
 ON_GPUS = {"image": "gpu", "instance_type": "ml.g5.48xlarge"}
 WATCH_BRIEFLY: dict[str, Any] = {"watch": "until_started", "max_vcpus": 2500}
 LARGE_CHILDREN: dict[str, Any] = {"vcpu": 4.0, "memory_mib": 30720, "max_vcpus": 4, "image_tag": "2026-11"}
