@@ -23,8 +23,16 @@ from pathlib import Path
 
 from training_container.contract.training_job import Folders
 from training_container.script_api.ranks import Ranks, current
-from training_container.trainer.data.declared_channels import declared, is_a_part, streams_of
-from training_container.trainer.data.read_options import ChannelError, ReadOptions
+from training_container.trainer.data.channels import (
+    ChannelError,
+    ReadOptions,
+    declared,
+    is_a_part,
+    is_streamed,
+    own_stream,
+    stream_of,
+    unknown_channel,
+)
 from training_container.trainer.data.record_index import WITH_THE_DATA, Index, record_index, stored
 from training_container.trainer.data.shards import Segment, Shard, byte_range, files_of, range_of, segments, shard
 from training_container.trainer.demux.framing import Splitter, StreamError
@@ -150,19 +158,11 @@ def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None =
     """
     place, reading = place or current(), reading or ReadOptions()
     channels = declared(place.folders)
-    if name not in channels and (streams := streams_of(name, channels)):
-        return Records(name=name, place=place, reading=reading, stream=_own_stream(name, streams, place))
-    settings = _settings(name, place.folders)
-    part = is_a_part(settings, place)
-    if settings.get("TrainingInputMode", "File") == "Pipe":
-        if settings.get("RecordWrapperType", "None") == "RecordIO":
+    if name not in channels or is_streamed(channels[name]):
+        if channels.get(name, {}).get("RecordWrapperType", "None") == "RecordIO":
             raise ChannelError(f"Channel {name} is streamed as RecordIO, and not as TFRecords. Read it with stream().")
-        if place.size > place.local_size and not part:
-            raise ChannelError(
-                f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
-                "FullyReplicated), so every host would train on all records. Set it to ShardedByS3Key."
-            )
-        return Records(name=name, place=place, reading=reading, stream=name)
+        return Records(name=name, place=place, reading=reading, stream=stream_of(name, channels, place))
+    part = is_a_part(channels[name], place)
     among = (place.local_rank, place.local_size) if part else (place.rank, place.size)
     found = Records(
         name=name, place=place, reading=reading, files=files_of(place.folders.data / name, name), among=among
@@ -181,7 +181,7 @@ def files(name: str, *, place: Ranks | None = None) -> list[Path]:
     """
     place = place or current()
     settings = _settings(name, place.folders)
-    if settings.get("TrainingInputMode", "File") == "Pipe":
+    if is_streamed(settings):
         raise ChannelError(f"Channel {name} is a stream. Read it with stream(), or set its input mode to FastFile.")
     found = files_of(place.folders.data / name, name)
     if is_a_part(settings, place):
@@ -216,25 +216,14 @@ def stream(name: str, number: int, *, place: Ranks | None = None, timeout_second
     """
     place = place or current()
     channels = declared(place.folders)
-    if name not in channels and (streams := streams_of(name, channels)):
-        return blocks(str(place.folders.data / f"{_own_stream(name, streams, place)}_{number}"), name, timeout_seconds)
-    _settings(name, place.folders)
+    if name not in channels:
+        return blocks(str(place.folders.data / f"{own_stream(name, channels, place)}_{number}"), name, timeout_seconds)
     if place.local_size > 1:
         raise ChannelError(
             f"Channel {name} is one stream for the {place.local_size} ranks of this host. Submit the job with "
             "`streams: rank`, or read TFRecords with open()."
         )
     return blocks(str(place.folders.data / f"{name}_{number}"), name, timeout_seconds)
-
-
-def _own_stream(name: str, streams: list[str], place: Ranks) -> str:
-    """Return the stream of this rank."""
-    if streams != [f"{name}_{rank}" for rank in range(place.size)]:
-        raise ChannelError(
-            f"Channel {name} has a stream for each of {len(streams)} rank(s) ({', '.join(streams)}), but there are "
-            f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
-        )
-    return f"{name}_{place.rank}"
 
 
 def _bytes_of(path: Path, start: int, stop: int | None) -> Iterator[bytes]:
@@ -249,10 +238,7 @@ def _bytes_of(path: Path, start: int, stop: int | None) -> Iterator[bytes]:
 def _settings(name: str, folders: Folders) -> dict[str, str]:
     channels = declared(folders)
     if name not in channels:
-        raise ChannelError(
-            f"Channel {name} does not exist (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to "
-            "the job's inputs."
-        )
+        raise unknown_channel(name, channels)
     return channels[name]
 
 

@@ -88,21 +88,6 @@ def least(number: int) -> int:
     return int(hvd.allreduce(tf.constant(number, tf.int64), op=hvd.Min, name="least"))
 
 
-def prefetched(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Prepare two batches ahead and, with a GPU, copy them to its memory while it computes.
-
-    The copies start before a step needs them. The threads of the data set are this rank's share of the host's cores;
-    otherwise each rank of a host with eight GPUs would have one for every core.
-    """
-    gpus = tf.config.list_logical_devices("GPU")
-    if not gpus:
-        return batches.prefetch(2)
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = max(1, (os.cpu_count() or 1) // hvd.local_size())
-    ready = batches.with_options(options).prefetch(2)
-    return ready.apply(tf.data.experimental.prefetch_to_device(gpus[0].name, buffer_size=2))
-
-
 def count_ranks(job: TrainingJob) -> None:
     """Check that the number of ranks is the job's number of process slots. All ranks must call this together.
 

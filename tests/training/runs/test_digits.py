@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
 
-from training_container.trainer.data.examples import IMAGE, LABEL
+from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.shards import files_of
 
 FEATURES = {IMAGE: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}

@@ -11,7 +11,7 @@ from tests.training.streams import feed
 from training_container.contract.training_job import Folders
 from training_container.script_api import records
 from training_container.script_api.ranks import Ranks
-from training_container.trainer.data.read_options import ChannelError, ReadOptions
+from training_container.trainer.data.channels import ChannelError, ReadOptions
 from training_container.trainer.demux.framing import StreamError, masked_crc
 
 UNSHUFFLED = ReadOptions(shuffle_files=False, shuffle_records=0)

@@ -10,24 +10,31 @@ Example:
 
 The script is the same whether SageMaker copies the channel's objects (File), mounts them (FastFile) or streams them
 (Pipe). A rank reads the same records for the same seed and epoch.
+
+Only `open` imports TensorFlow and Horovod, because scripts without them use the rest of this module.
 """
 
+from __future__ import annotations
+
+import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
-
-import horovod.tensorflow as hvd
-import tensorflow as tf
+from typing import TYPE_CHECKING, Protocol
 
 from training_container.contract.training_job import Folders
-from training_container.trainer.data.declared_channels import declared, exists, is_a_part, settings_of, streams_of
-from training_container.trainer.data.file_channel import FileChannel, is_mounted
-from training_container.trainer.data.pipe_channel import PipeChannel
-from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
-from training_container.trainer.data.shared_index import count_together
 
-__all__ = ["Channel", "ChannelError", "exists", "open"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import tensorflow as tf
+
+    from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
+
+__all__ = ["Channel", "ChannelError", "ReadOptions", "exists", "open"]
+
+
+class ChannelError(ValueError):
+    """A channel cannot be read. The text names it and the reason, and suggests a solution."""
 
 
 class Channel(Protocol):
@@ -49,6 +56,68 @@ class Channel(Protocol):
 
     def records(self, epoch: int) -> tf.data.Dataset:
         """Return this rank's records of an epoch, each a scalar tf.string. The dataset can be iterated only once."""
+
+
+class Place(Protocol):
+    """The position of this process among all ranks; cluster.Cluster implements it."""
+
+    @property
+    def rank(self) -> int:
+        """This process's number, from 0."""
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+
+    @property
+    def local_rank(self) -> int:
+        """This process's number among the ranks of its host, from 0."""
+
+    @property
+    def local_size(self) -> int:
+        """The number of ranks on its host."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """The position of this process among all ranks."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+    @classmethod
+    def of_horovod(cls) -> Ranks:
+        """Return the position that Horovod reports."""
+        import horovod.tensorflow as hvd  # noqa: PLC0415  # see above
+
+        return cls(rank=hvd.rank(), size=hvd.size(), local_rank=hvd.local_rank(), local_size=hvd.local_size())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """The options for shuffling and sharding a channel. Equal options produce equal results.
+
+    Attributes:
+        seed: The seed of all shuffling.
+        shard_by: The share of a rank: "auto" is a range of records, "file" whole files, "record" every n-th record
+            (shards.py). For a stream, SageMaker or the demultiplexer does it.
+        shuffle_files: If true, read files in a different order in every epoch. SageMaker's ShuffleConfig does this for
+            a stream.
+        shuffle_records: The number of records in the shuffle buffer; 0 disables shuffling.
+        parallel_reads: The number of files that are read at once; 0: 8 in FastFile mode, otherwise 1.
+        tolerate: The number of corrupt records that this rank may skip in an epoch.
+        timeout_seconds: The maximum time until a stream begins, and the maximum time without data.
+    """
+
+    seed: int = 0
+    shard_by: str = "auto"
+    shuffle_files: bool = True
+    shuffle_records: int = 2048
+    parallel_reads: int = 0
+    tolerate: int = 0
+    timeout_seconds: float = 600.0
 
 
 def open(  # noqa: A001  # scripts call it as channels.open
@@ -75,48 +144,51 @@ def open(  # noqa: A001  # scripts call it as channels.open
         ChannelError: The channel does not exist, or cannot be read by this number of ranks.
         ShardError: The channel has no files.
     """
+    from training_container.trainer.data import record_datasets  # noqa: PLC0415  # imports TensorFlow, see above
+
     folders = folders or Folders.from_environment(os.environ)
     place = cluster or Ranks.of_horovod()
     reading = reading or ReadOptions()
     channels = declared(folders)
     if folder is not None:
-        return _files(name, folder, folders, place, reading, settings=settings_of(folder, folders))
-    if name in channels:
-        return _opened(name, channels[name], folders, place, reading)
-    streams = streams_of(name, channels)
-    if not streams:
-        raise ChannelError(
-            f"Channel {name} does not exist (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to "
-            "the job's inputs."
-        )
-    if streams != [f"{name}_{rank}" for rank in range(place.size)]:
-        raise ChannelError(
-            f"Channel {name} has a stream for each of {len(streams)} rank(s) ({', '.join(streams)}), but there are "
-            f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
-        )
-    return PipeChannel(name, f"{name}_{place.rank}", folders.data, place, reading, streams="rank")
+        return record_datasets.files(name, folder, folders, place, reading, settings=settings_of(folder, folders))
+    if name in channels and not is_streamed(channels[name]):
+        return record_datasets.files(name, folders.data / name, folders, place, reading, settings=channels[name])
+    stream = stream_of(name, channels, place)
+    return record_datasets.PipeChannel(
+        name, stream, folders.data, place, reading, streams="host" if stream == name else "rank"
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ranks:
-    """The position of this process among all ranks."""
+def declared(folders: Folders) -> dict[str, dict[str, str]]:
+    """Return each channel's settings from SageMaker: TrainingInputMode, S3DistributionType, ...
 
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
+    Raises:
+        ChannelError: inputdataconfig.json is not JSON.
+    """
+    path = folders.config / "inputdataconfig.json"
+    try:
+        channels: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except ValueError as error:
+        raise ChannelError(f"{path} is not JSON: {error}.") from error
+    return channels
 
-    @classmethod
-    def of_horovod(cls) -> "Ranks":
-        """Return the position that Horovod reports."""
-        return cls(rank=hvd.rank(), size=hvd.size(), local_rank=hvd.local_rank(), local_size=hvd.local_size())
+
+def exists(name: str, folders: Folders | None = None) -> bool:
+    """Return True if the job has this channel, either as a single one or as one stream per rank."""
+    channels = declared(folders or Folders.from_environment(os.environ))
+    return name in channels or bool(_streams(name, channels))
 
 
-def _opened(
-    name: str, settings: dict[str, str], folders: Folders, place: Place, reading: ReadOptions
-) -> FileChannel | PipeChannel:
-    if settings.get("TrainingInputMode", "File") != "Pipe":
-        return _files(name, folders.data / name, folders, place, reading, settings=settings)
+def stream_of(name: str, channels: dict[str, dict[str, str]], place: Place) -> str:
+    """Return the channel whose FIFOs this rank reads: `name` itself for a host's stream, or this rank's own.
+
+    Raises:
+        ChannelError: The channel does not exist, or cannot be read by this number of ranks.
+    """
+    if name not in channels:
+        return own_stream(name, channels, place)
+    settings = channels[name]
     if settings.get("RecordWrapperType", "None") == "RecordIO":
         raise ChannelError(
             f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are not records. "
@@ -127,17 +199,59 @@ def _opened(
             f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
             "FullyReplicated), so every host would train on all records. Set it to ShardedByS3Key."
         )
-    return PipeChannel(name, name, folders.data, place, reading, streams="host")
+    return name
 
 
-def _files(  # noqa: PLR0913  # one for each fact of a channel
-    name: str, folder: Path, folders: Folders, place: Place, reading: ReadOptions, *, settings: dict[str, str]
-) -> FileChannel:
-    """Return a channel of files. Count its records now, while all ranks are here: later, a rank might be alone."""
-    part = is_a_part(settings, place)
-    mounted = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
-    count = count_together(name, folder, folders.checkpoints, place, among_local=part)
-    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=mounted, count=count)
-    if channel.in_ranges:
-        _ = channel.index
-    return channel
+def settings_of(folder: Path, folders: Folders) -> dict[str, str]:
+    """Return the settings of the channel whose folder contains `folder`; empty if none does."""
+    inside = (
+        settings
+        for name, settings in declared(folders).items()
+        if folder.resolve().is_relative_to((folders.data / name).resolve())
+    )
+    return next(inside, {})
+
+
+def is_streamed(settings: dict[str, str]) -> bool:
+    """Return True if a channel is in Pipe mode."""
+    return settings.get("TrainingInputMode", "File") == "Pipe"
+
+
+def is_a_part(settings: dict[str, str], place: Place) -> bool:
+    """Return True if each host has different files of a channel."""
+    return settings.get("S3DistributionType") == "ShardedByS3Key" and place.size > place.local_size
+
+
+def own_stream(name: str, channels: dict[str, dict[str, str]], place: Place) -> str:
+    """Return the channel name_0, name_1, ... that only this rank reads.
+
+    Raises:
+        ChannelError: There is none, or not one for each rank.
+    """
+    streams = _streams(name, channels)
+    if not streams:
+        raise unknown_channel(name, channels)
+    if streams != [f"{name}_{rank}" for rank in range(place.size)]:
+        raise ChannelError(
+            f"Channel {name} has a stream for each of {len(streams)} rank(s) ({', '.join(streams)}), but there are "
+            f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
+        )
+    return f"{name}_{place.rank}"
+
+
+def unknown_channel(name: str, channels: dict[str, dict[str, str]]) -> ChannelError:
+    """Return the error for a channel that the job does not have."""
+    return ChannelError(
+        f"Channel {name} does not exist (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to "
+        "the job's inputs."
+    )
+
+
+def _streams(name: str, channels: dict[str, dict[str, str]]) -> list[str]:
+    """Return the job's channels name_0, name_1, ..., sorted by their numbers."""
+    numbers = [
+        int(number)
+        for head, _, number in (channel.rpartition("_") for channel in channels)
+        if head == name and number.isascii() and number.isdigit()
+    ]
+    return [f"{name}_{number}" for number in sorted(numbers)]

@@ -3,18 +3,18 @@
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from training_container.trainer.config import Config
-from training_container.trainer.data.examples import RecordError, first_problem, image_problem
-from training_container.trainer.data.file_channel import FileChannel
-from training_container.trainer.data.lockstep import Batch
-from training_container.trainer.data.pipe_channel import PipeChannel
+from training_container.trainer.data.augment import decoded
+from training_container.trainer.data.image_datasets import IMAGE, LABEL
+from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
 from training_container.trainer.data.record_index import record_starts
 from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
 
@@ -32,39 +32,20 @@ _CORRUPT = (
 _CLUTTER = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
 
 
-def guarded(  # noqa: PLR0913  # one keyword for each fact of an error
-    batches: Iterator[Batch], channel: FileChannel | PipeChannel, config: Config, *, epoch: int, first: int, size: int
-) -> Iterator[Batch]:
-    """Yield a rank's batches. Raise RecordError for an error in reading or decoding.
+def explained(error: Exception, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
+    """Return the explanation of an error in reading or decoding.
 
     Args:
-        batches: The batches, of `size` images each.
-        channel: The channel that they are read from.
+        error: TensorFlow's error.
+        channel: The channel that was read.
         config: The hyperparameters, which define valid labels.
         epoch: The epoch's number for the channel.
-        first: The number of the first batch in the epoch.
-        size: Images per batch.
+        records: The numbers of the failed batch's records in the epoch.
 
-    Raises:
-        RecordError: A record is invalid. The text names the file and the record if they can be found.
+    Returns:
+        A sentence that names the channel, and the file and the record if they can be found.
     """
-    for number in range(first, 2**62):
-        try:
-            batch = next(batches)
-        except StopIteration:
-            return
-        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
-            text = _explained(_message(error), channel, config, epoch, range(number * size, (number + 1) * size))
-            raise RecordError(text) from error
-        yield batch
-
-
-def _message(error: Exception) -> str:
-    """Return an error's text. TensorFlow quotes records that it cannot parse, which may not be valid UTF-8."""
-    return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
-
-
-def _explained(message: str, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
+    message = _message(error)
     description = _description(message, channel, epoch, records)
     if not isinstance(channel, FileChannel) or config.tolerate_corrupt_records:
         return description
@@ -76,6 +57,54 @@ def _explained(message: str, channel: FileChannel | PipeChannel, config: Config,
     except TimeoutError:
         return f"{description} The record was not found within {seconds:g} s, a part of stall_seconds."
     return f"Channel {channel.name}: {found}" if found else description
+
+
+def problem(record: bytes, config: Config) -> str | None:
+    """Return a sentence that explains why a record is invalid for training; None if it is valid."""
+    try:
+        example = tf.train.Example.FromString(record)
+    except DecodeError:
+        return "a record is not a tf.train.Example. The channel must contain TFRecords in the ImageNet schema."
+    features = example.features.feature
+    for name, kind in ((IMAGE, "bytes_list"), (LABEL, "int64_list")):
+        if name not in features:
+            return (
+                f"a record has no feature {name!r}; it has: {', '.join(sorted(features)) or 'none'}. The channel must "
+                f"contain TFRecords in the ImageNet schema ({IMAGE}, {LABEL})."
+            )
+        if len(getattr(features[name], kind).value) != 1:
+            return f"feature {name!r} of a record must have one value in its {kind}, as in the ImageNet schema."
+    label = features[LABEL].int64_list.value[0] - config.first_label
+    if not 0 <= label < config.classes:
+        return (
+            f"a label must be from {config.first_label} to {config.first_label + config.classes - 1} (hyperparameters "
+            f"first_label and classes); got {features[LABEL].int64_list.value[0]}."
+        )
+    return image_problem(features[IMAGE].bytes_list.value[0])
+
+
+def image_problem(encoded: bytes) -> str | None:
+    """Return a sentence that explains why an encoded image cannot be decoded; None if it can."""
+    try:
+        decoded(tf.constant(encoded))
+    except tf.errors.InvalidArgumentError as error:
+        return f"an image of {len(encoded):,} bytes cannot be decoded: {_first_line(error)}."
+    return None
+
+
+def first_problem(origins: Iterable[tuple[bytes, str]], config: Config) -> str | None:
+    """Return the place and error of the first invalid record; None if all are valid.
+
+    Args:
+        origins: The records, each with its place.
+        config: The hyperparameters, which define valid labels.
+    """
+    return next((f"{where}: {what}" for record, where in origins if (what := problem(record, config))), None)
+
+
+def _message(error: Exception) -> str:
+    """Return an error's text. TensorFlow quotes records that it cannot parse, which may not be valid UTF-8."""
+    return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _within(seconds: float | None, search: Callable[[], str | None]) -> str | None:
@@ -164,3 +193,8 @@ def _sound(path: Path, position: int) -> bool:
             return False
         data = file.read(length)
         return masked_crc(data) == int.from_bytes(file.read(FOOTER), "little")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).removeprefix("{{function_node").strip()
+    return text.splitlines()[0].rpartition("}} ")[2].split(" [Op:")[0].rstrip(".")

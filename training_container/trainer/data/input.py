@@ -1,5 +1,6 @@
 """Input: batches of images for one rank, in step with all others, in every input mode."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,19 +9,18 @@ import tensorflow as tf
 
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
-from training_container.trainer.cluster import any_rank, prefetched
+from training_container.trainer.cluster import any_rank
 from training_container.trainer.config import Config
 from training_container.trainer.data import augment, channels
+from training_container.trainer.data.channels import ReadOptions
 from training_container.trainer.data.corrupt_records import CorruptRecords
-from training_container.trainer.data.diagnosis import guarded
-from training_container.trainer.data.file_channel import FileChannel
+from training_container.trainer.data.image_datasets import CachedDataset, ImageDataset, StreamingDataset
 from training_container.trainer.data.image_folder import ImageFolderError, check_classes, class_names
 from training_container.trainer.data.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
-from training_container.trainer.data.pipe_channel import PipeChannel
-from training_container.trainer.data.read_options import ReadOptions
-from training_container.trainer.data.sources import Channel, Kept, Passing, Source
+from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
 
-_KEEPING = 256  # images that are decoded together to fill the cache
+Channel = FileChannel | PipeChannel
+_CACHE_BATCH = 256  # images that are decoded together to fill the cache
 
 
 class TrainingData:
@@ -34,8 +34,8 @@ class TrainingData:
         self.classes = classes
         self._config = config
         self._channel = channel
-        self._corrupt = CorruptRecords(channel.name, config.tolerate_corrupt_records)
-        self._source = _source(config, channel, classes, self._corrupt)
+        self._corrupt = CorruptRecords(channel, config)
+        self._dataset = _dataset(config, channel, classes, self._corrupt)
         self._lockstep, self._repeat = self._agreed()
 
     @property
@@ -72,16 +72,10 @@ class TrainingData:
         """
         self._corrupt.restart()
         batch_size = self._config.batch_size
-        images = self._source.images(epoch, skip * batch_size, repeat=self._repeat, train=True)
-        batches = guarded(
-            iter(prefetched(self._augmented(images.batch(batch_size), epoch, skip))),
-            self._channel,
-            self._config,
-            epoch=epoch,
-            first=skip,
-            size=batch_size,
-        )
-        yield from self._lockstep.epoch(self._corrupt.checked(batches), epoch, skip)
+        images = self._dataset.images(epoch, skip * batch_size, repeat=self._repeat, train=True)
+        batches = iter(_prefetched(self._augmented(images.batch(batch_size), epoch, skip)))
+        checked = self._corrupt.checked(batches, epoch=epoch, first=skip, size=batch_size)
+        yield from self._lockstep.epoch(checked, epoch, skip)
         self._corrupt.report(epoch)
 
     def _augmented(self, batches: tf.data.Dataset, epoch: int, skip: int) -> tf.data.Dataset:
@@ -106,7 +100,7 @@ class TrainingData:
         exact = config.cache or not config.tolerate_corrupt_records
         counted = isinstance(self._channel, FileChannel) and self._channel.in_ranges
         known = config.cache or counted or not config.train_records
-        count = self._source.count if known and exact else None
+        count = self._dataset.count if known and exact else None
         expected = config.train_records
         if count is None:
             steps = config.steps_per_epoch or None
@@ -135,8 +129,8 @@ class ValidationData:
     def __init__(self, config: Config, channel: Channel, classes: tuple[str, ...] = ()) -> None:
         self._config = config
         self._channel = channel
-        self._corrupt = CorruptRecords(channel.name, config.tolerate_corrupt_records)
-        self._source = _source(config, channel, classes, self._corrupt)
+        self._corrupt = CorruptRecords(channel, config)
+        self._dataset = _dataset(config, channel, classes, self._corrupt)
 
     def epoch(
         self, epoch: int, stop_requested: Callable[[], bool] = lambda: False
@@ -154,13 +148,11 @@ class ValidationData:
         """
         self._corrupt.restart()
         size = self._config.batch_size
-        images = self._source.images(epoch, 0, repeat=False, train=False)
-        batches = guarded(
-            iter(prefetched(images.batch(size))), self._channel, self._config, epoch=epoch, first=0, size=size
-        )
+        images = self._dataset.images(epoch, 0, repeat=False, train=False)
+        batches = iter(_prefetched(images.batch(size)))
         read = 0
         cut = False
-        for images, labels in self._corrupt.checked(batches):
+        for images, labels in self._corrupt.checked(batches, epoch=epoch, first=0, size=size):
             if cut := stop_requested():
                 break
             read += int(labels.shape[0])
@@ -239,12 +231,26 @@ def _reading(config: Config, *, train: bool) -> ReadOptions:
     )
 
 
-def _source(config: Config, channel: Channel, classes: tuple[str, ...], corrupt: CorruptRecords) -> Source:
-    passing = Passing(channel=channel, config=config, rank=hvd.rank(), corrupt=corrupt, classes=classes)
+def _dataset(config: Config, channel: Channel, classes: tuple[str, ...], corrupt: CorruptRecords) -> ImageDataset:
+    streaming = StreamingDataset(channel, config, hvd.rank(), corrupt, classes)
     if not config.cache:
-        return passing
-    batches = iter(passing.images(0, 0, repeat=False, train=False).batch(_KEEPING).prefetch(1))
-    sound = guarded(batches, channel, config, epoch=0, first=0, size=_KEEPING)
-    kept = Kept(corrupt.checked(sound), config, hvd.rank())
+        return streaming
+    batches = iter(streaming.images(0, 0, repeat=False, train=False).batch(_CACHE_BATCH).prefetch(1))
+    cached = CachedDataset(corrupt.checked(batches, epoch=0, first=0, size=_CACHE_BATCH), config, hvd.rank())
     corrupt.report(0)
-    return kept
+    return cached
+
+
+def _prefetched(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Prepare two batches ahead and, with a GPU, copy them to its memory while it computes.
+
+    The copies start before a step needs them. The threads of the data set are this rank's share of the host's cores;
+    otherwise each rank of a host with eight GPUs would have one for every core.
+    """
+    gpus = tf.config.list_logical_devices("GPU")
+    if not gpus:
+        return batches.prefetch(2)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = max(1, (os.cpu_count() or 1) // hvd.local_size())
+    ready = batches.with_options(options).prefetch(2)
+    return ready.apply(tf.data.experimental.prefetch_to_device(gpus[0].name, buffer_size=2))

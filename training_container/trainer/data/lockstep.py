@@ -7,7 +7,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # images [batch, size, size, 3] uint8 and labels [batch] int64
-MUCH = 0.03
+WARN_ABOVE = 0.03
 """The share of a channel's records that an epoch may leave out without a warning."""
 
 
@@ -87,13 +87,13 @@ class Lockstep:
                 break
             step += 1
             yield batch
-        left_out = _records(batch) + sum(_records(more) for more in batches)
-        self._remember(step, left_out)
+        remainder = _records(batch) + sum(_records(more) for more in batches)
+        self._remember(step, remainder)
 
-    def _remember(self, steps: int, left_out: int) -> None:
+    def _remember(self, steps: int, remainder: int) -> None:
         """Exchange the number of records that every rank has read, and store the number of steps."""
-        left = hvd.allgather(tf.constant([left_out], tf.int64), name="records_left_out").numpy().tolist()
-        read = [steps * self._batch_size + records for records in left]
+        remainders = hvd.allgather(tf.constant([remainder], tf.int64), name="remainder_of_records").numpy().tolist()
+        read = [steps * self._batch_size + records for records in remainders]
         if steps == 0:
             raise LockstepError(
                 f"Channel {self._channel} has too few records for a batch of {self._batch_size} on every rank: rank "
@@ -126,7 +126,7 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         f"Channel {channel}: {sum(counts):,} records make {steps} batches of {batch_size} on each of {len(counts)} "
         f"rank(s); {left:,} records are left out of an epoch."
     )
-    if wanted or left <= MUCH * sum(counts):
+    if wanted or left <= WARN_ABOVE * sum(counts):
         return message
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (

@@ -1,13 +1,38 @@
-"""Shards: assigns TFRecord files and records to ranks. Does not import TensorFlow."""
+"""Shards: assigns TFRecord files and records to ranks, which count the records together. Does not import TensorFlow.
+
+Only the counting together imports Horovod.
+"""
+
+from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from training_container.trainer.data.record_index import THREADS, FileIndex, ShardError, indexed, record_starts
+from training_container.trainer.data.record_index import (
+    THREADS,
+    WITH_THE_DATA,
+    FileIndex,
+    Index,
+    Part,
+    ShardError,
+    indexed,
+    record_index,
+    record_starts,
+    store,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from training_container.trainer.data.channels import Place
+
+Count = Callable[[Mapping[str, Path], int, int], Index]
+"""Counts the records of files by name, which `ranks` ranks share, as this `rank` of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +148,53 @@ def _cut(files: Sequence[tuple[Path, FileIndex]], own: range) -> Iterator[Segmen
             count = None if last == index.records else last - first
             yield Segment(path=path, first=first, count=count, known=known, byte=byte)
         begin += index.records
+
+
+def count_alone(files: Mapping[str, Path], rank: int, ranks: int) -> Index:  # noqa: ARG001  # a Count
+    """Count the records of all files in this process."""
+    return record_index("", files)
+
+
+def count_together(name: str, folder: Path, checkpoints: Path, place: Place, *, among_local: bool) -> Count:
+    """Return a function that counts a channel's records, on all ranks together if Horovod has started as many.
+
+    Args:
+        name: The channel's name.
+        folder: The channel's folder, which may have an index beside the data.
+        checkpoints: The folder of checkpoints, where rank 0 stores the index if it exists, for a job that is resumed.
+        place: The position of this rank.
+        among_local: If true, each host has other files.
+    """
+    import horovod.tensorflow as hvd  # noqa: PLC0415  # see above
+
+    together = hvd.is_initialized() and hvd.size() == place.size > 1
+    cached = checkpoints / f"records-{name}.json"
+
+    def exchange(part: Part) -> list[Part]:
+        parts: list[Part] = hvd.allgather_object(part, name=f"record_counts_of_{name}")
+        return parts
+
+    def known_counts() -> Index:
+        reads = not together or (place.local_rank if among_local else place.rank) == 0
+        known = stored(cached) | stored(folder / WITH_THE_DATA) if reads else {}
+        if not together:
+            return known
+        if among_local:  # the index with the data is an object, too, which only one host has
+            return dict(ChainMap(*hvd.allgather_object(known, name=f"known_counts_of_{name}")))
+        return dict(hvd.broadcast_object(known, root_rank=0, name=f"known_counts_of_{name}"))
+
+    def count(files: Mapping[str, Path], rank: int, ranks: int) -> Index:
+        known = known_counts()
+        if not together:
+            return record_index(name, files, known=known)
+        index = record_index(
+            name, files, rank=rank, ranks=ranks, known=known, exchange=exchange, among_local=among_local
+        )
+        if place.rank == 0 and checkpoints.is_dir() and index != known:
+            store(cached, index)
+        return index
+
+    return count
 
 
 def byte_range(segment: Segment) -> tuple[int, int | None]:

@@ -13,9 +13,8 @@ import tensorflow as tf
 from tests.training.streams import feed
 from training_container.contract.training_job import Folders
 from training_container.trainer.data import channels, record_index
-from training_container.trainer.data.channels import ChannelError, Ranks
-from training_container.trainer.data.file_channel import is_mounted
-from training_container.trainer.data.read_options import ReadOptions
+from training_container.trainer.data.channels import ChannelError, Ranks, ReadOptions
+from training_container.trainer.data.record_datasets import is_mounted
 
 IN_ORDER = ReadOptions(shuffle_files=False, shuffle_records=0)
 Job = Callable[[Mapping[str, Mapping[str, str]]], Folders]

@@ -1,33 +1,38 @@
-"""File channel: reads a channel from files, in SageMaker's input modes File and FastFile."""
+"""Record datasets: one rank's records of a channel, from files (File and FastFile) or from a stream (Pipe)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+from training_container.contract.training_job import Folders
 from training_container.trainer.data import image_folder
 from training_container.trainer.data.augment import mixed_seed
-from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
-from training_container.trainer.data.record_index import Index, record_index
-from training_container.trainer.data.shards import Segment, Shard, byte_range, files_of, range_of, segments, shard
-from training_container.trainer.demux import record_reader
+from training_container.trainer.data.channels import ChannelError, Place, ReadOptions, is_a_part
+from training_container.trainer.data.record_index import Index
+from training_container.trainer.data.shards import (
+    Count,
+    Segment,
+    Shard,
+    byte_range,
+    count_alone,
+    count_together,
+    files_of,
+    range_of,
+    segments,
+    shard,
+)
+from training_container.trainer.demux import demultiplexer, record_reader
 
 Files = list[Path]
 Read = Callable[[dict[str, tf.Tensor]], tf.data.Dataset]
 """Opens a segment: its path, a byte at which a record starts, the records to skip from there, first, and count."""
-Count = Callable[[Mapping[str, Path], int, int], Index]
-"""Counts the records of files by name, together with the other ranks; see record_index.record_index."""
 MOUNTED_READS = 8
 """Files that a rank reads at once in FastFile mode: S3's throughput comes from concurrent requests
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html)."""
 _BUFFER = 1 << 18  # bytes; TFRecordDataset's default
-
-
-def count_alone(files: Mapping[str, Path], rank: int, ranks: int) -> Index:  # noqa: ARG001  # a Count
-    """Count the records of all files in this process."""
-    return record_index("", files)
 
 
 class FileChannel:
@@ -117,7 +122,7 @@ class FileChannel:
         """
         if self.holds_images:
             raise ChannelError(f"Channel {self.name} contains images, not records ({self.files[0].name}, ...).")
-        return self._arranged(epoch, _records)
+        return self._shuffled(epoch, _records)
 
     def origins(self, epoch: int) -> tf.data.Dataset:
         """Return an epoch's records in the same order, each with its origin: (record, file, number in the file)."""
@@ -126,7 +131,7 @@ class FileChannel:
             records = _records(part).enumerate(start=part["first"])
             return records.map(lambda number, record: (record, part["path"], number))
 
-        return self._arranged(epoch, numbered)
+        return self._shuffled(epoch, numbered)
 
     def image_files(self, epoch: int) -> Files:
         """Return this rank's image files of an epoch, every n-th of the files in the epoch's order, in reading order.
@@ -149,7 +154,7 @@ class FileChannel:
         order = np.random.default_rng([self._reading.seed, epoch]).permutation(len(files))
         return [files[index] for index in order]
 
-    def _arranged(self, epoch: int, read: Read) -> tf.data.Dataset:
+    def _shuffled(self, epoch: int, read: Read) -> tf.data.Dataset:
         """Return this rank's records of an epoch, shuffled."""
         records = self._interleaved(self.segments(epoch), read)
         if not self.in_ranges and self.shard.every > 1:
@@ -165,6 +170,76 @@ class FileChannel:
         at_once = max(1, min(at_once, len(own)))
         rows = tf.data.Dataset.from_tensor_slices(_columns(own))
         return rows.interleave(read, cycle_length=at_once, num_parallel_calls=at_once if at_once > 1 else None)
+
+
+class PipeChannel:
+    """One rank's share of a streamed channel. See channels.Channel.
+
+    Attributes:
+        path: The FIFO that was opened last; "" before the first.
+
+    Args:
+        name: The channel's name.
+        stream: The channel whose FIFO provides the stream: the same name, or with the rank's number.
+        folder: The folder in which the FIFOs appear.
+        place: The position of this rank.
+        reading: The options for shuffling.
+        streams: "rank" if this rank has its own stream, "host" if the ranks of this host share it.
+    """
+
+    mode = "Pipe"
+    count = None
+    holds_images = False
+
+    def __init__(  # noqa: PLR0913  # all are keyword-only
+        self, name: str, stream: str, folder: Path, place: Place, reading: ReadOptions, *, streams: str
+    ) -> None:
+        self.name = name
+        self.streams = streams
+        self._stream = stream
+        self._folder = folder
+        self._place = place
+        self._reading = reading
+        self._opened = 0
+        self.path = ""
+
+    def records(self, epoch: int) -> tf.data.Dataset:
+        """Return this rank's records of an epoch, each a scalar tf.string. The dataset can be iterated only once.
+
+        Every call reads the next FIFO, <channel>_0, <channel>_1, ..., regardless of the epoch: SageMaker restarts
+        counting when a training is resumed on another host. The epoch only affects shuffling.
+        """
+        number, self._opened = self._opened, self._opened + 1
+        self.path = self._path(number)
+        records = record_reader.fifo_records(
+            self.path,
+            self._stream,
+            tolerate=self._reading.tolerate,
+            timeout_seconds=self._reading.timeout_seconds,
+        )
+        return shuffled(records, self._reading, epoch, self._place.rank)
+
+    def _path(self, number: int) -> str:
+        """Return the FIFO to read: the stream, or this rank's part of it if the host's ranks share the stream."""
+        if self.streams == "rank":
+            return str(self._folder / f"{self._stream}_{number}")
+        place, timeout = self._place, self._reading.timeout_seconds
+        return demultiplexer.rank_fifo(
+            self._folder, self._stream, number, place.local_rank, place.local_size, timeout_seconds=timeout
+        )
+
+
+def files(  # noqa: PLR0913  # one for each fact of a channel
+    name: str, folder: Path, folders: Folders, place: Place, reading: ReadOptions, *, settings: dict[str, str]
+) -> FileChannel:
+    """Return a channel of files. Count its records now, while all ranks are here: later, a rank might be alone."""
+    part = is_a_part(settings, place)
+    mounted = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
+    count = count_together(name, folder, folders.checkpoints, place, among_local=part)
+    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=mounted, count=count)
+    if channel.in_ranges:
+        _ = channel.index
+    return channel
 
 
 def _columns(own: list[Segment]) -> dict[str, tf.Tensor]:
