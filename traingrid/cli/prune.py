@@ -1,4 +1,4 @@
-"""`traingrid data prune`: removes copies between Regions that no job needs."""
+"""`traingrid data`, and its command `prune`: removes copies between Regions that no job needs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.copies import copies_sentence, copies_table, folders_in_use, found_copies
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.moves import Moves
@@ -53,7 +54,10 @@ _ROWS = Schema(
 
 @click.group()
 def data() -> None:
-    """Manage copies of data between Regions."""
+    """Manage copies of data between Regions, and indices of data."""
+
+
+data.add_command(index)
 
 
 @data.command()

@@ -186,7 +186,9 @@ def test_hosts_with_different_files_learn_all_counts(tmp_path: Path) -> None:
     assert {name: entry.records for name, entry in first.items()} == {"a-0": 3, "b-0": 4}
 
 
-def test_stored_counts_replace_reading_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_counts_replace_reading_until_a_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     own, read = folder(tmp_path, "train", 3, 4), []
     store(tmp_path / "index.json", together([own])[0])  # type: ignore[arg-type]  # no error
     write(own / "train-1", [10] * 9)
@@ -200,6 +202,7 @@ def test_stored_counts_replace_reading_until_a_file_changes(tmp_path: Path, monk
     assert read == ["train-1"]
     assert isinstance(again, dict)
     assert [entry.records for entry in again.values()] == [3, 9]
+    assert "1 of 2 files of channel train are not in its index of records, or changed" in capsys.readouterr().out
 
 
 def test_an_index_is_read_back_as_it_was_stored(tmp_path: Path) -> None:

@@ -116,6 +116,11 @@ def record_index(  # noqa: PLR0913  # all are keyword-only
     sizes = {name: path.stat().st_size for name, path in files.items()}
     index = {name: entry for name, entry in (known or {}).items() if sizes.get(name, entry.size) == entry.size}
     missing = [name for name in files if name not in index]
+    if known and missing and rank == 0:
+        stale = (
+            f"{len(missing):,} of {len(files):,} files of channel {channel} are not in its index of records, or changed"
+        )
+        print(f"{stale}; their records are counted. `traingrid data index` renews {WITH_THE_DATA}.", flush=True)
     listing = zlib.crc32(repr(sorted(sizes.items())).encode())
     with ThreadPoolExecutor(THREADS, thread_name_prefix="record-index") as pool:
         counts = {name: pool.submit(indexed, files[name]) for name in missing[rank::ranks]}

@@ -1,0 +1,172 @@
+"""`traingrid data index`: writes the index of TFRecord files with which a training starts without counting records."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.aws.clients import CALLS_AT_ONCE
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_ranges import KEYS_PER_LIST, Ranges
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.datasets import record_index
+from traingrid.deploy.prices import GET_REQUEST, PUT_REQUEST
+from traingrid.errors import UsageError
+from traingrid.text import byte_size, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.aws.s3_copy import Listed
+    from traingrid.cli.export import Output
+    from traingrid.datasets.record_index import FileEntry, Read
+
+_REPORT_SECONDS = 10.0
+
+_ROWS = Schema(
+    "folder",
+    {
+        "folder": "string: The S3 URI of the channel's folder.",
+        "index": "string: The S3 URI of its index.",
+        "result": "string: written, current if no file has changed, or planned.",
+        "files": "integer: The number of files.",
+        "bytes": "integer: Their size.",
+        "records": "integer: The number of their records; null if planned.",
+        "counted": "integer: The number of files without a current entry, whose headers are read.",
+        "requests": "integer: The number of requests to S3, or an estimate if planned.",
+        "read_bytes": "integer: The bytes that they read, or an estimate.",
+        "dollars": "number: The list price of the requests in us-east-1, in US dollars, without data transfer.",
+    },
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    folder: str
+    index: str
+    result: str
+    files: int
+    bytes: int
+    records: int | None
+    counted: int
+    requests: int
+    read_bytes: int
+    dollars: float
+
+
+@click.command()
+@click.argument("uris", nargs=-1, required=True, metavar="URI...")
+@click.option("--plan", is_flag=True, help="Only estimate requests, bytes and dollars.")
+@output_option(_ROWS)
+def index(uris: tuple[str, ...], *, plan: bool, output: Output) -> None:
+    """Index the records of TFRecord files.
+
+    Reads the headers of the records in each folder URI, such as s3://bucket/imagenet/train, and writes the file
+    _records.json into it. In File and FastFile mode, a training on this folder then starts without counting records.
+    Files that have not changed since the last index are not read again.
+    """
+    try:
+        folders = [S3Uri.parse(text) for text in uris]
+    except ValueError as error:
+        raise UsageError(f"Invalid URI: {error}.", "Write s3://bucket/folder.") from error
+    echo, rows = sentences(output), []
+    for folder in folders:
+        row = _Folder(folder).planned() if plan else _Folder(folder).written()
+        echo(printable(_sentence(row)))
+        rows.append(_ROWS.of(row))
+    if output != "table":
+        write_rows(rows, _ROWS, output)
+
+
+def _sentence(row: _Row) -> str:
+    cost = f"{counted(row.requests, 'request')}, {byte_size(row.read_bytes)}, {_dollars(row.dollars)}"
+    known = f"{row.folder}: {counted(row.files, 'file')}, {byte_size(row.bytes)}"
+    if row.result == "planned":
+        return f"{known}; about {cost} for the headers of {counted(row.counted, 'file')}. Nothing was written."
+    return f"{known}, {counted(row.records or 0, 'record')}; {cost}. {row.index} is {row.result}."
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 0.01 else "less than $0.01"
+
+
+class _Folder:
+    """A folder whose index is written."""
+
+    def __init__(self, folder: S3Uri) -> None:
+        self._folder, self._target = folder, folder / record_index.INDEX_NAME
+        self._ranges, self._storage = Ranges(), Storage()
+        listed = list(self._ranges.below(folder))
+        self._files = record_index.indexed_files(folder, listed)
+        self._lists = len(listed) // KEYS_PER_LIST + 1
+        written = any(one.key == self._target.key for one in listed)
+        stored = record_index.stored_index(self._storage.read_if_exists(self._target) if written else None)
+        self._known = record_index.current(stored, self._files)
+        self._unchanged = self._known == stored
+        self._missing = {name: one for name, one in self._files.items() if name not in self._known}
+        self._requests, self._bytes, self._lock = int(written), 0, threading.Lock()
+
+    def planned(self) -> _Row:
+        """Return an estimate, from the beginning of the first file."""
+        requests = read_bytes = 0
+        if self._missing:
+            name, sample = next(iter(self._missing.items()))
+            sizes = [one.size for one in self._missing.values()]
+            found = record_index.estimate(self._folder / name, sample, sizes, self._reader(name, sample))
+            requests, read_bytes = found.requests, found.bytes
+        return self._row("planned", None, requests, read_bytes, puts=int(bool(self._missing)))
+
+    def written(self) -> _Row:
+        """Count the records, and write the index if it changes."""
+        index = self._known | dict(self._counted())
+        changed = bool(self._missing) or not self._unchanged
+        if changed:
+            self._storage.write(self._target, record_index.index_document(index), "application/json")
+        records = sum(entry.records for entry in index.values())
+        return self._row("written" if changed else "current", records, self._requests, self._bytes, puts=int(changed))
+
+    def _counted(self) -> Iterator[tuple[str, FileEntry]]:
+        """Yield the entries of the files without a current one. The first error ends the count."""
+        reported = time.monotonic()
+        with ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="record-index") as pool:
+            waiting = {pool.submit(self._entry, name, one): name for name, one in self._missing.items()}
+            try:
+                for number, done in enumerate(as_completed(waiting), start=1):
+                    yield waiting[done], done.result()
+                    if time.monotonic() - reported > _REPORT_SECONDS:
+                        reported = time.monotonic()
+                        click.echo(f"{number:,} of {counted(len(waiting), 'file')} are counted.", err=True)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _entry(self, name: str, one: Listed) -> FileEntry:
+        return record_index.entry_of(self._folder / name, one, self._reader(name, one))
+
+    def _reader(self, name: str, one: Listed) -> Read:
+        def read(start: int, end: int) -> bytes:
+            content = self._ranges.read(self._folder / name, one.etag, start, end)
+            with self._lock:
+                self._requests, self._bytes = self._requests + 1, self._bytes + len(content)
+            return content
+
+        return read
+
+    def _row(self, result: str, records: int | None, requests: int, read_bytes: int, *, puts: int) -> _Row:
+        return _Row(
+            folder=str(self._folder),
+            index=str(self._target),
+            result=result,
+            files=len(self._files),
+            bytes=sum(one.size for one in self._files.values()),
+            records=records,
+            counted=len(self._missing),
+            requests=requests + self._lists + puts,
+            read_bytes=read_bytes,
+            dollars=requests * GET_REQUEST.dollars + (self._lists + puts) * PUT_REQUEST.dollars,
+        )
