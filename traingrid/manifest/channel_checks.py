@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traingrid.algorithms.images import RECORDIO
 from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
 from traingrid.job.job import Channel
 from traingrid.job.launchers import processes_per_host
@@ -34,6 +35,9 @@ _READERS: dict[str, Callable[[object], Any]] = {
 }
 """The optional keys of a channel, with the function that reads each."""
 
+_REFERENCE = "-ref"
+"""The end of the name of an attribute that is the URI of an object
+(https://docs.aws.amazon.com/sagemaker/latest/dg/augmented-manifest-stream.html)."""
 Wrong = tuple[str, object, RefusedError]
 """A field, its invalid value, and the reason."""
 
@@ -70,13 +74,8 @@ def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Gri
     yield from _without_streams(inputs, settings)
     for name, found in inputs.items():
         yield from _only_streamed(name, found)
-        if (
-            is_ours(settings, grid)
-            and "source" not in settings
-            and (found.attributes or found.record_wrapper != "None")
-        ):
-            reason = f"the training image's own trainer reads TFRecord files, and the channel {name} is another format"
-            yield "inputs", found.uri, RefusedError(reason, "Give a script as source, or another image.")
+        if is_ours(settings, grid) and "source" not in settings:
+            yield from _not_for_the_trainer(name, found)
     yield from _too_many(inputs, settings, defaults, others=int(brought))
     if brought and CODE_CHANNEL in inputs:
         reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
@@ -119,6 +118,29 @@ def _only_streamed(name: str, found: Channel) -> Iterator[Wrong]:
     for setting_name in (one for one, given in used.items() if given and found.input_mode != "Pipe"):
         reason = f"SageMaker supports {setting_name} only in Pipe mode, and the channel {name} is in {found.input_mode}"
         yield "inputs", found.uri, RefusedError(reason, "Write input_mode Pipe.")
+
+
+def _not_for_the_trainer(name: str, found: Channel) -> Iterator[Wrong]:
+    """Check that the training image's own trainer can read a channel (docs/training.md, "RecordIO")."""
+    references = [attribute.endswith(_REFERENCE) for attribute in found.attributes]
+    reason = ""
+    if found.attributes and (references != [True, False] or found.record_wrapper == "None"):
+        reason = (
+            f"the training image's own trainer reads an augmented manifest with record_wrapper RecordIO and two "
+            f"attributes, an image (a name with {_REFERENCE}) and its label, unlike the channel {name}"
+        )
+    elif found.record_wrapper != "None" and not found.attributes:
+        reason = (
+            f"record_wrapper RecordIO wraps each object of the channel {name}, which then has no label for the "
+            "training image's own trainer"
+        )
+    elif found.content_type == RECORDIO and found.input_mode != "Pipe":
+        reason = (
+            f"the training image's own trainer reads RecordIO only in Pipe mode, and the channel {name} is in "
+            f"{found.input_mode}"
+        )
+    if reason:
+        yield "inputs", found.uri, RefusedError(reason, "Correct the channel, or give a script as source.")
 
 
 def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults, *, others: int) -> Iterator[Wrong]:

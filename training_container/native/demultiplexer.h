@@ -215,6 +215,8 @@ class Demultiplexer {
     if (!failure_.empty()) return false;
     if (got < 0) {
       failure_ = source_.failure();
+    } else if (std::string failure = FailureBeside(framing_.source()); !failure.empty()) {
+      failure_ = failure;  // of the process that translates the stream
     } else if (!framing_.Finish()) {
       failure_ = framing_.failure();
     } else if (framing_.records() < ranks_.size()) {

@@ -196,7 +196,6 @@ def test_an_augmented_manifest_is_requested_with_its_attributes_in_order() -> No
         ({"uri": "s3://ragab-ml/labels/"}, {"input_mode": "Pipe"}, "its URI is a folder"),
         ({"manifest": True}, {"input_mode": "Pipe"}, "has manifest and attributes"),
         ({}, {"input_mode": "Pipe", "streams": "rank"}, "train is an augmented manifest, but traingrid writes"),
-        ({}, {"input_mode": "Pipe", "source": None}, "own trainer reads TFRecord files"),
     ],
 )
 def test_an_invalid_augmented_manifest_is_refused(
@@ -205,6 +204,48 @@ def test_an_invalid_augmented_manifest_is_refused(
     script = {"source": "s3://ragab-ml/code.tar.gz", "entry_point": "train.py"} if "source" not in settings else {}
     line = {name: value for name, value in settings.items() if value is not None} | script
     assert reason in error_of(inputs={"train": AUGMENTED | changes}, **line).reason
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        AUGMENTED,
+        AUGMENTED | {"attributes": ["image-ref", "class"], "content_type": "application/x-recordio"},
+        {"uri": "s3://ragab-ml/records/", "content_type": "application/x-recordio"},
+    ],
+)
+def test_the_trainer_reads_recordio_in_pipe_mode(channel: dict[str, Any]) -> None:
+    job = job_of(inputs={"train": channel}, input_mode="Pipe")
+    assert training_job_request("x", job, "arn", {})["InputDataConfig"][0]["InputMode"] == "Pipe"
+
+
+@pytest.mark.parametrize(
+    ("channel", "settings", "reason"),
+    [
+        (
+            AUGMENTED | {"attributes": ["source-ref"]},
+            {"input_mode": "Pipe"},
+            "an image (a name with -ref) and its label",
+        ),
+        (AUGMENTED | {"attributes": ["label", "source-ref"]}, {"input_mode": "Pipe"}, "an image (a name with -ref)"),
+        (AUGMENTED | {"attributes": ["a-ref", "b-ref"]}, {"input_mode": "Pipe"}, "an image (a name with -ref)"),
+        (AUGMENTED | {"record_wrapper": "None"}, {"input_mode": "Pipe"}, "with record_wrapper RecordIO and two"),
+        (
+            {"uri": "s3://ragab-ml/images/", "record_wrapper": "RecordIO"},
+            {"input_mode": "Pipe"},
+            "wraps each object of the channel train, which then has no label",
+        ),
+        (
+            {"uri": "s3://ragab-ml/records/", "content_type": "application/x-recordio"},
+            {},
+            "reads RecordIO only in Pipe mode, and the channel train is in File",
+        ),
+    ],
+)
+def test_a_channel_that_the_trainer_cannot_read_is_refused(
+    channel: dict[str, Any], settings: dict[str, Any], reason: str
+) -> None:
+    assert reason in error_of(inputs={"train": channel}, **settings).reason
 
 
 def test_a_record_wrapper_in_file_mode_is_refused() -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
 
 __all__ = ["Channel", "ChannelError", "ReadOptions", "exists", "open"]
+RECORDIO = "application/x-recordio"
+"""The content type of MXNet's RecordIO (https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html)."""
 
 
 class ChannelError(ValueError):
@@ -155,9 +157,9 @@ def open(  # noqa: A001  # scripts call it as channels.open
     if name in channels and not is_streamed(channels[name]):
         return record_datasets.files(name, folders.data / name, folders, place, reading, settings=channels[name])
     stream = stream_of(name, channels, place)
-    return record_datasets.PipeChannel(
-        name, stream, folders.data, place, reading, streams="host" if stream == name else "rank"
-    )
+    streams = "host" if stream == name else "rank"
+    content = record_content(channels[stream])
+    return record_datasets.PipeChannel(name, stream, folders.data, place, reading, streams=streams, content=content)
 
 
 def declared(folders: Folders) -> dict[str, dict[str, str]]:
@@ -189,11 +191,6 @@ def stream_of(name: str, channels: dict[str, dict[str, str]], place: Place) -> s
     if name not in channels:
         return own_stream(name, channels, place)
     settings = channels[name]
-    if settings.get("RecordWrapperType", "None") == "RecordIO":
-        raise ChannelError(
-            f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are not records. "
-            "Set it to None: the channel must contain TFRecord files."
-        )
     if place.size > place.local_size and not is_a_part(settings, place):
         raise ChannelError(
             f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
@@ -215,6 +212,18 @@ def settings_of(folder: Path, folders: Folders) -> dict[str, str]:
 def is_streamed(settings: dict[str, str]) -> bool:
     """Return True if a channel is in Pipe mode."""
     return settings.get("TrainingInputMode", "File") == "Pipe"
+
+
+def record_content(settings: dict[str, str]) -> str:
+    """Return the content of a stream: "tfrecord", or a key of demux/recordio.py: CONTENTS.
+
+    SageMaker wraps each attribute of an augmented manifest in a record if RecordWrapperType is RecordIO; data that are
+    already in that format have the content type. inputdataconfig.json contains both settings
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html).
+    """
+    if settings.get("RecordWrapperType") == "RecordIO":
+        return "pairs"
+    return "images" if settings.get("ContentType") == RECORDIO else "tfrecord"
 
 
 def is_a_part(settings: dict[str, str], place: Place) -> bool:

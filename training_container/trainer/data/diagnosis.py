@@ -136,7 +136,10 @@ def _found(message: str, channel: FileChannel, config: Config, epoch: int, recor
 def _description(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
     """Return a description of the error from its own text."""
     if own := _OWN.search(message):
-        hint = " Raw images cannot be streamed: set their channel's input mode to File or FastFile."
+        hint = (
+            " Raw images cannot be streamed without labels: set their channel's input mode to File or FastFile, or "
+            "list them with their labels in an augmented manifest."
+        )
         return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
     if isinstance(channel, PipeChannel) and (found := _AT_BYTE.search(message)):
         # The plugin has checked the headers, so TensorFlow's position is that of the data after the header.

@@ -185,17 +185,27 @@ class PipeChannel:
         place: The position of this rank.
         reading: The options for shuffling.
         streams: "rank" if this rank has its own stream, "host" if the ranks of this host share it.
+        content: "tfrecord", or a key of demux/recordio.py: CONTENTS, which is translated into TFRecords.
     """
 
     mode = "Pipe"
     count = None
     holds_images = False
 
-    def __init__(  # noqa: PLR0913  # all are keyword-only
-        self, name: str, stream: str, folder: Path, place: Place, reading: ReadOptions, *, streams: str
+    def __init__(  # noqa: PLR0913  # most are of every channel
+        self,
+        name: str,
+        stream: str,
+        folder: Path,
+        place: Place,
+        reading: ReadOptions,
+        *,
+        streams: str,
+        content: str = "tfrecord",
     ) -> None:
         self.name = name
         self.streams = streams
+        self._content = content
         self._stream = stream
         self._folder = folder
         self._place = place
@@ -221,11 +231,10 @@ class PipeChannel:
 
     def _path(self, number: int) -> str:
         """Return the FIFO to read: the stream, or this rank's part of it if the host's ranks share the stream."""
-        if self.streams == "rank":
-            return str(self._folder / f"{self._stream}_{number}")
         place, timeout = self._place, self._reading.timeout_seconds
+        rank, ranks = (0, 1) if self.streams == "rank" else (place.local_rank, place.local_size)
         return demultiplexer.rank_fifo(
-            self._folder, self._stream, number, place.local_rank, place.local_size, timeout_seconds=timeout
+            self._folder, self._stream, number, rank, ranks, timeout_seconds=timeout, content=self._content
         )
 
 

@@ -18,11 +18,20 @@ from training_container.trainer.demux.record_reader import ending
 
 PROGRAM = Path(sys.prefix) / "lib" / "traingrid" / "demux"
 """The program that setup/training.sh builds, on Linux."""
+_ROOT = Path(__file__).resolve().parents[3]
 _running: list["subprocess.Popen[bytes]"] = []
+_folders: set[Path] = set()
 
 
 def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this order
-    folder: Path, channel: str, epoch: int, local_rank: int, local_size: int, *, timeout_seconds: float = 600.0
+    folder: Path,
+    channel: str,
+    epoch: int,
+    local_rank: int,
+    local_size: int,
+    *,
+    timeout_seconds: float = 600.0,
+    content: str = "tfrecord",
 ) -> str:
     """Return the path of the FIFO from which this rank reads its share of a channel's stream in one epoch.
 
@@ -37,13 +46,14 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
         local_rank: This rank's number on its host.
         local_size: The number of ranks on the host. All of them must call this for the same epochs.
         timeout_seconds: The maximum time until the stream appears, without data, and until all ranks open their FIFOs.
+        content: "tfrecord", or a key of recordio.CONTENTS: another process translates the stream into TFRecords.
 
     Raises:
         FileNotFoundError: The demultiplexer is not built, and the host has several ranks.
     """
     source = folder / f"{channel}_{epoch}"
     if local_size == 1:
-        return str(source)
+        return str(source if content == "tfrecord" else _translated(channel, source, timeout_seconds, content))
     if not PROGRAM.exists():
         raise FileNotFoundError(
             f"Channel {channel}: the demultiplexer {PROGRAM} is missing, which distributes the stream to this host's "
@@ -52,6 +62,8 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
     place = _place(folder)
     fifos = [place / f"{channel}_{epoch}.rank{rank}of{local_size}" for rank in range(local_size)]
     if local_rank == 0:
+        if content != "tfrecord":
+            source = _translated(channel, source, timeout_seconds, content)
         place.mkdir(mode=0o700, exist_ok=True)
         for fifo in fifos:
             _make(fifo, f"Channel {channel}: the demultiplexer of {source} was killed before the end of the stream.")
@@ -75,22 +87,43 @@ def _make(fifo: Path, failure: str) -> None:
 
 
 def _start(channel: str, source: Path, timeout_seconds: float, fifos: list[Path]) -> None:
-    atexit.unregister(_end)
-    atexit.register(_end, fifos[0].parent)
+    arguments = [channel, str(source), f"{timeout_seconds:g}", *map(str, fifos)]
+    _run([str(PROGRAM), *arguments], fifos[0].parent)
+
+
+def _translated(channel: str, source: Path, timeout_seconds: float, content: str) -> Path:
+    """Start a process that translates a stream into TFRecords. Return its FIFO, which only this process reads."""
+    folder = Path(tempfile.mkdtemp(prefix="traingrid-"))
+    fifo = folder / source.name
+    _make(fifo, f"Channel {channel}: the program that translates {source} was killed before the end of the stream.")
+    arguments = [content, channel, str(source), f"{timeout_seconds:g}", str(fifo)]
+    _run([sys.executable, "-m", "training_container.trainer.demux.recordio", *arguments], folder)
+    return fifo
+
+
+def _run(command: list[str], folder: Path) -> None:
+    """Start a process that ends with this one. Its FIFOs are in a folder, which is removed then."""
+    if not _folders:
+        atexit.register(_end)
+    _folders.add(folder)
     for process in [one for one in _running if one.poll() is not None]:
         _close(process)
+    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     _running.append(
         subprocess.Popen(
-            [PROGRAM, channel, str(source), f"{timeout_seconds:g}", *map(str, fifos)],
+            command,
             stdin=subprocess.PIPE,  # its lifeline: it is closed when this process ends for any reason
+            env=os.environ | {"PYTHONPATH": path},
         )
     )
 
 
-def _end(place: Path) -> None:
+def _end() -> None:
     while _running:
         _close(_running[-1])
-    shutil.rmtree(place, ignore_errors=True)
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    _folders.clear()
 
 
 def _close(process: "subprocess.Popen[bytes]") -> None:

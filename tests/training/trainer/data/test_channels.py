@@ -242,11 +242,6 @@ def test_a_stream_of_the_host_is_read_by_its_only_rank(job: Job, tmp_path: Path)
             place(0, 4, 0, 2),
             "to 2 hosts in full.*ShardedByS3Key",
         ),
-        (
-            {"train": {"TrainingInputMode": "Pipe", "RecordWrapperType": "RecordIO"}},
-            place(0, 1),
-            "RecordWrapperType RecordIO.*None",
-        ),
     ],
 )
 def test_a_channel_that_these_ranks_cannot_read_is_explained(
