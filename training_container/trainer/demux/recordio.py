@@ -84,14 +84,15 @@ class Stream:
         held, start = bytearray(), 0
         for block in self.blocks:
             held += block
-            position = 0
+            position, view = 0, memoryview(held)
             while len(held) - position >= _FRAME.size:
                 flag, length = self._header(held, position, start + position)
                 end = position + _FRAME.size + length
                 if end + (-length % 4) > len(held):
                     break
-                yield start + position, flag, bytes(held[position + _FRAME.size : end])
+                yield start + position, flag, bytes(view[position + _FRAME.size : end])
                 position = end + (-length % 4)
+            view.release()
             del held[:position]
             start += position
         if held:
@@ -163,18 +164,24 @@ def example(image: bytes, label: int) -> bytes:
 
     Source: TensorFlow, core/example/feature.proto; https://protobuf.dev/programming-guides/encoding/.
     """
-    features = _feature(b"image/encoded", _field(1, _field(1, image)))
-    number = _field(3, _field(1, _varint(label % 2**64)))  # a negative number has ten bytes
-    return _field(1, features + _feature(b"image/class/label", number))
-
-
-def _feature(name: bytes, value: bytes) -> bytes:
-    return _field(1, _field(1, name) + _field(2, value))
+    value = _field(3, _field(1, _varint(label % 2**64)))  # Feature.int64_list; a negative number has ten bytes
+    after = _field(1, _field(1, b"image/class/label") + _field(2, value))
+    # From the inside, so that the image is copied once: BytesList.value, Feature.bytes_list, the entry of the map, ...
+    before = _head(1, len(image))
+    before = _head(1, len(before) + len(image)) + before
+    before = _field(1, b"image/encoded") + _head(2, len(before) + len(image)) + before
+    before = _head(1, len(before) + len(image)) + before
+    before = _head(1, len(before) + len(image) + len(after)) + before
+    return b"".join((before, image, after))
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """Return a field with a length: bytes, a message, or packed numbers."""
-    return b"".join((_varint(number << 3 | 2), _varint(len(content)), content))
+    return _head(number, len(content)) + content
+
+
+def _head(number: int, length: int) -> bytes:
+    """Return the bytes before a field with a length: bytes, a message, or packed numbers."""
+    return _varint(number << 3 | 2) + _varint(length)
 
 
 def _varint(value: int) -> bytes:
