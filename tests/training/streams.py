@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,3 +14,8 @@ def feed(folder: Path, channel: str, epochs: Iterable[bytes]) -> None:
         os.mkfifo(path)
         with contextlib.suppress(BrokenPipeError), path.open("wb") as fifo:
             fifo.write(content)
+
+
+def wrapped(*items: bytes) -> bytes:
+    """Return items as SageMaker wraps them in RecordIO, in the form of its SDK (v2, src/sagemaker/amazon/common.py)."""
+    return b"".join(struct.pack("<II", 0xCED7230A, len(item)) + item + bytes(-len(item) % 4) for item in items)

@@ -30,6 +30,7 @@ from training_container.trainer.data.channels import (
     is_a_part,
     is_streamed,
     own_stream,
+    record_content,
     stream_of,
     unknown_channel,
 )
@@ -159,7 +160,7 @@ def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None =
     place, reading = place or current(), reading or ReadOptions()
     channels = declared(place.folders)
     if name not in channels or is_streamed(channels[name]):
-        if channels.get(name, {}).get("RecordWrapperType", "None") == "RecordIO":
+        if record_content(channels.get(name, {})) != "tfrecord":
             raise ChannelError(f"Channel {name} is streamed as RecordIO, and not as TFRecords. Read it with stream().")
         return Records(name=name, place=place, reading=reading, stream=stream_of(name, channels, place))
     part = is_a_part(channels[name], place)

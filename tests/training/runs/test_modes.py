@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.training.conftest import TINY
-from tests.training.streams import feed
+from tests.training.streams import feed, wrapped
 from tests.training.two_ranks import on_two_ranks
 from training_container.contract.training_job import Folders, read_training_job
+from training_container.script_api.records import read
 from training_container.trainer.config import Config
+from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.shards import balanced
 from training_container.trainer.loop import train
 
@@ -47,14 +49,28 @@ def losses(*bases: str) -> list[list[str]]:
     return texts
 
 
-def stream(folders: Folders, channel: str, files: Iterable[Path]) -> None:
-    """Write the channel's FIFOs as SageMaker does: all objects concatenated, once per epoch."""
-    content = b"".join(path.read_bytes() for path in files)
+def stream(folders: Folders, channel: str, content: bytes) -> None:
+    """Write the channel's FIFOs as SageMaker does: once per epoch."""
     threading.Thread(target=feed, args=(folders.data, channel, [content] * EPOCHS), daemon=True).start()
 
 
-def declare(base: Path, *channels: str, mode: str = "Pipe") -> None:
-    settings = {channel: {"TrainingInputMode": mode, "S3DistributionType": "FullyReplicated"} for channel in channels}
+def objects(files: Iterable[Path]) -> bytes:
+    return b"".join(path.read_bytes() for path in files)
+
+
+def pairs(files: Iterable[Path]) -> bytes:
+    """Return images and labels as SageMaker streams them from an augmented manifest, wrapped in RecordIO."""
+    import tensorflow as tf  # noqa: PLC0415  # only this test process needs it
+
+    examples = (tf.train.Example.FromString(record).features.feature for path in files for record in read(path))
+    return b"".join(
+        wrapped(one[IMAGE].bytes_list.value[0], str(one[LABEL].int64_list.value[0]).encode()) for one in examples
+    )
+
+
+def declare(base: Path, *channels: str, mode: str = "Pipe", wrapper: str = "None") -> None:
+    common = {"TrainingInputMode": mode, "S3DistributionType": "FullyReplicated", "RecordWrapperType": wrapper}
+    settings = dict.fromkeys(channels, common)
     (base / "input" / "config" / "inputdataconfig.json").write_text(json.dumps(settings))
 
 
@@ -64,17 +80,21 @@ def test_files_and_streams_have_the_same_losses(
     files = {name: sorted((campaigns / "campaign-1" / name).iterdir()) for name in ("train", "validation")}
     by_file = host_folder(tmp_path / "by-file", DIGITS | {"shard_by": "file"})
     by_record = host_folder(tmp_path / "by-record", DIGITS | {"shard_by": "record"})
-    per_rank, per_host = (host_folder(tmp_path / name, DIGITS | OF_STREAMS) for name in ("per-rank", "per-host"))
+    per_rank, per_host, of_pairs = (
+        host_folder(tmp_path / name, DIGITS | OF_STREAMS) for name in ("per-rank", "per-host", "of-pairs")
+    )
     declare(per_rank, *(f"{name}_{rank}" for name in files for rank in range(2)))
     declare(per_host, *files)
+    declare(of_pairs, *files, wrapper="RecordIO")
     for name, paths in files.items():
         for rank, own in enumerate(balanced([path.stat().st_size for path in paths], 2)):
-            stream(Folders(base=per_rank), f"{name}_{rank}", [paths[index] for index in own])
-        stream(Folders(base=per_host), name, paths)
-    bases = (by_file, per_rank, by_record, per_host)
+            stream(Folders(base=per_rank), f"{name}_{rank}", objects(paths[index] for index in own))
+        stream(Folders(base=per_host), name, objects(paths))
+        stream(Folders(base=of_pairs), name, pairs(paths))
+    bases = (by_file, per_rank, by_record, per_host, of_pairs)
     ranks = on_two_ranks(losses, tmp_path, *(str(base) for base in bases))
-    one, same_as_one, other, same_as_other = ranks[0]
+    one, same_as_one, other, *same_as_other = ranks[0]
     assert [text.partition("=")[0] for text in one] == ["train_loss", "validation_loss", "validation_top1"] * EPOCHS
     assert one == same_as_one
-    assert other == same_as_other
+    assert [other, other] == same_as_other
     assert one != other

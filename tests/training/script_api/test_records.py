@@ -123,6 +123,12 @@ def test_a_rank_reads_its_own_stream_and_other_formats_as_bytes(folders: Callabl
     [
         ({"other": {}}, 1, 1, "Channel train does not exist"),
         ({"train": {"TrainingInputMode": "Pipe", "RecordWrapperType": "RecordIO"}}, 1, 1, "streamed as RecordIO"),
+        (
+            {"train": {"TrainingInputMode": "Pipe", "ContentType": "application/x-recordio"}},
+            1,
+            1,
+            "streamed as RecordIO",
+        ),
         ({"train": {"TrainingInputMode": "Pipe"}}, 2, 1, "is streamed to 2 hosts in full"),
         ({"train_0": {"TrainingInputMode": "Pipe"}}, 2, 2, "but there are 2 ranks"),
     ],

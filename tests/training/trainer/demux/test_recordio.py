@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.records import SMALL, batches, with_
-from tests.training.streams import feed
+from tests.training.streams import feed, wrapped
 from training_container.contract.training_job import Folders
 from training_container.trainer.data import channels
 from training_container.trainer.data.channels import Ranks, ReadOptions
@@ -38,11 +38,6 @@ IN_ORDER = ReadOptions(shuffle_records=0, timeout_seconds=20)
 def stream(content: bytes, *, block: int = 1 << 20) -> Stream:
     blocks = (content[start : start + block] for start in range(0, len(content), block))
     return Stream("train", "train_0", blocks)
-
-
-def wrapped(*items: bytes) -> bytes:
-    """Return items as SageMaker wraps them, in the form of the SageMaker Python SDK (sagemaker/amazon/common.py)."""
-    return b"".join(struct.pack("II", MAGIC, len(item)) + item + bytes(-len(item) % 4) for item in items)
 
 
 @pytest.fixture
