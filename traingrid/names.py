@@ -45,6 +45,8 @@ COPY_PREFIX = "copies/"
 
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
+RECORD_INDEX = "_records.json"
+"""The name of the index of a folder's TFRecord files (docs/training.md)."""
 
 DATASET_REPORT_PREFIX = "datasets/"
 """The prefix in the manifest bucket of the reports on markers. Functions only read the data buckets."""

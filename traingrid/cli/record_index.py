@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid import names
 from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_ranges import KEYS_PER_LIST, Ranges
@@ -100,7 +101,7 @@ class _Folder:
     """A folder whose index is written."""
 
     def __init__(self, folder: S3Uri) -> None:
-        self._folder, self._target = folder, folder / record_index.INDEX_NAME
+        self._folder, self._target = folder, folder / names.RECORD_INDEX
         self._ranges, self._storage = Ranges(), Storage()
         listed = list(self._ranges.below(folder))
         self._files = record_index.indexed_files(folder, listed)

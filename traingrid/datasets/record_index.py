@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Read = Callable[[int, int], bytes]
     """Returns the bytes of an object from a start up to, not including, an end."""
 
-INDEX_NAME = "_records.json"
 FIRST_BYTES = 64 * 1024
 """Bytes of the first request for an object, which shows the size of its records."""
 BLOCK_BYTES = 8 * 1024**2

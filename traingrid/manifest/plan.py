@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from traingrid import names
 from traingrid.algorithms.built_in import is_known_image
 from traingrid.aws import file_systems
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
-from traingrid.aws.s3_uri import prefix_of
+from traingrid.aws.s3_uri import S3Uri, prefix_of
 from traingrid.job.channels import by_rank
 from traingrid.job.job import in_region
 from traingrid.job.rank_manifests import data_objects
@@ -133,6 +134,15 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
         return _seen(lambda: ecr(region).describe_images(**image_request(uri))["imageDetails"])
 
     @cache
+    def index(region: str, uri: str) -> _Seen:
+        target = S3Uri.parse(uri) / names.RECORD_INDEX
+        exists = _seen(
+            lambda: s3(region).list_objects_v2(Bucket=target.bucket, Prefix=target.key, MaxKeys=1)["KeyCount"]
+        )
+        trouble = f"SageMaker would stream the index of records {target} as data; delete it, or use FastFile mode"
+        return _Seen(trouble="" if exists.is_missing or exists.unknown else trouble)
+
+    @cache
     def objects(region: str, uri: str, number: int) -> _Seen:
         return _seen(lambda: len(list(islice(data_objects(storage(region), prefix_of(uri)), number))) == number)
 
@@ -145,9 +155,11 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
             uris = {channel.uri: data(region, channel.uri) for channel in here.inputs.values() if channel.uri}
             mounted = [channel for channel in here.inputs.values() if channel.file_system]
             mounts = {channel.location: mount(region, channel) for channel in mounted}
+            streamed = [channel.uri for channel in here.inputs.values() if _streams_all_objects(channel, here)]
+            indices = {uri: index(region, uri) for uri in streamed}
             shared = [here.inputs[name].uri for name in by_rank(here.inputs, here.streams)]
             many = {uri: objects(region, uri, here.ranks) for uri in shared}
-            trouble = _trouble(images, uris, many, here.ranks) or _first_of(mounts)
+            trouble = _trouble(images, uris, many, here.ranks) or _first_of(mounts) or _first_of(indices)
             if trouble:
                 troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
             seen = {**many, **uris, **mounts, **images}
@@ -167,8 +179,13 @@ def _trouble(images: Mapping[str, _Seen], data: Mapping[str, _Seen], many: Mappi
     return f"fewer objects than the {ranks} ranks found under {', '.join(few)}" if few else ""
 
 
+def _streams_all_objects(channel: Channel, job: Job) -> bool:
+    """Return True if SageMaker streams every object of a folder; the manifests of streams per rank omit the index."""
+    return channel.input_mode == "Pipe" and job.streams != "rank" and not (channel.lists_objects or job.is_algorithm)
+
+
 def _first_of(mounts: Mapping[str, _Seen]) -> str:
-    """Return why a job cannot mount one of its file systems; empty if no problem is known."""
+    """Return the first trouble with file systems or data; empty if no problem is known."""
     return next((seen.trouble for seen in mounts.values() if seen.trouble), "")
 
 
@@ -197,7 +214,7 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Seen:
 class _Seen:
     is_missing: bool = False
     unknown: str = ""  # why it could not be checked
-    trouble: str = ""  # of a file system: why a job cannot mount it
+    trouble: str = ""  # of a file system: why a job cannot mount it; of data: why it cannot read them
 
 
 def _seen(look: Callable[[], Any]) -> _Seen:

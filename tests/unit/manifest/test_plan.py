@@ -65,6 +65,26 @@ def test_a_plan_counts_the_objects_for_one_stream_per_rank(deployment: Deploymen
     assert outcome in only.outcome
 
 
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(
+    ("more", "outcome"),
+    [
+        ({"input_mode": "Pipe"}, "would fail: SageMaker would stream the index of records"),
+        ({"input_mode": "Pipe", "streams": "rank"}, "would train"),
+        ({"input_mode": "FastFile"}, "would train"),
+    ],
+)
+def test_a_plan_reports_an_index_of_records_that_would_be_streamed(
+    deployment: Deployment, more: dict[str, str], outcome: str
+) -> None:
+    folder = "imagenet2012/tf-imagenet/resized"
+    index = f"{folder}/train/_records.json"
+    boto3.client("s3").put_object(Bucket=SAMPLE_BUCKETS["us-east-1"], Key=index, Body=b"{}")
+    line = {"region": "us-east-1", "s3_uri": f"s3://ragab-ml/{folder}", "processes_per_host": "1"} | more
+    (only,) = planned(parse(json.dumps(line).encode(), deployment), deployment)
+    assert only.outcome.startswith(outcome)
+
+
 def test_a_plan_names_the_next_regions(deployment: Deployment) -> None:
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
     (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: Found())
