@@ -96,7 +96,9 @@ def _translated(channel: str, source: Path, timeout_seconds: float, content: str
     folder = Path(tempfile.mkdtemp(prefix="traingrid-"))
     fifo = folder / source.name
     _make(fifo, f"Channel {channel}: the program that translates {source} was killed before the end of the stream.")
-    arguments = [content, channel, str(source), f"{timeout_seconds:g}", str(fifo)]
+    # A second less, so that the error is that of this process, which names the stream, and not that of its reader.
+    timeout = max(timeout_seconds - 1, timeout_seconds / 2)
+    arguments = [content, channel, str(source), f"{timeout:g}", str(fifo)]
     _run([sys.executable, "-m", "training_container.trainer.demux.recordio", *arguments], folder)
     return fifo
 

@@ -160,6 +160,13 @@ def test_data_that_cannot_be_read_are_refused_in_one_sentence(content: str, data
 
 
 @pytest.mark.usefixtures("one_rank")
+def test_a_stream_that_never_begins_is_named(job: Callable[..., Folders]) -> None:
+    data = training_data(with_(batch_size=2, pipe_timeout_seconds=4.0), job("pairs"))
+    with pytest.raises(RecordError, match=r"^Channel train: nothing wrote to \S+/input/data/train_0 within 3 s"):
+        batches(data, 0)
+
+
+@pytest.mark.usefixtures("one_rank")
 def test_the_error_of_a_stream_is_the_trainers(job: Callable[..., Folders]) -> None:
     data = training_data(with_(batch_size=2), job("pairs", wrapped(b"image", b"cat")))
     with pytest.raises(RecordError, match=r"^Channel train: record 1 of .*train_0 must be a label, but is 'cat'"):
