@@ -32,6 +32,7 @@ from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
 from training_container.trainer.training_state import TrainingState
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
+from training_container.trainer.weights import weights_digest
 
 # One of so many steps runs in separate parts, to distinguish computing from averaging (see timing.py).
 STEPS_PER_SAMPLE = 50
@@ -101,6 +102,8 @@ class Training:
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
         self.saved = saved = resume(self.checkpoints)
         continuing = self.state.resume(saved) if saved else ""
+        if not saved:
+            self.state.begin(weights_digest(self.model.variables))
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
             self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
@@ -273,5 +276,6 @@ class Training:
             "training_images": self.data.images,
             "training_images_per_epoch": self.data.images_per_epoch,
             "class_names": self.data.classes,
+            "initial_weights": self.state.progress.initial_weights,
             "seconds": round(seconds, 3),
         }
