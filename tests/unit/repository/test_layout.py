@@ -69,7 +69,7 @@ PARTS = {
             "deploy",
             "reconciler",
         ),
-        *("child", "catalog", "planner", "sweep", "api", "ui", "cli"),
+        *("child", "catalog", "planner", "sweep", "merge", "api", "ui", "cli"),
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),
