@@ -6,12 +6,11 @@ import hashlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
-from traingrid.aws.clients import copying
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.errors import TraingridError
 from traingrid.manifest.json_lines import json_lines
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.aws.clients import ActingRole
     from traingrid.aws.s3_copy import ObjectHead
     from traingrid.aws.s3_uri import S3Uri
     from traingrid.grid.deployment import Deployment
@@ -93,11 +91,11 @@ class OpenMerge:
         return once.submission
 
     def _copy(self, copy: ModelCopy, announce: Callable[[str], None]) -> None:
-        deployment, target_store = self.plane.deployment, _store(self.plane.deployment, self.job.region)
+        deployment, target_store = self.plane.deployment, CopyStore(self.job.region)
         if target_store.head(copy.target) is None:
             announce(f"copies {copy.model.archive} to {copy.target}")
         objects = ObjectCopy(
-            source_store=_store(deployment, copy.model.job.region),
+            source_store=CopyStore(copy.model.job.region),
             target_store=target_store,
             target_has_kms=deployment.grid.encryption.kind != "s3",
         )
@@ -121,7 +119,7 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
     models = models_of(submission, statuses, jobs, indexes)
     check_method(models, request.method)
     region = region_of(models, request, deployment.grid)
-    heads = [_head(model, deployment) for model in models]
+    heads = [_head(model) for model in models]
     folder = models_folder(models, heads, region, deployment)
     line = merge_line(models, request, folder, sum(head.size for head in heads), (region, deployment))
     manifest = json_lines([line])
@@ -140,22 +138,13 @@ def _job(manifest: str, deployment: Deployment) -> Job:
     return job_of_line(line, 0, deployment, NO_SUBMISSION)
 
 
-def _head(model: Model, deployment: Deployment) -> ObjectHead:
+def _head(model: Model) -> ObjectHead:
     """Return the facts about a model's archive.
 
     Raises:
         TraingridError: It does not exist any more.
     """
-    head = _store(deployment, model.job.region).head(model.archive)
+    head = CopyStore(model.job.region).head(model.archive)
     if head is None:
         raise TraingridError(f"There is no model of {model} in {model.archive}.", "Leave it out, or train it again.")
     return head
-
-
-def _store(deployment: Deployment, region: str) -> CopyStore:
-    """Return the store of a Region, in which a Region of another account needs a role."""
-
-    def make(service: str, where: str | None = None, role: ActingRole | None = None, /) -> Any:
-        return copying(service, where, role or deployment.acting_in(region))
-
-    return CopyStore(region, make)

@@ -77,6 +77,9 @@ def _check_copy(model: Model, region: str, grid: Grid) -> None:
     if not is_resident(region, model.job.residency):
         areas = ", ".join(model.job.residency)
         raise UsageError(f"{where}: its line allows only {areas}.", "Give another --region, or leave the job out.")
+    if elsewhere := sorted({source, region} & grid.elsewhere().keys()):
+        text = f"{where}: {elsewhere[0]} is in another account than the home Region."
+        raise UsageError(text, "Name only jobs of Regions in that account, or download the models.")
     if source == region:
         return
     if not grid.moves:
@@ -86,9 +89,6 @@ def _check_copy(model: Model, region: str, grid: Grid) -> None:
         areas = ", ".join(grid.regions[source].residency)
         text = f"{where}: grid.yaml allows the data of {source} only in {areas}."
         raise UsageError(text, "Give another --region, or leave the job out.")
-    if elsewhere := sorted({source, region} & grid.elsewhere().keys()):
-        text = f"{where}: {elsewhere[0]} is in another account than the home Region."
-        raise UsageError(text, "Name only jobs of one Region.")
 
 
 def models_folder(models: Sequence[Model], heads: Sequence[ObjectHead], region: str, deployment: Deployment) -> S3Uri:

@@ -107,12 +107,12 @@ def check_method(models: Sequence[Model], method: Method) -> None:
 def _check_start(models: Sequence[Model]) -> None:
     """Raise an error if two trainings began with different weights: of another model, or of another seed."""
     first = models[0]
-    for model in models:
-        begins = [getattr(each.job, "init_from", None) for each in (first, model)]
-        if begins[0] != begins[1]:
+    begins = [str(getattr(model.job, "init_from", None) or "") for model in models]
+    for model, begin in zip(models, begins, strict=True):
+        if begin != begins[0]:
             text = f"{str(model).capitalize()} did not start from the same model as {first}: their init_from differs."
             raise UsageError(text, "Use --method ensemble, or train them from a common model.")
-    if not getattr(first.job, "init_from", None):
+    if not begins[0]:
         next_step = "Their initial weights differ. Use --method ensemble, or train them from a common model."
         _check_equal(models, _SEED, next_step)
 

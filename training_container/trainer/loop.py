@@ -102,8 +102,6 @@ class Training:
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
         self.saved = saved = resume(self.checkpoints)
         continuing = self.state.resume(saved) if saved else ""
-        if not saved:
-            self.state.begin(weights_digest(self.model.variables))
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
             self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
@@ -113,6 +111,8 @@ class Training:
     def run(self) -> None:
         """Train the remaining epochs, and export the network."""
         started = time.perf_counter()
+        if not self.saved:
+            self.state.begin(weights_digest(self.model.variables))
         while not self.state.is_over:
             if not self.state.progress.awaits_validation:
                 self.train_epoch()

@@ -69,6 +69,14 @@ def test_the_residency_of_a_line_forbids_the_copy_of_its_model(model: Make, depl
     assert "from eu-west-1 to us-east-1: its line allows only eu." in refusal(models, deployment)
 
 
+def test_a_region_in_another_account_cannot_merge(model: Make, deployment: Deployment) -> None:
+    regions = {name: settings.model_dump(exclude_unset=True) for name, settings in deployment.grid.regions.items()}
+    regions["eu-west-1"]["account"] = "210987654321"
+    apart = with_grid(deployment, regions=regions, account=deployment.account)
+    models = [model(0, "eu-west-1"), model(1, "eu-west-1")]
+    assert "eu-west-1 is in another account than the home Region." in refusal(models, apart)
+
+
 def test_the_folder_of_copies_follows_from_the_contents(model: Make, deployment: Deployment) -> None:
     models = [model(0), model(1)]
     folders = {
