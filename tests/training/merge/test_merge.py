@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 
 from tests.training.conftest import REPOSITORY, TINY
-from tests.training.runs.test_runs import PATIENCE_SECONDS, metrics, needs_mpi
+from tests.training.runs.test_runs import PATIENCE_SECONDS, finished, metrics, needs_mpi
+from training_container.contract.stopping import STOPPED_STATUS
 
 pytestmark = needs_mpi
 LAUNCH = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "1"}
@@ -21,8 +22,10 @@ LONGER = TINY | {"steps_per_epoch": "20", "batch_size": "32"}
 MERGE = {"sagemaker_image_program": "merge", "merge_count": "2", "merge_statistics_images": "256"}
 
 
-def run(base: Path, data: Path, hyperparameters: Mapping[str, str], models: Sequence[Path] = ()) -> tuple[int, str]:
-    """Run `train` in a folder, and return its exit status and output.
+def started(
+    base: Path, data: Path, hyperparameters: Mapping[str, str], models: Sequence[Path] = ()
+) -> "subprocess.Popen[str]":
+    """Start `train` in a folder.
 
     Args:
         base: The folder in place of /opt/ml.
@@ -46,16 +49,19 @@ def run(base: Path, data: Path, hyperparameters: Mapping[str, str], models: Sequ
     }
     for name, value in content.items():
         (base / "input" / "config" / f"{name}.json").write_text(json.dumps(value))
-    ended = subprocess.run(
+    return subprocess.Popen(
         [REPOSITORY / "training_container" / "train"],
         env={"PATH": os.environ["PATH"], "PYTHON": sys.executable, "SAGEMAKER_BASE_DIR": str(base)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
+        start_new_session=True,
     )
-    return ended.returncode, ended.stdout
+
+
+def run(base: Path, data: Path, hyperparameters: Mapping[str, str], models: Sequence[Path] = ()) -> tuple[int, str]:
+    """Run `train` as `started` starts it, and return its exit status and output."""
+    return finished(started(base, data, hyperparameters, models))
 
 
 def report(base: Path) -> dict[str, object]:
@@ -120,6 +126,17 @@ def test_networks_with_other_initial_weights_are_not_averaged(
     assert status == 1
     assert "MergeError: The training of job 1 of 0a1b2c3d did not start from the same weights as that " in failure
     assert not (base / "model").exists() or not list((base / "model").iterdir())
+
+
+def test_a_stop_ends_the_merge_without_a_failure(models: list[Path], campaigns: Path, tmp_path: Path) -> None:
+    train = started(tmp_path, campaigns / "campaign-3", MERGE | {"merge_method": "ensemble"}, models)
+    assert train.stdout is not None
+    assert train.stdout.readline().startswith("mpirun ")
+    train.terminate()  # as SageMaker, which stops the first process of a container
+    output, _ = train.communicate(timeout=PATIENCE_SECONDS)
+    assert train.returncode == STOPPED_STATUS, output
+    assert "Stopped before the end of the merge; a retry begins again." in output
+    assert not (tmp_path / "output" / "failure").exists()
 
 
 def test_the_files_of_other_programs_are_joined(campaigns: Path, tmp_path: Path) -> None:
