@@ -26,8 +26,7 @@ def main() -> None:
             count = merge_parts.join(parts, job.folders.model, options.layout)
             print(f"Joined {count} files of {len(parts)} models.")
             return
-        # It imports TensorFlow, which takes seconds, so that invalid archives are reported first.
-        from training_container.merge.merge import merge_networks  # noqa: PLC0415
+        from training_container.merge.merge import merge_networks  # noqa: PLC0415  # imports TensorFlow: check first
 
         try:
             merge_networks(job, options, parts, stop.requested)
