@@ -109,7 +109,7 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
         plane: The control plane.
         submission: The submission's id.
         indexes: The indexes of the jobs whose models are merged; none for all jobs.
-        request: The wishes of the user.
+        request: The options.
 
     Raises:
         TraingridError: The models cannot be merged, or must not be copied; the text names the job and the reason.

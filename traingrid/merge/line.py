@@ -35,7 +35,7 @@ _OWN_GB = 10
 
 @dataclass(frozen=True, kw_only=True)
 class MergeRequest:
-    """The wishes of the user.
+    """The options of a merge.
 
     Attributes:
         method: The method.
@@ -117,7 +117,7 @@ def merge_line(
 
     Args:
         models: The models.
-        request: The wishes of the user.
+        request: The options.
         folder: The folder of the copies of the models.
         size: The size of all archives, in bytes.
         place: The Region and the grid.
