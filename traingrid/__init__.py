@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from traingrid.errors import TraingridError, UsageError
     from traingrid.job.state import JobState
     from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.merge.line import MergeRequest
     from traingrid.submission.cancel import CancelReport
     from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.overview import SubmissionOverview
@@ -43,6 +44,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "LogLine",
+    "MergeRequest",
     "MetricPoint",
     "Retried",
     "ScriptFolder",
@@ -69,6 +71,7 @@ _MODULES = {
     "JobState": "traingrid.job.state",
     "JobStatus": "traingrid.submission.status",
     "LogLine": "traingrid.api.logs",
+    "MergeRequest": "traingrid.merge.line",
     "MetricPoint": "traingrid.submission.metric_points",
     "Retried": "traingrid.submission.retry",
     "ScriptFolder": "traingrid.api.script_folder",

@@ -22,6 +22,10 @@ SUBMISSION_PREFIX = "submissions/"
 SWEEP_PREFIX = "sweeps/"
 """The prefix in the manifest bucket of the journals of sweeps, and below `MANIFEST_PREFIX` of their manifests."""
 
+MERGE_PREFIX = "merges/"
+"""The prefix in a Region's data bucket of the copies of models to merge, and below `MANIFEST_PREFIX` of the manifests
+of merges."""
+
 SOURCE_PREFIX = "sources/"
 """The prefix in a Region's data bucket for the source archives that `traingrid submit` uploads, named by SHA-256."""
 

@@ -34,6 +34,7 @@ from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
 from training_container.launcher.rank_lines import BYTES, RankLines
 from training_container.launcher.silence import SilenceWatch
+from training_container.merge import options as merge_options
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
@@ -67,12 +68,15 @@ def checked(job: TrainingJob) -> Config | None:
     """Validate everything that does not require TensorFlow, on every host, and return the trainer's hyperparameters.
 
     Returns:
-        The hyperparameters; None for a custom script, which has its own hyperparameters and channels.
+        The hyperparameters; None for a merge, and for a custom script, which has its own hyperparameters and channels.
 
     Raises:
         HyperparameterError, ContractError: The job is invalid; the text lists the problems.
     """
     if job.launch.script:
+        return None
+    if job.launch.image_program == "merge":
+        merge_options.check(job)
         return None
     config = Config.from_hyperparameters(job.hyperparameters)
     if not {"train", "train_0"}.intersection(job.channels) and not config.data_dir:  # train_0: a stream per rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from dataclasses import dataclass
@@ -12,16 +13,18 @@ from typing import TYPE_CHECKING
 from traingrid.api.data import download_models
 from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
+from traingrid.api.merge import open_merge
 from traingrid.api.metric_table import metric_table
 from traingrid.api.report.document import write_report
 from traingrid.api.submit import read_manifest
 from traingrid.errors import UsageError
+from traingrid.merge.line import MergeRequest
 from traingrid.submission.cancel import Wanted
 from traingrid.submission.metric_history import MetricHistory
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pandas as pd
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -241,3 +246,21 @@ class Submission:
         todo = retrier.planned(self.id, lines)
         sources.upload()  # only after the plan has accepted the manifest
         return retrier.run(todo, by)
+
+    def merge(
+        self, *indexes: int, request: MergeRequest | None = None, announce: Callable[[str], None] = logger.info
+    ) -> Submission:
+        """Merge the models of some jobs into one, in a job that also compares the result with each of them.
+
+        A second call with the same arguments returns the same submission.
+
+        Args:
+            indexes: The indexes of the jobs; none for all jobs.
+            request: The method, the Region and the data; by default the mean of the weights.
+            announce: Receives a sentence for each copy of a model.
+
+        Raises:
+            TraingridError: The models cannot be merged, or must not be copied to the Region; nothing was submitted.
+        """
+        opened = open_merge(self.grid.plane, self.id, indexes, request or MergeRequest())
+        return Submission(self.grid, opened.run(announce))

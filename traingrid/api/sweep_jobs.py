@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.api.submit import parsed, raise_unless_submitted, wait_for_report
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.api.submit import parsed, raise_unless_submitted
+from traingrid.api.submit_once import submit_once
 from traingrid.errors import TraingridError
 from traingrid.submission.cancel import Wanted
-from traingrid.submission.files import submission_id
 from traingrid.submission.metric_curves import by_job, last_curves
 from traingrid.submission.metric_history import MetricHistory
 from traingrid.sweep.trial_jobs import ManifestRejectedError
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.aws.s3 import Storage
     from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.status import JobStatus
 
@@ -53,23 +51,17 @@ class SweepJobs:
             ManifestRejectedError: The intake has rejected it.
             TraingridError: Batch does not accept its jobs, or the intake does not answer.
         """
-        plane = self.plane
-        uri = S3Uri(plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{names.SWEEP_PREFIX}{key}")
-        version = uploaded_once(plane.storage, uri, manifest)
-        submission = submission_id(str(uri), version)
-        known = plane.ledger.submission(submission)
-        if known is not None and known.is_submitted and (known.manifest, known.version) == (str(uri), version):
-            return submission
-        report = wait_for_report(plane.storage, uri, version)
+        once = submit_once(self.plane, f"{names.SWEEP_PREFIX}{key}", manifest)
+        if once.report is None:
+            return once.submission
         try:
-            raise_unless_submitted(Path(key), report)
+            raise_unless_submitted(Path(key), once.report)
         except TraingridError as error:
-            if report["state"] == "rejected":
+            if once.report["state"] == "rejected":
                 raise ManifestRejectedError(error) from None
             raise
-        found: str = report["submission"]  # another one if two ids collide
-        self.announce(f"submission {found}: {key}")
-        return found
+        self.announce(f"submission {once.submission}: {key}")
+        return once.submission
 
     def jobs(self, submission: str) -> Sequence[JobStatus]:
         """Return the jobs of a submission."""
@@ -93,26 +85,6 @@ class SweepJobs:
         wanted = Wanted(submission=submission, index=index, by=self.plane.caller(), reason=reason)
         self.plane.canceller.cancel(wanted)
         self.announce(f"submission {submission}, job {index}: cancelled ({reason})")
-
-
-def uploaded_once(storage: Storage, uri: S3Uri, content: bytes) -> str:
-    """Upload an object unless its key has or had one, and return the id of the only version.
-
-    A submission belongs to a version of a manifest, so a second version would train its lines again. S3 refuses to
-    create an existing key; a key whose object was deleted is found by its old version.
-
-    Raises:
-        TraingridError: The object was deleted for good while this function ran.
-    """
-    version = storage.first_version(uri)
-    if version is None:
-        storage.write_if_none(
-            uri, content, "application/jsonl"
-        )  # if it returns False, an earlier request has written it
-        version = storage.first_version(uri)
-    if version is None:
-        raise TraingridError(f"{uri} was deleted with all its versions.", "Run the command again.")
-    return version
 
 
 def curve_of(points: Sequence[MetricPoint]) -> list[tuple[int, float]]:

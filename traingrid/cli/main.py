@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 _COMMANDS = {
     "submit": "submit.submit",
     "sweep": "sweep.sweep",
+    "merge": "merge.merge",
     "rehearse": "rehearse.rehearse",
     "status": "status.status",
     "describe": "describe.describe",

@@ -25,8 +25,11 @@ _HOST_TIMEOUT = "sagemaker_host_timeout_seconds"
 """Our addition, too: the time that hosts with torchrun wait for each other before their ranks start."""
 _STALL = "sagemaker_stall_seconds"
 """Our addition, too: the time without any output after which the ranks are ended."""
+_IMAGE_PROGRAM = "sagemaker_image_program"
+"""Our addition, too: the program of the image that runs without a script: `trainer`, or `merge`."""
 
 Launcher = Literal["mpi", "torchrun", "none"]
+ImageProgram = Literal["trainer", "merge"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,7 @@ class LaunchOptions:
         allow_cpu: If true, ranks may train on the CPUs of a host that has GPUs.
         host_timeout_seconds: With the launcher torchrun: the time that hosts wait for each other.
         stall_seconds: The time without any output after which the ranks are ended; 0 for no limit.
+        image_program: The program of the image that the ranks run without a script.
     """
 
     launcher: Launcher = "mpi"
@@ -68,6 +72,7 @@ class LaunchOptions:
     allow_cpu: bool = False
     host_timeout_seconds: int = 600
     stall_seconds: int = 0
+    image_program: ImageProgram = "trainer"
 
 
 def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
@@ -93,6 +98,7 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
         allow_cpu=_flag(hyperparameters, ALLOW_CPU, default=False),
         host_timeout_seconds=_count(hyperparameters, _HOST_TIMEOUT, LaunchOptions.host_timeout_seconds),
         stall_seconds=_count(hyperparameters, _STALL, 1) if _STALL in hyperparameters else 0,
+        image_program=_image_program(hyperparameters),
     )
 
 
@@ -111,6 +117,21 @@ def _launcher(hyperparameters: Mapping[str, str]) -> Launcher:
         raise ValueError(
             f"The launcher is {found}, but the image's trainer requires MPI. Name a script with {_PROGRAM}, or use mpi."
         )
+    return found
+
+
+def _image_program(hyperparameters: Mapping[str, str]) -> ImageProgram:
+    """Return the program of the image.
+
+    Raises:
+        ValueError: There is no such program, or the job has a script, too.
+    """
+    named = hyperparameters.get(_IMAGE_PROGRAM, "trainer")
+    found: ImageProgram | None = next((one for one in get_args(ImageProgram) if one == named), None)
+    if found is None:
+        raise ValueError(f"Hyperparameter {_IMAGE_PROGRAM} is {named!r}; it must be trainer or merge.")
+    if found == "merge" and hyperparameters.get(_PROGRAM):
+        raise ValueError(f"Hyperparameters {_IMAGE_PROGRAM} and {_PROGRAM} both name a program. Remove one of them.")
     return found
 
 

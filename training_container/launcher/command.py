@@ -19,8 +19,9 @@ _SECRET = re.compile(r"ACCESS_KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|AUTH")
 
 
 def rank_command(job: TrainingJob) -> list[str]:
-    """Return the command of every rank: the trainer or a custom script, with the command-line arguments of `train`."""
-    return [*_PYTHON, f"training_container.ranks.{'script_rank' if job.launch.script else 'trainer_rank'}", *job.flags]
+    """Return the command of every rank: a program of the image or a script, with the arguments of `train`."""
+    program = "script" if job.launch.script else job.launch.image_program
+    return [*_PYTHON, f"training_container.ranks.{program}_rank", *job.flags]
 
 
 def forwarded_names(names: Iterable[str]) -> list[str]:

@@ -32,6 +32,7 @@ from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
 from training_container.trainer.training_state import TrainingState
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
+from training_container.trainer.weights import weights_digest
 
 # One of so many steps runs in separate parts, to distinguish computing from averaging (see timing.py).
 STEPS_PER_SAMPLE = 50
@@ -110,6 +111,8 @@ class Training:
     def run(self) -> None:
         """Train the remaining epochs, and export the network."""
         started = time.perf_counter()
+        if not self.saved:
+            self.state.begin(weights_digest(self.model.variables))
         while not self.state.is_over:
             if not self.state.progress.awaits_validation:
                 self.train_epoch()
@@ -273,5 +276,6 @@ class Training:
             "training_images": self.data.images,
             "training_images_per_epoch": self.data.images_per_epoch,
             "class_names": self.data.classes,
+            "initial_weights": self.state.progress.initial_weights,
             "seconds": round(seconds, 3),
         }

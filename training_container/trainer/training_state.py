@@ -58,6 +58,10 @@ class TrainingState:
         """True if the last validation was the best so far."""
         return self.progress.best is not None and self.progress.epochs_since_best == 0
 
+    def begin(self, initial_weights: str) -> None:
+        """Record the digest of the weights with which the training begins."""
+        self.progress = dataclasses.replace(self.progress, initial_weights=initial_weights)
+
     def resume(self, saved: Progress) -> str:
         """Continue from a checkpoint's progress. Return a message about it.
 

@@ -18,6 +18,7 @@ from training_container.trainer.cluster import Cluster
 from training_container.trainer.config import Config
 from training_container.trainer.loop import Training
 from training_container.trainer.training_state import DivergedError
+from training_container.trainer.weights import weights_digest
 
 pytestmark = [
     pytest.mark.usefixtures("one_rank"),
@@ -109,6 +110,18 @@ def test_a_stop_during_validation_is_resumed_with_the_validation(
     assert "Continuing after step 4: epoch 2 is trained and is validated first." in after
     assert (before, before + lines(after)) == (undisturbed[:1], undisturbed)
     assert again.state.progress.step == 6
+
+
+def test_a_resumed_training_records_the_weights_with_which_it_began(folders: Folders) -> None:
+    asked = iter(range(10**6))
+    stopped = started(folders, lambda: next(asked) >= 2)
+    began = weights_digest(stopped.model.variables)
+    with pytest.raises(StoppedError):
+        stopped.run()
+    again = started(folders, epochs=1)
+    assert weights_digest(again.model.variables) != began
+    again.run()
+    assert json.loads((folders.model / "report.json").read_text())["initial_weights"] == began
 
 
 def test_an_epoch_is_saved_once_before_its_validation(folders: Folders) -> None:

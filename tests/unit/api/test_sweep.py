@@ -11,7 +11,8 @@ import traingrid as tg
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from tests.unit.sweep.conftest import FakeGrid, loss
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.sweep_jobs import SweepJobs, curve_of, uploaded_once
+from traingrid.api.submit_once import uploaded_once
+from traingrid.api.sweep_jobs import SweepJobs, curve_of
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
@@ -147,7 +148,7 @@ def test_a_known_submission_is_found_without_its_report(
 def test_only_a_rejected_manifest_has_no_jobs(grid: tg.Grid, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     report = {"state": state, "errors": [], "errors_in_total": 0, "submission": "0123abcd", "jobs": 1}
     report |= {"submitted_jobs": 0, "tries": 3, "reason": "no.", "next_step": ""}
-    monkeypatch.setattr("traingrid.api.sweep_jobs.wait_for_report", lambda *_: report)
+    monkeypatch.setattr("traingrid.api.submit_once.wait_for_report", lambda *_: report)
     with pytest.raises(ManifestRejectedError if state == "rejected" else TraingridError):
         jobs(grid).submit("rates/000001-0.jsonl", b"a")
 

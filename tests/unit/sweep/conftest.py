@@ -12,7 +12,7 @@ from typing import Any
 import boto3
 import pytest
 
-from traingrid.api.sweep_jobs import uploaded_once
+from traingrid.api.submit_once import uploaded_once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError

@@ -3,7 +3,11 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Self
+
+_KINDS: tuple[tuple[type | UnionType, str], ...] = ((bool, "flag"), (int | float, "number"), (str, "text"))
+"""The kinds of a field's value; a bool is an int, too, and so comes first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,8 @@ class Progress:
         epochs_since_best: Validated epochs since then.
         images: Images of all ranks that were trained on so far.
         awaits_validation: True if the current epoch is completely trained, but not validated yet.
+        initial_weights: The digest of the weights before the first step (trainer/weights.py), by which a merge
+            recognizes models with a common start; empty in checkpoints of earlier images.
     """
 
     epoch: int = 0
@@ -39,6 +45,7 @@ class Progress:
     epochs_since_best: int = 0
     images: int = 0
     awaits_validation: bool = False
+    initial_weights: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields for JSON. Python writes floats so that they can be read back exactly."""
@@ -53,9 +60,8 @@ class Progress:
         """
         known = {entry.name: values[entry.name] for entry in dataclasses.fields(cls) if entry.name in values}
         for name, value in known.items():
-            expected = "flag" if name == "awaits_validation" else "number"
-            is_flag = isinstance(value, bool)
-            found = "flag" if is_flag else "number" if isinstance(value, int | float) else "something else"
+            expected = {"awaits_validation": "flag", "initial_weights": "text"}.get(name, "number")
+            found = next((kind for of_kind, kind in _KINDS if isinstance(value, of_kind)), "something else")
             if found != expected and not (value is None and name == "best"):
                 raise TypeError(f"{name} must be a {expected}; got {value!r}")
         return cls(**known)

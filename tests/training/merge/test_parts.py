@@ -1,0 +1,90 @@
+"""Archives of models are unpacked, and their files are joined unless they conflict."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from training_container.merge.parts import MergeError, Part, join, unpack
+
+NAMES = ("part-000-0a1b2c3d-0.tar.gz", "part-001-0a1b2c3d-3.tar.gz")
+
+
+def archive(path: Path, **files: str) -> None:
+    with tarfile.open(path, "w:gz") as opened:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name.replace("__", "/"))
+            member.size = len(text)
+            opened.addfile(member, io.BytesIO(text.encode()))
+
+
+@pytest.fixture
+def channel(tmp_path: Path) -> Path:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "scratch").mkdir()
+    return tmp_path / "models"
+
+
+def unpacked(channel: Path, *contents: dict[str, str]) -> list[Part]:
+    for name, files in zip(NAMES, contents, strict=True):
+        archive(channel / name, **files)
+    return unpack(channel, channel.parent / "scratch", len(contents))
+
+
+def test_the_parts_are_those_of_the_names_in_their_order(channel: Path) -> None:
+    parts = unpacked(channel, {"a": "1"}, {"b": "2"})
+    assert [str(part) for part in parts] == ["job 0 of 0a1b2c3d", "job 3 of 0a1b2c3d"]
+    assert [(part.folder / name).read_text() for part, name in zip(parts, "ab", strict=True)] == ["1", "2"]
+
+
+def test_a_missing_model_is_noticed(channel: Path) -> None:
+    archive(channel / NAMES[0], a="1")
+    with pytest.raises(MergeError, match=r"^The channel has 1 models instead of 2\."):
+        unpack(channel, channel.parent / "scratch", 2)
+
+
+def test_a_truncated_archive_is_named(channel: Path) -> None:
+    archive(channel / NAMES[0], a="1" * 1000)
+    content = (channel / NAMES[0]).read_bytes()
+    (channel / NAMES[0]).write_bytes(content[: len(content) // 2])
+    with pytest.raises(MergeError, match=r"^The model of job 0 of 0a1b2c3d cannot be unpacked: "):
+        unpack(channel, channel.parent / "scratch", 1)
+
+
+def test_an_archive_cannot_write_outside_of_its_folder(channel: Path) -> None:
+    with pytest.raises(MergeError, match=r"^The model of job 0 of 0a1b2c3d cannot be unpacked: "):
+        unpacked(channel, {"..__x": "1"}, {"b": "2"})
+    assert not (channel.parent / "scratch" / "x").exists()
+
+
+def test_the_files_of_all_parts_become_one_model(channel: Path, tmp_path: Path) -> None:
+    parts = unpacked(channel, {"rows-0.csv": "1", "same": "x"}, {"deep__rows-1.csv": "2", "same": "x"})
+    assert join(parts, tmp_path / "model", "shared") == 3
+    found = {str(path.relative_to(tmp_path / "model")) for path in (tmp_path / "model").rglob("*") if path.is_file()}
+    assert found == {"rows-0.csv", "deep/rows-1.csv", "same"}
+    assert (tmp_path / "model" / "deep" / "rows-1.csv").read_text() == "2"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({"rows": "1"}, {"rows": "2"}, "The file rows of job 3 of 0a1b2c3d differs from that of job 0 of 0a1b2c3d."),
+        ({"rows": "1"}, {"rows__a": "2"}, "The file rows/a of job 3 of 0a1b2c3d needs a folder, where job 0"),
+        ({"rows__a": "1"}, {"rows": "2"}, "The file rows of job 3 of 0a1b2c3d is a folder of job 0 of 0a1b2c3d."),
+    ],
+)
+def test_conflicting_names_are_rejected_and_nothing_is_moved(
+    channel: Path, tmp_path: Path, first: dict[str, str], second: dict[str, str], expected: str
+) -> None:
+    parts = unpacked(channel, {"a": "0"} | first, second)
+    with pytest.raises(MergeError) as error:
+        join(parts, tmp_path / "model", "shared")
+    assert str(error.value).startswith(expected)
+    assert not (tmp_path / "model").exists()
+
+
+def test_in_folders_names_do_not_conflict(channel: Path, tmp_path: Path) -> None:
+    parts = unpacked(channel, {"rows": "1"}, {"rows": "2"})
+    assert join(parts, tmp_path / "model", "folders") == 2
+    assert [(tmp_path / "model" / f"0a1b2c3d-{index}" / "rows").read_text() for index in (0, 3)] == ["1", "2"]

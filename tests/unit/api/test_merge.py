@@ -1,0 +1,116 @@
+"""Merges in Python: models are copied once to one Region, and the same merge is submitted once."""
+
+from collections.abc import Callable
+
+import boto3
+import pytest
+
+import traingrid as tg
+from tests.support.sample_job import sample_job
+from traingrid import names
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.merge import open_merge
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Channel, Job
+from traingrid.job.state import JobState
+from traingrid.ledger.ledger import Ledger
+from traingrid.submission.status import JobStatus, SubmissionStatus
+
+SUBMISSION = "0a1b2c3d"
+REGIONS = ("us-east-1", "us-east-1", "eu-west-1")
+Names = Callable[[str], str]
+
+
+def bucket(kind: Callable[[str, str, str], str], deployment: Deployment, region: str) -> str:
+    return kind("traingrid", deployment.account, region)
+
+
+@pytest.fixture
+def deployment(deployment: Deployment) -> Deployment:
+    grid = deployment.grid.model_copy(update={"moves": True, "instance_types": ("ml.m5.large",)})
+    return type(deployment)(**{**vars(deployment), "grid": grid})
+
+
+@pytest.fixture
+def grid(deployment: Deployment, ledger: Ledger, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> tg.Grid:
+    """A grid with three completed jobs, whose models are in the output buckets of two Regions."""
+    jobs, statuses = dict[int, Job](), list[JobStatus]()
+    for region in dict.fromkeys(REGIONS):
+        s3 = boto3.client("s3", region)
+        where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        for kind in (names.data_bucket, names.output_bucket):
+            s3.create_bucket(Bucket=bucket(kind, deployment, region), **where)  # type: ignore[arg-type]  # a Region's name
+    for index, region in enumerate(REGIONS):
+        data = bucket(names.data_bucket, deployment, region)
+        channels = {name: Channel(uri=f"s3://{data}/day/{name}/") for name in ("train", "validation")}
+        jobs[index] = sample_job(region, index).model_copy(update={"inputs": channels})
+        output, key = bucket(names.output_bucket, deployment, region), f"{index}/output/model.tar.gz"
+        boto3.client("s3", region).put_object(Bucket=output, Key=key, Body=f"model {index}".encode())
+        state, artifact = JobState.COMPLETED, f"s3://{output}/{key}"
+        statuses.append(JobStatus(index=index, region=region, name=f"job-{index}", state=state, artifact=artifact))
+    status = SubmissionStatus(submission=SUBMISSION, manifest="", batch_job="", batch_state="", jobs=statuses)
+    monkeypatch.setattr(ControlPlane, "status", lambda *_: status)
+    monkeypatch.setattr(ControlPlane, "last_submitted_jobs", lambda *_: jobs)
+    return tg.Grid(ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage))  # type: ignore[arg-type]  # Batch is not called
+
+
+@pytest.fixture
+def intake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the intake accept each manifest."""
+    monkeypatch.setattr("traingrid.api.submit_once.wait_for_report", lambda *_: {"state": "submitted"})
+
+
+def keys(bucket_name: str) -> list[str]:
+    return [key for key, _ in Storage("us-east-1").sizes(S3Uri(bucket_name, ""))]
+
+
+def test_a_merge_copies_the_models_and_is_submitted_once(grid: tg.Grid, deployment: Deployment, intake: None) -> None:
+    announced: list[str] = []
+    first = tg.Submission(grid, SUBMISSION).merge(announce=announced.append)
+    data = bucket(names.data_bucket, deployment, "us-east-1")
+    copies = keys(data)
+    assert [key.rpartition("/")[2] for key in copies] == [
+        f"part-{place:03d}-{SUBMISSION}-{place}.tar.gz" for place in range(3)
+    ]
+    assert [Storage("us-east-1").read(S3Uri(data, key)) for key in copies] == [b"model 0", b"model 1", b"model 2"]
+    assert len(announced) == 3
+    manifests = keys(deployment.manifest_bucket)
+    assert len(manifests) == 1
+    assert manifests[0].startswith(f"manifests/merges/{SUBMISSION}-average-")
+    again = tg.Submission(grid, SUBMISSION).merge(announce=announced.append)
+    assert again.id == first.id
+    assert (keys(deployment.manifest_bucket), keys(data), len(announced)) == (manifests, copies, 3)
+
+
+def test_another_method_is_another_submission_with_the_same_copies(
+    grid: tg.Grid, deployment: Deployment, intake: None
+) -> None:
+    requests = (tg.MergeRequest(), tg.MergeRequest(method="ensemble"))
+    found = {tg.Submission(grid, SUBMISSION).merge(0, 1, request=request).id for request in requests}
+    assert len(found) == 2
+    assert len(keys(bucket(names.data_bucket, deployment, "us-east-1"))) == 2
+
+
+def test_the_cost_of_the_transfer_is_that_of_other_regions(grid: tg.Grid) -> None:
+    found = open_merge(grid.plane, SUBMISSION, (), tg.MergeRequest())
+    assert found.job.region == "us-east-1"
+    assert found.transferred == len("model 2")
+    assert found.job.hyperparameters["merge_method"] == "average"
+
+
+def test_a_model_that_was_deleted_is_named(grid: tg.Grid, deployment: Deployment) -> None:
+    boto3.client("s3", "eu-west-1").delete_object(
+        Bucket=bucket(names.output_bucket, deployment, "eu-west-1"), Key="2/output/model.tar.gz"
+    )
+    with pytest.raises(TraingridError, match=r"^There is no model of job 2 in s3://"):
+        open_merge(grid.plane, SUBMISSION, (), tg.MergeRequest())
+
+
+def test_an_option_that_the_grid_refuses_copies_nothing(grid: tg.Grid, deployment: Deployment) -> None:
+    with pytest.raises(TraingridError, match="instance_type"):
+        tg.Submission(grid, SUBMISSION).merge(request=tg.MergeRequest(instance_type="ml.m5.96xlarge"))
+    assert keys(bucket(names.data_bucket, deployment, "us-east-1")) == []
+    assert keys(deployment.manifest_bucket) == []

@@ -1,0 +1,150 @@
+"""Merge API: checks the models of a merge, copies them to one Region, and submits the line that merges them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.api.submit import parsed, raise_unless_submitted
+from traingrid.api.submit_once import submit_once
+from traingrid.aws.s3_copy import CopyStore
+from traingrid.errors import TraingridError
+from traingrid.manifest.json_lines import json_lines
+from traingrid.manifest.line import job_of_line
+from traingrid.manifest.plan import NO_SUBMISSION
+from traingrid.merge.line import copy_of, merge_line, models_folder, region_of
+from traingrid.merge.models import check_method, models_of
+from traingrid.moves.object_copy import ObjectCopy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.aws.s3_copy import ObjectHead
+    from traingrid.aws.s3_uri import S3Uri
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.merge.line import MergeRequest
+    from traingrid.merge.models import Model
+
+logger = logging.getLogger(__name__)
+_NAME = Path("the merge")
+"""Stands for the manifest in errors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCopy:
+    """A model, and its copy in the Region of the merge.
+
+    Attributes:
+        model: The model.
+        head: The facts about its archive.
+        target: The copy.
+    """
+
+    model: Model
+    head: ObjectHead
+    target: S3Uri
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenMerge:
+    """A valid merge, of which nothing is written yet.
+
+    Attributes:
+        copies: The models with their copies.
+        job: The job that merges them, as it would be in the submission.
+        key: The key of its manifest, which follows from the manifest's content.
+        manifest: Its manifest.
+        plane: The control plane.
+    """
+
+    copies: tuple[ModelCopy, ...]
+    job: Job
+    key: str
+    manifest: str
+    plane: ControlPlane
+
+    @property
+    def transferred(self) -> int:
+        """The bytes that are copied from other Regions."""
+        return sum(copy.head.size for copy in self.copies if copy.model.job.region != self.job.region)
+
+    def run(self, announce: Callable[[str], None] = logger.info) -> str:
+        """Copy the models and submit the merge, unless an earlier call did; return the submission's id.
+
+        Args:
+            announce: Receives a sentence for each copy.
+
+        Raises:
+            TraingridError: A copy fails, the manifest is rejected, or AWS Batch does not accept its job.
+        """
+        for copy in self.copies:
+            self._copy(copy, announce)
+        once = submit_once(self.plane, self.key, self.manifest.encode())
+        if once.report is not None:
+            raise_unless_submitted(_NAME, once.report)
+        return once.submission
+
+    def _copy(self, copy: ModelCopy, announce: Callable[[str], None]) -> None:
+        deployment, target_store = self.plane.deployment, CopyStore(self.job.region)
+        if target_store.head(copy.target) is None:
+            announce(f"copies {copy.model.archive} to {copy.target}")
+        objects = ObjectCopy(
+            source_store=CopyStore(copy.model.job.region),
+            target_store=target_store,
+            target_has_kms=deployment.grid.encryption.kind != "s3",
+        )
+        objects.copy(copy.model.archive, copy.head.etag, copy.target, stopped=lambda: False)
+
+
+def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], request: MergeRequest) -> OpenMerge:
+    """Check a merge, and return it; write nothing.
+
+    Args:
+        plane: The control plane.
+        submission: The submission's id.
+        indexes: The indexes of the jobs whose models are merged; none for all jobs.
+        request: The options.
+
+    Raises:
+        TraingridError: The models cannot be merged, or must not be copied; the text names the job and the reason.
+    """
+    deployment = plane.deployment
+    statuses, jobs = plane.status(submission).jobs, plane.last_submitted_jobs(submission)
+    models = models_of(submission, statuses, jobs, indexes)
+    check_method(models, request.method)
+    region = region_of(models, request, deployment.grid)
+    heads = [_head(model) for model in models]
+    folder = models_folder(models, heads, region, deployment)
+    line = merge_line(models, request, folder, sum(head.size for head in heads), (region, deployment))
+    manifest = json_lines([line])
+    digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
+    copies = tuple(
+        ModelCopy(model=model, head=head, target=copy_of(model, place, folder))
+        for place, (model, head) in enumerate(zip(models, heads, strict=True))
+    )
+    key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
+    return OpenMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
+
+
+def _job(manifest: str, deployment: Deployment) -> Job:
+    """Return the job of a manifest with one line, validated as by the intake."""
+    (line,) = parsed(_NAME, manifest.encode(), deployment)
+    return job_of_line(line, 0, deployment, NO_SUBMISSION)
+
+
+def _head(model: Model) -> ObjectHead:
+    """Return the facts about a model's archive.
+
+    Raises:
+        TraingridError: It does not exist any more.
+    """
+    head = CopyStore(model.job.region).head(model.archive)
+    if head is None:
+        raise TraingridError(f"There is no model of {model} in {model.archive}.", "Leave it out, or train it again.")
+    return head

@@ -1,0 +1,127 @@
+"""`traingrid merge`: merges the models of a submission's jobs into one, as a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.merge import open_merge
+from traingrid.cli.console import console
+from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.merge.line import MergeRequest
+from traingrid.text import byte_size, counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from traingrid.api.merge import OpenMerge
+    from traingrid.cli.export import Output
+
+_MERGED = Schema(
+    "submission",
+    {
+        "submission": "string: The submission's id.",
+        "region": "string: The Region in which the models are merged.",
+        "method": "string: average, ensemble or parts.",
+        "models": "integer: The number of models.",
+    },
+)
+_MODELS = Schema(
+    "model, with --plan",
+    {
+        "index": "integer: The array index of its job.",
+        "name": "string: The job's name.",
+        "region": "string: The Region in which it was trained.",
+        "archive": "string: The S3 URI of the model.",
+        "bytes": "integer: The size of the archive.",
+        "copy": "string: The S3 URI of its copy in the Region of the merge.",
+    },
+)
+
+
+@click.command()
+@click.argument("submission")
+@click.argument("indexes", metavar="[INDEX]...", nargs=-1, type=click.IntRange(min=0))
+@click.option(
+    "--method",
+    type=click.Choice(["average", "ensemble", "parts"]),
+    default="average",
+    show_default=True,
+    help="average: the mean of the weights; ensemble: the mean of the predictions; parts: all files in one model.",
+)
+@click.option("--region", default="", help="Where to merge [default: the Region with the most of the models].")
+@click.option("--data", default="", help="S3 folder with train/ and validation/ [default: the data of a job there].")
+@click.option("--instance-type", default="", help="Instance type [default: the grid's first without accelerators].")
+@click.option("--image", default="", help="Alias of the training image [default: the grid's default].")
+@click.option("--folders", is_flag=True, help="With the method parts: put each model into its own folder.")
+@click.option(
+    "--statistics-images",
+    type=click.IntRange(1, 10**9),
+    default=MergeRequest.statistics_images,
+    show_default=True,
+    help="With the method average: the training images for the statistics of batch norm.",
+)
+@click.option("--plan", is_flag=True, help="Only print the merge; copy and submit nothing.")
+@output_option(_MERGED, _MODELS)
+@click.pass_obj
+def merge(
+    grid_file: Path, /, submission: str, indexes: tuple[int, ...], *, plan: bool, output: Output, **request: Any
+) -> None:
+    """Merge the models of jobs into one model.
+
+    Merges the models of the jobs of SUBMISSION, or of those with the given indexes, in one job, which compares the
+    result with each of them. The same command does nothing a second time.
+    """
+    plane = ControlPlane.of(grid_file)
+    wanted = MergeRequest(**request)
+    opened = open_merge(plane, plane.submission_id(submission), indexes, wanted)
+    echo = sentences(output)
+    if plan:
+        _print_plan(opened, output, echo)
+        return
+    merged = opened.run(lambda text: echo(printable(text)))
+    if output != "table":
+        row = {"submission": merged, "region": opened.job.region, "method": wanted.method}
+        write_rows([row | {"models": len(opened.copies)}], _MERGED, output)
+    echo(f"submission {merged}: merges {counted(len(opened.copies), 'model')} in {opened.job.region}")
+    echo(f"Track it with: traingrid status {merged} --watch")
+
+
+def _print_plan(opened: OpenMerge, output: Output, echo: Callable[[str], None]) -> None:
+    """Print the models and the job that would merge them."""
+    rows = [
+        {
+            "index": copy.model.job.index,
+            "name": copy.model.job.name,
+            "region": copy.model.job.region,
+            "archive": str(copy.model.archive),
+            "bytes": copy.head.size,
+            "copy": str(copy.target),
+        }
+        for copy in opened.copies
+    ]
+    if output == "table":
+        console().print(_table(rows))
+    else:
+        write_rows(rows, _MODELS, output)
+    job = opened.job
+    echo(f"One {job.instance_type} in {job.region} would merge {counted(len(rows), 'model')}.")
+    for name in ("train", "validation"):
+        if channel := job.inputs.get(name):
+            echo(printable(f"{name}: {channel.location}"))
+    if opened.transferred:
+        echo(f"{byte_size(opened.transferred)} would be copied from other Regions, which AWS charges for.")
+    echo("Nothing was written. Run it without --plan.")
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, header_style="", pad_edge=False)
+    for heading in ("index", "job", "Region", "size"):
+        table.add_column(heading, justify="right" if heading in ("index", "size") else "left")
+    for row in rows:
+        table.add_row(str(row["index"]), printable(row["name"]), row["region"], byte_size(row["bytes"]))
+    return table

@@ -1,0 +1,211 @@
+"""Merge line: the manifest line of a merge, an ordinary job on one host without accelerators."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import UsageError
+from traingrid.grid.residency import is_resident
+from traingrid.manifest.accelerators import accelerators
+from traingrid.manifest.line import is_ours
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traingrid.aws.s3_copy import ObjectHead
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.model import Grid
+    from traingrid.job.job import Channel
+    from traingrid.merge.models import Method, Model
+
+_SHOWN_PARTS = 17
+"""Two metrics of each part, and those of the merged network: SageMaker allows 40 definitions
+(botocore's service model, MetricDefinitionList)."""
+_GB = 10**9
+_COPIES = 3
+"""A model is on the disk as its archive, unpacked, and in the result."""
+_OWN_GB = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeRequest:
+    """The options of a merge.
+
+    Attributes:
+        method: The method.
+        region: The Region; empty for the one that has most of the models.
+        data: The folder with `train/` and `validation/`; empty for the data of the first job of the Region.
+        instance_type: The instance type; empty for the grid's first one without accelerators.
+        image: The alias of the training image; empty for the grid's default.
+        folders: With the method parts: whether each model gets a folder.
+        statistics_images: With the method average: the number of images for the statistics of batch norm.
+    """
+
+    method: Method = "average"
+    region: str = ""
+    data: str = ""
+    instance_type: str = ""
+    image: str = ""
+    folders: bool = False
+    statistics_images: int = 8_192
+
+
+def region_of(models: Sequence[Model], request: MergeRequest, grid: Grid) -> str:
+    """Return the Region of a merge, to which the models of other Regions are copied.
+
+    Raises:
+        UsageError: The Region is not in the grid, or a model must not be copied to it.
+    """
+    counted = Counter(model.job.region for model in models)
+    region = request.region or max(counted, key=lambda each: counted[each])
+    if region not in grid.regions:
+        raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions: {', '.join(grid.regions)}.")
+    for model in models:
+        _check_copy(model, region, grid)
+    return region
+
+
+def _check_copy(model: Model, region: str, grid: Grid) -> None:
+    """Raise an error if a model must not be copied to a Region."""
+    source, where = model.job.region, f"The model of {model} cannot be copied from {model.job.region} to {region}"
+    if not is_resident(region, model.job.residency):
+        areas = ", ".join(model.job.residency)
+        raise UsageError(f"{where}: its line allows only {areas}.", "Give another --region, or leave the job out.")
+    if elsewhere := sorted({source, region} & grid.elsewhere().keys()):
+        text = f"{where}: {elsewhere[0]} is in another account than the home Region."
+        raise UsageError(text, "Name only jobs of Regions in that account, or download the models.")
+    if source == region:
+        return
+    if not grid.moves:
+        next_step = f"Set it and deploy, or name only jobs of {region}."
+        raise UsageError(f"{where}: grid.yaml does not have `moves: true`.", next_step)
+    if not grid.may_hold(region, source):
+        areas = ", ".join(grid.regions[source].residency)
+        text = f"{where}: grid.yaml allows the data of {source} only in {areas}."
+        raise UsageError(text, "Give another --region, or leave the job out.")
+
+
+def models_folder(models: Sequence[Model], heads: Sequence[ObjectHead], region: str, deployment: Deployment) -> S3Uri:
+    """Return the folder of the copies of the models; other models, or other contents, have another folder.
+
+    Args:
+        models: The models.
+        heads: The facts about their archives, in the same order.
+        region: The Region of the merge.
+        deployment: The grid.
+    """
+    content = "\n".join(f"{model.archive} {head.etag}" for model, head in zip(models, heads, strict=True))
+    bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
+    return S3Uri(bucket, f"{names.MERGE_PREFIX}{hashlib.sha256(content.encode()).hexdigest()[:16]}")
+
+
+def copy_of(model: Model, place: int, folder: S3Uri) -> S3Uri:
+    """Return the copy of a model, whose name the training image reads (training_container/merge/parts.py)."""
+    return folder / f"part-{place:03d}-{model.submission}-{model.job.index}.tar.gz"
+
+
+def merge_line(
+    models: Sequence[Model], request: MergeRequest, folder: S3Uri, size: int, place: tuple[str, Deployment]
+) -> dict[str, Any]:
+    """Return the line of a merge.
+
+    Args:
+        models: The models.
+        request: The options.
+        folder: The folder of the copies of the models.
+        size: The size of all archives, in bytes.
+        place: The Region and the grid.
+
+    Raises:
+        UsageError: The grid has no instance type without accelerators, or no training image; or there is no data.
+    """
+    region, deployment = place
+    grid = deployment.grid
+    if not is_ours({"image": request.image or grid.job.image}, grid):
+        text = f"The image {request.image or grid.job.image} is not the grid's training image, which has the merge."
+        raise UsageError(text, "Give the alias of that image in grid.yaml: --image ALIAS.")
+    line: dict[str, Any] = {
+        "region": region,
+        "name": f"merge-{models[0].submission}-{request.method}",
+        "inputs": {"models": {"uri": f"{folder}/", "input_mode": "File"}, **_data(models, request, region)},
+        "image": request.image or None,
+        "instance_type": _instance_type(request, grid),
+        "instance_count": 1,
+        "processes_per_host": 1,
+        "launcher": "mpi",
+        "volume_gb": max(grid.job.volume_gb, ceil(_COPIES * size / _GB) + _OWN_GB),
+        "residency": _residency(models, region),
+        "share": models[0].job.share or None,
+        "hyperparameters": _hyperparameters(models, request),
+        "tags": {"merge": models[0].submission},
+    }
+    if request.method != "parts":
+        line["metrics"] = _metrics(len(models))
+    return {name: value for name, value in line.items() if value not in (None, [])}
+
+
+def _residency(models: Sequence[Model], region: str) -> list[str]:
+    """Return the residency of the result: that of all models, or the Region itself if some differ."""
+    found = {model.job.residency for model in models}
+    return list(found.pop()) if len(found) == 1 else [region]
+
+
+def _instance_type(request: MergeRequest, grid: Grid) -> str:
+    """Return the instance type. Merging needs no accelerator; an explicit type is checked as in every manifest."""
+    if request.instance_type:
+        return request.instance_type
+    found = next((name for name in grid.allowed_instance_types() if accelerators(name, 1) == 0), None)
+    if found is None:
+        allowed = ", ".join(grid.allowed_instance_types())
+        text = f"A merge runs without accelerators, and all instance types of this grid have some: {allowed}."
+        raise UsageError(text, "Add one to instance_types in grid.yaml, or give --instance-type.")
+    return found
+
+
+def _data(models: Sequence[Model], request: MergeRequest, region: str) -> dict[str, Any]:
+    """Return the channels with the data of the merge: those of --data, or of the first job of the Region."""
+    channels = {"average": ("train", "validation"), "ensemble": ("validation",), "parts": ()}[request.method]
+    if request.data:
+        return {name: {"uri": f"{request.data.rstrip('/')}/{name}/", "input_mode": "FastFile"} for name in channels}
+    here = next((model for model in models if model.job.region == region), None)
+    if channels and here is None:
+        text = f"None of the jobs trained in {region}, so that the validation data there is not known."
+        raise UsageError(text, "Give a folder with train/ and validation/: --data s3://BUCKET/FOLDER.")
+    found = {}
+    for name in channels:
+        channel = here.job.inputs.get(name) if here else None
+        if channel is None:
+            text = f"{str(here).capitalize()} has no channel {name}, which the method {request.method} reads."
+            raise UsageError(text, "Give a folder with train/ and validation/: --data s3://BUCKET/FOLDER.")
+        found[name] = _read(channel)
+    return found
+
+
+def _read(channel: Channel) -> dict[str, Any]:
+    """Return the settings of a channel that one host reads as files."""
+    if channel.file_system:
+        return {"file_system": channel.file_system, "type": channel.type, "path": channel.path}
+    mode = "FastFile" if channel.input_mode == "Pipe" else channel.input_mode
+    return {"uri": channel.uri, "input_mode": mode, **({"manifest": True} if channel.manifest else {})}
+
+
+def _hyperparameters(models: Sequence[Model], request: MergeRequest) -> dict[str, str]:
+    """Return the hyperparameters that the merge reads (training_container/merge/options.py)."""
+    found = {"sagemaker_image_program": "merge", "merge_method": request.method, "merge_count": str(len(models))}
+    if request.method == "average":
+        found["merge_statistics_images"] = str(request.statistics_images)
+    if request.folders:
+        found["merge_layout"] = "folders"
+    return found
+
+
+def _metrics(count: int) -> list[str]:
+    """Return the metrics that the merge prints (training_container/merge/evaluation.py)."""
+    of_parts = [f"part_{number}_{kind}" for number in range(min(count, _SHOWN_PARTS)) for kind in ("top1", "loss")]
+    return ["validation_top1", "validation_loss", "validation_top5", "best_part_top1", *of_parts]

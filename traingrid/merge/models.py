@@ -1,0 +1,127 @@
+"""Models to merge: the models of some jobs of a submission, and the reasons that prevent a merge, before any cost.
+
+The training image checks the same facts again in the models themselves (training_container/merge/reports.py), because
+the ledger does not have all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import UsageError
+from traingrid.job.job import in_region
+from traingrid.job.state import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traingrid.job.job import Job
+    from traingrid.submission.status import JobStatus
+
+Method = Literal["average", "ensemble", "parts"]
+_SHAPE = {"model": "resnet50", "classes": "1000", "image_size": "224"}
+"""The trainer's hyperparameters that determine the shapes of the weights, with their defaults
+(training_container/trainer/config.py)."""
+_OUTPUT = {"classes": "1000", "first_label": "1", "image_size": "224"}
+"""Those that networks with a common input and output share."""
+_SEED = {"seed": "0"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The model of a job.
+
+    Attributes:
+        submission: The submission's id.
+        job: The job in the Region in which it was trained.
+        archive: The archive of the model.
+    """
+
+    submission: str
+    job: Job
+    archive: S3Uri
+
+    def __str__(self) -> str:
+        return f"job {self.job.index}"
+
+
+def models_of(
+    submission: str, statuses: Sequence[JobStatus], jobs: Mapping[int, Job], indexes: Iterable[int]
+) -> list[Model]:
+    """Return the models of some jobs of a submission.
+
+    Args:
+        submission: The submission's id.
+        statuses: The status of each of its jobs.
+        jobs: Its jobs as they were last submitted, by index.
+        indexes: The indexes of the jobs; none for all jobs.
+
+    Raises:
+        UsageError: A job does not exist or has no model, or there are fewer than two.
+    """
+    wanted = list(dict.fromkeys(indexes)) or [status.index for status in statuses]
+    known = {status.index: status for status in statuses}
+    found = []
+    for index in wanted:
+        if index not in known:
+            text = f"Submission {submission} has no job with index {index}."
+            raise UsageError(text, f"Its indexes are 0 to {len(statuses) - 1}.")
+        status = known[index]
+        if status.state != JobState.COMPLETED or not status.artifact:
+            complete = " ".join(str(one.index) for one in statuses if one.state == JobState.COMPLETED)
+            text = f"Job {index} of {submission} has no model: the job is {status.state}."
+            raise UsageError(text, f"Name the jobs to merge; completed are: {complete or 'none'}.")
+        if index not in jobs:
+            text = f"The manifest of {submission} was submitted by hand, so that the lines of its jobs are not known."
+            raise UsageError(text, "Submit the manifest with `traingrid submit`.")
+        job = in_region(jobs[index], status.region)
+        found.append(Model(submission=submission, job=job, archive=S3Uri.parse(status.artifact)))
+    if len(found) < 2:
+        text = f"A merge needs at least two models, and {submission} has one job to merge."
+        raise UsageError(text, f"Its model has the files of all of its hosts: traingrid download {submission}.")
+    return found
+
+
+def check_method(models: Sequence[Model], method: Method) -> None:
+    """Raise an error if the lines of the jobs show that their models cannot be merged in this way.
+
+    Raises:
+        UsageError: A job has no network of the image's trainer, or networks differ.
+    """
+    if method == "parts":
+        return
+    for model in models:
+        if model.job.source or model.job.is_algorithm:
+            program = "a SageMaker algorithm" if model.job.is_algorithm else f"the script {model.job.entry_point}"
+            text = f"{str(model).capitalize()} trained {program}, so that only the files of its model can be joined."
+            raise UsageError(text, "Use --method parts.")
+    if method == "average":
+        _check_equal(models, _SHAPE, "Models of different shapes cannot be averaged; use --method ensemble.")
+    _check_equal(models, _OUTPUT, "A merged network has one input and one list of classes.")
+    if method == "average":
+        _check_start(models)
+
+
+def _check_start(models: Sequence[Model]) -> None:
+    """Raise an error if two trainings began with different weights: of another model, or of another seed."""
+    first = models[0]
+    begins = [str(getattr(model.job, "init_from", None) or "") for model in models]
+    for model, begin in zip(models, begins, strict=True):
+        if begin != begins[0]:
+            text = f"{str(model).capitalize()} did not start from the same model as {first}: their init_from differs."
+            raise UsageError(text, "Use --method ensemble, or train them from a common model.")
+    if not begins[0]:
+        next_step = "Their initial weights differ. Use --method ensemble, or train them from a common model."
+        _check_equal(models, _SEED, next_step)
+
+
+def _check_equal(models: Sequence[Model], defaults: Mapping[str, str], next_step: str) -> None:
+    first = models[0]
+    for model in models:
+        for name, default in defaults.items():
+            own, expected = (each.job.hyperparameters.get(name, default).strip() for each in (model, first))
+            if own != expected:
+                text = f"The hyperparameter {name} of {model} is {own}, that of {first} {expected}."
+                raise UsageError(text, next_step)

@@ -1,0 +1,124 @@
+"""Merge: merges the models of the channel `models` into one, and evaluates the result against each of them."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+from training_container.contract.stopping import StoppedError, StopRequestedError
+from training_container.contract.training_job import TrainingJob
+from training_container.merge.evaluation import Evaluation
+from training_container.merge.networks import Ensemble, assign, average, models_of, read_weights, recompute_statistics
+from training_container.merge.options import MergeOptions
+from training_container.merge.parts import Part
+from training_container.merge.reports import Network, check_average, check_ensemble
+from training_container.trainer import cluster
+from training_container.trainer.artifacts import export
+from training_container.trainer.config import Config
+from training_container.trainer.data.input import ValidationData, training_data, validation_data
+from training_container.trainer.models import build_model
+from training_container.trainer.validation import Validation
+
+
+def merge_networks(
+    job: TrainingJob, options: MergeOptions, parts: Sequence[Part], stop_requested: Callable[[], bool]
+) -> None:
+    """Merge networks, evaluate the result, and export it.
+
+    Args:
+        job: The job.
+        options: The validated options, with the method average or ensemble.
+        parts: The unpacked models.
+        stop_requested: A function that returns True if the merge was asked to stop.
+
+    Raises:
+        MergeError: The models cannot be merged.
+        StoppedError: The merge was asked to stop. It begins again when the job is retried.
+    """
+    networks = [Network.read(part) for part in parts]
+    (check_average if options.method == "average" else check_ensemble)(networks)
+    cluster.start(job)
+    tf.keras.mixed_precision.set_global_policy("float32")  # the same for all networks, wherever they were trained
+    try:
+        NetworkMerge(job, options, networks, stop_requested).run()
+    except StopRequestedError:
+        raise StoppedError("Stopped before the end of the merge; a retry begins again.") from None
+
+
+class NetworkMerge:
+    """The merge of networks whose facts agree."""
+
+    def __init__(
+        self,
+        job: TrainingJob,
+        options: MergeOptions,
+        networks: Sequence[Network],
+        stop_requested: Callable[[], bool],
+    ) -> None:
+        self.job, self.options, self.networks, self.stop_requested = job, options, networks, stop_requested
+        self.config = reading_config(networks[0].config)
+        self.data = self._validation_data()
+
+    def run(self) -> None:
+        """Merge, evaluate and export."""
+        merged = self._average() if self.options.method == "average" else Ensemble(list(models_of(self.networks)))
+        found = Evaluation(
+            merged=self._evaluate(merged),
+            parts=[
+                (str(network), self._evaluate(model))
+                for network, model in zip(self.networks, models_of(self.networks), strict=True)
+            ],
+        )
+        print("\n".join(found.lines(f"{self.options.method} of {len(self.networks)}")))
+        print(found.metrics())
+        export(merged, self.config, self.job.folders.model, self._report(found))
+
+    def _validation_data(self) -> ValidationData:
+        data = validation_data(self.config, self.job.folders, classes=self.networks[0].class_names)
+        assert data is not None  # noqa: S101  # for the type checker: options.check() requires the channel
+        return data
+
+    def _evaluate(self, model: tf.keras.Model) -> dict[str, float]:
+        return Validation(model, self.config)(self.data.epoch(0, self.stop_requested))
+
+    def _average(self) -> tf.keras.Model:
+        """Return a network with the mean weights, and with statistics of batch norm that belong to them."""
+        model = build_model(self.config)
+        assign(model, average(read_weights(network, model) for network in self.networks))
+        images = recompute_statistics(model, self.config, self._training_batches(), self.options.statistics_images)
+        print(f"The statistics of batch norm are those of {images} training images.")
+        return model
+
+    def _training_batches(self) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
+        for batch in training_data(self.config, self.job.folders).epoch(0):
+            if self.stop_requested():
+                raise StopRequestedError
+            yield batch
+
+    def _report(self, found: Evaluation) -> dict[str, object]:
+        """Return the content of report.json: as that of the trainer, with the parts and their metrics."""
+        same = {network.initial_weights for network in self.networks}
+        return {
+            **dataclasses.asdict(self.config),
+            "top1": found.merged["validation_top1"],
+            "top5": found.merged.get("validation_top5"),
+            "validation_loss": found.merged["validation_loss"],
+            "class_names": self.networks[0].class_names,
+            # Averages of models with a common start can be averaged again.
+            "initial_weights": same.pop() if self.options.method == "average" else "",
+            "merge_method": self.options.method,
+            "merged_from": [
+                _of_part(network, metrics) for network, (_, metrics) in zip(self.networks, found.parts, strict=True)
+            ],
+        }
+
+
+def reading_config(config: Config) -> Config:
+    """Return the hyperparameters of a part as those of the merge, which reads other channels."""
+    return dataclasses.replace(
+        config, data_dir="", train_records=0, validation_records=0, steps_per_epoch=0, precision="float32"
+    )
+
+
+def _of_part(network: Network, metrics: Mapping[str, float]) -> dict[str, object]:
+    return {"submission": network.part.submission, "index": network.part.index, **metrics}

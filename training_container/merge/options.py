@@ -1,0 +1,89 @@
+"""Merge options: the hyperparameters of a merge, validated on every host before the merge starts. Without TensorFlow.
+
+`traingrid merge` writes them. The hyperparameters of the trainer, which grid.yaml may add to lines, have no effect:
+each model has its own in its report.json.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+from training_container.contract.training_job import ContractError, TrainingJob
+
+Method = Literal["average", "ensemble", "parts"]
+Layout = Literal["shared", "folders"]
+CHANNEL = "models"
+"""The channel with the archives of the models."""
+_PREFIX = "merge_"
+_MOST = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """The options of a merge. Each is the hyperparameter `merge_<name>`.
+
+    Attributes:
+        method: "average": the mean of the weights; "ensemble": a network that returns the mean of the probabilities;
+            "parts": the files of all models in one folder.
+        count: The number of models, so that a model that is missing in the channel is noticed.
+        layout: With the method parts: "shared" keeps the paths of all files; "folders" gives each model a folder.
+        statistics_images: With the method average: the number of training images from which the statistics of batch
+            norm are computed. By default as many as in OpenMMLab's PreciseBNHook (mmcls), which implements Wu and
+            Johnson 2021 (arXiv:2105.07576, section 3).
+    """
+
+    method: Method
+    count: int
+    layout: Layout = "shared"
+    statistics_images: int = 8_192
+
+    @classmethod
+    def from_hyperparameters(cls, texts: Mapping[str, str]) -> Self:
+        """Return the validated options.
+
+        Raises:
+            ContractError: An option is missing, unknown or invalid.
+        """
+        given = {name.removeprefix(_PREFIX): text for name, text in texts.items() if name.startswith(_PREFIX)}
+        fields = {entry.name: entry for entry in dataclasses.fields(cls)}
+        if unknown := sorted(given.keys() - fields.keys()):
+            known = ", ".join(f"{_PREFIX}{name}" for name in fields)
+            raise ContractError(f"Hyperparameter '{_PREFIX}{unknown[0]}' is unknown. There are: {known}.")
+        if missing := [name for name in ("method", "count") if name not in given]:
+            raise ContractError(f"Hyperparameter {_PREFIX}{missing[0]} is required. `traingrid merge` writes it.")
+        values: dict[str, Any] = {name: _value(name, text) for name, text in given.items()}
+        return cls(**values)
+
+
+def check(job: TrainingJob) -> MergeOptions:
+    """Validate a merge before TensorFlow is imported, and return its options.
+
+    Raises:
+        ContractError: An option is invalid, a channel is missing, or the job has several ranks.
+    """
+    options = MergeOptions.from_hyperparameters(job.hyperparameters)
+    if job.world_size != 1:
+        raise ContractError(f"A merge runs on one rank, but the job has {job.world_size}. Use one host and process.")
+    required = {
+        "average": (CHANNEL, "train", "validation"),
+        "ensemble": (CHANNEL, "validation"),
+        "parts": (CHANNEL,),
+    }[options.method]
+    if absent := [name for name in required if name not in job.channels]:
+        raise ContractError(
+            f"A merge with the method {options.method} requires the channels {', '.join(required)}; the job has no "
+            f"channel '{absent[0]}'."
+        )
+    return options
+
+
+def _value(name: str, text: str) -> str | int:
+    choices: tuple[str, ...] = {"method": get_args(Method), "layout": get_args(Layout)}.get(name, ())
+    if choices:
+        if text not in choices:
+            raise ContractError(f"Hyperparameter {_PREFIX}{name} is {text!r}; it must be one of: {', '.join(choices)}.")
+        return text
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST):
+        raise ContractError(f"Hyperparameter {_PREFIX}{name} is {text!r}; it must be a whole number from 1 to {_MOST}.")
+    return int(text)

@@ -1,0 +1,127 @@
+"""Reports: the facts about each model in its report.json, and the checks that models can be merged. No TensorFlow."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from training_container.merge.parts import MergeError, Part
+from training_container.trainer.config import Config
+
+_SHAPE = ("model", "classes", "image_size")
+"""The hyperparameters that determine the shapes of the weights."""
+_OUTPUT = ("classes", "first_label", "image_size")
+"""The hyperparameters that networks with a common input and output share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A network that the image's trainer has exported.
+
+    Attributes:
+        part: Its files.
+        config: The hyperparameters with which it was trained.
+        class_names: The names of its classes; empty if the training records had only numbers.
+        initial_weights: The digest of the weights with which its training began; empty if it is not recorded.
+    """
+
+    part: Part
+    config: Config
+    class_names: tuple[str, ...] = ()
+    initial_weights: str = ""
+
+    def __str__(self) -> str:
+        return str(self.part)
+
+    @classmethod
+    def read(cls, part: Part) -> Self:
+        """Read the report of a model.
+
+        Raises:
+            MergeError: There is none, or it is not that of a single network.
+        """
+        report = _report(part)
+        if report.get("merge_method") == "ensemble":
+            raise MergeError(f"The model of {part} is an ensemble. Merge its members instead.")
+        known = {entry.name for entry in dataclasses.fields(Config)}
+        config = Config(**{name: value for name, value in report.items() if name in known})
+        return cls(
+            part=part,
+            config=config,
+            class_names=tuple(report.get("class_names") or ()),
+            initial_weights=str(report.get("initial_weights") or ""),
+        )
+
+
+def _report(part: Part) -> Mapping[str, Any]:
+    try:
+        found = json.loads((part.folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or "model" not in found:
+        raise MergeError(
+            f"The model of {part} has no report.json of the image's trainer, so that only its files can be joined: use "
+            "the method parts."
+        )
+    return found
+
+
+def check_average(networks: Sequence[Network]) -> None:
+    """Check that the weights of networks can be averaged.
+
+    Averages work for networks that were trained further from one trained network (Wortsman et al. 2022,
+    arXiv:2203.05482). The loss is high between networks that began with different weights.
+
+    Raises:
+        MergeError: The networks differ in shape or classes, or did not start from the same weights.
+    """
+    _check_equal(networks, _SHAPE, "models of different shapes cannot be averaged")
+    check_ensemble(networks)
+    first = networks[0]
+    for network in networks:
+        if not network.initial_weights:
+            raise MergeError(
+                f"The model of {network} does not record its initial weights, because an earlier version of the "
+                "training image trained it. Train it again, or use the method ensemble."
+            )
+        if network.initial_weights != first.initial_weights:
+            raise MergeError(
+                f"The training of {network} did not start from the same weights as that of {first}, so that their "
+                "weights cannot be averaged. Start both from a common model, or use the method ensemble."
+            )
+
+
+def check_ensemble(networks: Sequence[Network]) -> None:
+    """Check that networks have the same classes and take the same images.
+
+    Raises:
+        MergeError: They differ.
+    """
+    _check_equal(networks, _OUTPUT, "a merged network has one input and one list of classes")
+    first = networks[0]
+    for network in networks:
+        if network.class_names != first.class_names:
+            raise MergeError(
+                f"The classes of {network} have other names than those of {first}. Train on the same classes."
+            )
+        if _crops(network.config) != _crops(first.config):
+            raise MergeError(
+                f"The hyperparameters augmentation and cache of {network} and {first} crop images in different ways. "
+                "Train with the same ones."
+            )
+
+
+def _crops(config: Config) -> bool:
+    """Return True if validation uses the middle part of images, as data/augment.py decides it."""
+    return config.augmentation == "crop_and_flip" and not config.cache
+
+
+def _check_equal(networks: Sequence[Network], names: Sequence[str], rule: str) -> None:
+    first = networks[0]
+    for network in networks:
+        for name in names:
+            own, expected = getattr(network.config, name), getattr(first.config, name)
+            if own != expected:
+                text = f"The hyperparameter {name} of {network} is {own}, that of {first} {expected}"
+                raise MergeError(f"{text}; {rule}.")
