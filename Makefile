@@ -128,7 +128,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
-		requirements-gpu.in --output-file requirements-gpu.txt
+		requirements-gpu.in --override requirements-gpu-override.in --output-file requirements-gpu.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28 --no-deps,$(LOCK)) \
 		requirements-gpu-build.in --output-file requirements-gpu-build.txt
 	cd training_container && ../$(LOCK) requirements-torch.in --output-file requirements-torch.txt

@@ -2,8 +2,8 @@
 # Builds an image with buildah, and prints its id: the orchestrator's, a target of training_container/Dockerfile, or torch.
 # Usage: containers/build.sh orchestrator|cpu|gpu|torch [OPTION ...]
 #
-# Options are those of buildah bud, for example --build-arg EFA=1.34.0. The environment variable BASE selects a base image
-# other than that of base.sh.
+# Options are those of buildah bud. EFA is off, unless they contain --build-arg EFA=VERSION (and EFA_SHA256, for another
+# one than the Dockerfile's). The environment variable BASE selects a base image other than that of base.sh.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 . "$here/engine.sh"
@@ -23,7 +23,7 @@ if [ "$target" = orchestrator ]; then
 elif [ "$target" = torch ]; then
     image=localhost/traingrid-training:torch
     cp "$here/../training_container/Dockerfile.torch" "$settings/Dockerfile"
-    set -- --target torch "$@"
+    set -- --target torch --build-arg EFA=none "$@"
 else
     image=localhost/traingrid-training:$target
     # buildah 1.28 builds every stage up to the target, so remove the stages of the other target.
@@ -34,6 +34,7 @@ else
     wheels=$cache/wheels
     if grep -qs bookworm /etc/os-release; then wheels=${cache%/containers}; fi
     mkdir -p "$wheels"
+    case $target in gpu*) set -- --build-arg EFA=none "$@" ;; esac
     set -- --target "$target" --volume "$wheels:/wheels/traingrid" "$@"
 fi
 echo "Building the $target image (log: $cache/build-$target.log) ..." >&2

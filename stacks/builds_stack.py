@@ -118,6 +118,6 @@ class BuildsStack(Stack):
 
 
 def _arguments(grid: Grid, target: str) -> tuple[str, ...]:
-    """Return the build arguments of a target: the version of AWS's EFA installer, if grid.yaml sets one."""
-    given = {image.efa for image in grid.images.values() if image.build and image.target == target and image.efa}
-    return tuple(f"EFA={version}" for version in given)  # grid.yaml allows one at most for each target
+    """Return the build arguments of a target that grid.yaml sets; the Dockerfile has the others."""
+    given = (image.build_arguments() for image in grid.images.values() if image.build and image.target == target)
+    return next(given, ())  # the aliases of a target have the same ones

@@ -42,7 +42,7 @@ ORCHESTRATOR = Recipe(
     sources=("batch_job", "traingrid", "requirements-orchestrator.txt"),
 )
 
-_HOROVOD = ("training_container", "setup/training.sh", "setup/cuda.sh")
+_HOROVOD = ("training_container", "setup/training.sh", "setup/cuda.sh", "setup/efa.sh")
 
 TRAINING = {
     "cpu": Recipe(
@@ -53,7 +53,7 @@ TRAINING = {
     ),
     "torch": Recipe(
         dockerfile="training_container/Dockerfile.torch",
-        sources=("training_container",),
+        sources=("training_container", "setup/efa.sh"),
         target="torch",
         compute="BUILD_GENERAL1_LARGE",
     ),

@@ -26,7 +26,15 @@ from types import TracebackType
 from training_container.contract.missing_gpus import refuse_missing_gpus
 from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
-from training_container.launcher import connected_hosts, hosts, open_mpi, script_packages, scripts, torchrun
+from training_container.launcher import (
+    connected_hosts,
+    hosts,
+    kernel_cache,
+    open_mpi,
+    script_packages,
+    scripts,
+    torchrun,
+)
 from training_container.launcher.command import gloo_command, mpirun_command, rank_command, shown
 from training_container.launcher.connected_hosts import ConnectedHosts
 from training_container.launcher.failure import FailureWatch
@@ -43,6 +51,11 @@ from training_container.trainer.config import Config, HyperparameterError
 # time in which torchrun ends them, which sends SIGKILL after 30 s (torch/distributed/elastic/multiprocessing/api.py).
 _PEER_SECONDS, _ENDING_SECONDS = 5.0, 40.0
 PACKAGE = Path(__file__).resolve().parent.parent
+_COMPILING = (
+    "TensorFlow has no kernels for the GPUs of {type}, and compiles them at the first use. Therefore the limit of "
+    "stalled ranks is {seconds:g} s, unless the job sets stall_seconds, and sagemaker_stall_seconds applies after "
+    "{seconds:g} s."
+)
 
 
 def main() -> int:
@@ -56,6 +69,7 @@ def main() -> int:
         job = read_training_job(folders, sys.argv[1:])
         refuse_missing_gpus(job, os.environ)
         config = checked(job)
+        kernel_cache.restore(job, os.environ)
         if job.launch.script:
             scripts.prepare(job.launch.script, folders)
         with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
@@ -151,8 +165,11 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: Con
     # With torchrun, the first host watches the output of all hosts, because usually only rank 0 prints.
     limit = 0 if others and not job.is_main_host else job.launch.stall_seconds
     code = scripts.folder(job.launch.script, job.folders) if job.launch.script else PACKAGE
-    silence = SilenceWatch(limit, code)
-    with metric_feed(history, print) as feed:
+    compiling = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
+    if compiling:
+        print(_COMPILING.format(type=job.resources["current_instance_type"], seconds=compiling))
+    silence = SilenceWatch(limit, code, compiling)
+    with metric_feed(history, print) as feed, kernel_cache.kept(job, environment):
         readers = Readers(watch=watch, feed=feed, silence=silence, others=others)
         status = forward_output(command, environment, readers)
         if silence.stalled:

@@ -20,6 +20,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.algorithm_resources import wrong_resources
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
 from traingrid.submission.files import submission_id
@@ -65,10 +66,12 @@ class Progress:
 
     Attributes:
         announce: Receives a sentence about each upload.
+        warn: Receives a sentence about each hardware warning, before anything is uploaded.
         waiting: Returns the context in which a service is awaited, whose name is the argument.
     """
 
     announce: Callable[[str], None] = logger.info
+    warn: Callable[[str], None] = logger.warning
     waiting: Callable[[str], AbstractContextManager[object]] = nullcontext
 
 
@@ -124,9 +127,12 @@ def submit_manifest(
     found = packed(manifest, deployment, content)
     found.sources.extend(sources)
     logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
-    if found.sources or (deployment.grid.algorithms and b"algorithm" in found.content):
+    algorithms = deployment.grid.algorithms and b"algorithm" in found.content
+    if found.sources or algorithms or may_warn(deployment.grid):
         lines = parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
         check_resources(manifest, lines, deployment)
+        for sentence in manifest_warnings(lines, deployment.grid):
+            progress.warn(sentence)
         found.upload(progress.announce)
     return submit_content(manifest, found.content, deployment, progress)
 

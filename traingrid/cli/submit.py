@@ -15,6 +15,7 @@ from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.cli.plan_table import plan_table
 from traingrid.errors import TraingridError
+from traingrid.manifest.hardware_warnings import warning_sentences
 from traingrid.manifest.plan import Planned, planned
 from traingrid.text import counted, printable
 
@@ -45,9 +46,10 @@ _PLANNED = Schema(
         "image": "string: The image; empty for a built-in algorithm.",
         "outcome": "string: What would happen now.",
         "would_fail": "boolean: Whether it would fail now.",
+        "warnings": "array of strings: Hardware of its instances that its image does not use, as far as that is known.",
     },
 )
-PRINTED = Progress(announce=click.echo, waiting=announcing_a_wait)
+PRINTED = Progress(announce=click.echo, warn=click.echo, waiting=announcing_a_wait)
 """Prints the progress of a submission."""
 
 
@@ -66,7 +68,7 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool, output: Output) -> No
     if plan:
         _print_plan(manifest, deployment, output)
     else:
-        progress = replace(PRINTED, announce=sentences(output))
+        progress = replace(PRINTED, announce=sentences(output), warn=sentences(output))
         print_submission(submit_manifest(manifest, deployment, progress), output)
 
 
@@ -97,6 +99,8 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
         write_rows(map(_planned_row, found), _PLANNED, output)
     for source in content.sources:
         echo(f"would upload {printable(str(source))}")
+    for sentence in warning_sentences((line.job.line, line.warnings) for line in found):
+        echo(sentence)
     failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
     echo(
         f"{counted(len(found), 'job')}, {counted(sum(line.job.ranks for line in found), 'rank')}; "
@@ -114,5 +118,6 @@ def _planned_row(line: Planned) -> dict[str, Any]:
     found = {
         "channels": {name: channel.location for name, channel in job.inputs.items()},
         "would_fail": line.would_fail,
+        "warnings": list(line.warnings),
     }
     return {**{name: getattr(job, name) for name in names}, **found, "outcome": line.outcome}

@@ -11,9 +11,19 @@ from traingrid.grid.part import GridPart
 Target = Literal["cpu", "gpu", "torch"]
 """The stages of training_container/Dockerfile and Dockerfile.torch that are separate images."""
 
-EfaVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", strict=True)]
-"""Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.43.0.tar.gz
-(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html)."""
+EfaVersion = Annotated[str, StringConstraints(pattern=r"^(none|[0-9]+\.[0-9]+\.[0-9]+)$", strict=True)]
+"""Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.46.0.tar.gz
+(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html); "none" for an image without EFA."""
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", strict=True)]
+"""SHA-256 of a file, in hexadecimal digits."""
+
+NO_EFA = "none"
+
+OLDEST_EFA = (1, 39, 0)
+"""The oldest installer that `efa` accepts, because it contains the NCCL plugin: AWS's engineers name 1.39
+(https://github.com/mosaicml/composer/pull/3844), its release notes 1.38
+(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html)."""
 
 EFA_TARGETS: tuple[Target, ...] = ("gpu", "torch")
 """The targets whose Dockerfile stage can install EFA."""
@@ -59,8 +69,14 @@ class Image(GridPart):
     """Source that the deployment builds: training_container/ of this checkout. Jobs use the image by its digest."""
     target: Target | None = Field(default=None, examples=["gpu"])
     """Type of hosts that the image is for, cpu or gpu; torch for a built image with PyTorch, which serves both."""
-    efa: EfaVersion | None = Field(default=None, examples=["1.43.0"])
-    """Version of AWS's EFA installer in a built gpu image, for hosts with EFA; by default none."""
+    efa: EfaVersion | None = Field(default=None, examples=["none"])
+    """Version of AWS's EFA installer in a built image for GPUs, which requires `efa_sha256`, or `none`. By default the
+    version that the Dockerfile pins."""
+    efa_sha256: Sha256 | None = Field(
+        default=None, examples=["8302bd7849afb95c903a875d7dcb6f85b3d7629e9a8b67d020031cfc6f4d0ee1"]
+    )
+    """SHA-256 of that version's archive, which AWS publishes
+    (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-verify.html)."""
     repository: Repository | None = Field(default=None, examples=["training"])
     """Name of a repository that exists in every Region, without the grid's name, with which its full name begins."""
     tag: ImageTag | None = Field(default=None, examples=["1"])
@@ -81,12 +97,8 @@ class Image(GridPart):
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         given = {name for name in type(self).model_fields if getattr(self, name) is not None}
-        if self.efa and (not self.build or self.target not in EFA_TARGETS):
-            rule = (
-                f"only an image with build: training and the target {' or '.join(EFA_TARGETS)} can have EFA; remove efa"
-            )
-            raise broken_rule(rule, at="efa")
-        if given - {"python", "efa"} not in _FORMS or (self.python and not self.framework):
+        self._check_efa()
+        if given - {"python", "efa", "efa_sha256"} not in _FORMS or (self.python and not self.framework):
             forms = "a build with a target, a repository with a tag, a framework with version and target"
             raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
         if self.framework and self.target == TORCH:
@@ -99,6 +111,35 @@ class Image(GridPart):
             raise broken_rule("this name is reserved for the repository of the orchestrator's image", at="repository")
         return self
 
+    def _check_efa(self) -> None:
+        """Raise an error if the image cannot have this EFA, or if its archive could not be verified."""
+        given = {"efa": self.efa, "efa_sha256": self.efa_sha256}
+        if any(given.values()) and (not self.build or self.target not in EFA_TARGETS):
+            where = next(name for name, value in given.items() if value)
+            targets = " or ".join(EFA_TARGETS)
+            rule = f"only an image with build: training and the target {targets} can have EFA; remove it"
+            raise broken_rule(rule, at=where)
+        if not self.efa or self.efa == NO_EFA:
+            if self.efa_sha256:
+                raise broken_rule("it is the checksum of a version; set efa, too", at="efa_sha256")
+            return
+        oldest = ".".join(map(str, OLDEST_EFA))
+        if tuple(map(int, self.efa.split("."))) < OLDEST_EFA:
+            raise broken_rule(f"the oldest supported version of the EFA installer is {oldest}", at="efa")
+        if not self.efa_sha256:
+            page = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-verify.html"
+            raise broken_rule(f"a version requires efa_sha256, its checksum on {page}", at="efa")
+
+    @property
+    def has_efa(self) -> bool | None:
+        """True if the image has EFA; None if that is unknown, because the deployment does not build it for GPUs."""
+        return self.efa != NO_EFA if self.build and self.target in EFA_TARGETS else None
+
+    def build_arguments(self) -> tuple[str, ...]:
+        """Return the arguments of the Dockerfile that grid.yaml sets, each as NAME=VALUE."""
+        given = {"EFA": self.efa, "EFA_SHA256": self.efa_sha256}
+        return tuple(f"{name}={value}" for name, value in given.items() if value)
+
     @property
     def is_of_aws(self) -> bool:
         """True for one of AWS's own images, whose registry depends on the Region."""
@@ -109,12 +150,12 @@ def refuse_efa(images: Iterable[Image]) -> None:
     """Reject two versions of EFA for one target, because a deployment builds each target once.
 
     Raises:
-        ValueError: The aliases of a target differ in `efa`.
+        ValueError: The aliases of a target differ in `efa` or `efa_sha256`.
     """
     versions: dict[Target, set[str]] = {}
     for image in images:
         if image.build and image.target:
-            versions.setdefault(image.target, set()).add(image.efa or "none")
+            versions.setdefault(image.target, set()).add(" ".join(image.build_arguments()) or "the default")
     for target, given in versions.items():
         if len(given) > 1:
             listed = ", ".join(sorted(given))

@@ -18,7 +18,8 @@ from traingrid.aws.s3_uri import S3Uri, prefix_of
 from traingrid.job.channels import by_rank
 from traingrid.job.job import in_region
 from traingrid.job.rank_manifests import data_objects
-from traingrid.manifest.line import iter_jobs
+from traingrid.manifest.hardware_warnings import line_warnings
+from traingrid.manifest.line import in_order, iter_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,10 +56,12 @@ class Planned:
     Attributes:
         job: The job with the grid's defaults.
         found: The result of checking its data and images.
+        warnings: How its image does not use its instances, each a sentence.
     """
 
     job: Job
     found: Found
+    warnings: tuple[str, ...] = ()
 
     @property
     def would_fail(self) -> bool:
@@ -95,8 +98,8 @@ def planned(
         look: Checks a job's data and images; by default the function that `looking` returns.
     """
     look = look or looking(deployment)
-    for job in iter_jobs(lines, deployment, NO_SUBMISSION):
-        yield Planned(job=job, found=look(job))
+    for line, job in zip(in_order(lines), iter_jobs(lines, deployment, NO_SUBMISSION), strict=True):
+        yield Planned(job=job, found=look(job), warnings=line_warnings(line, deployment.grid))
 
 
 def image_request(uri: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from training_container.contract.launch_options import gpu_count
 from training_container.contract.rank_variables import MARK_OUTPUT
 from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import TrainingJob
-from training_container.launcher import stalls, torchrun
+from training_container.launcher import kernel_cache, stalls, torchrun
 from training_container.launcher.gpu_network import gpu_network
 from training_container.trainer.config import Config
 
@@ -29,13 +29,14 @@ def rank_environment(
     """
     defaults = {
         "PYTHONUNBUFFERED": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's errors, but not its messages about the CPU
+        # On CPUs, only TensorFlow's errors. On GPUs also its warnings: one reports that kernels are compiled for long.
+        "TF_CPP_MIN_LOG_LEVEL": "1" if gpu_count() else "2",
     }
     if job.launch.launcher == "mpi":
         defaults |= _mpi(job, environment, config)
     else:
         defaults |= {MARK_OUTPUT: "1"} | torchrun.rendezvous_variables(job, environment)
-    defaults |= gpu_network(job)
+    defaults |= gpu_network(job) | kernel_cache.variables(job)
     ours = [str(package)]
     if job.launch.script:
         ours.append(str(package / "training_container" / "script_path"))  # for `from trainer import ...`
@@ -60,15 +61,19 @@ def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Con
     """Return the time that ranks wait for a stalled one, from the environment or the hyperparameters.
 
     Horovod checks at intervals, which must be shorter than the limit, so they depend on it. By default, the limit
-    exceeds pipe_timeout_seconds: a rank may wait that long for its stream, and the others wait for the rank.
+    exceeds pipe_timeout_seconds: a rank may wait that long for its stream, and the others wait for the rank. It also
+    allows for the compilation of kernels. Horovod has one limit for the whole job, and none for its start.
     """
     if environment.get(_LIMIT, "").isdigit():
         return float(environment[_LIMIT])
+    start = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if config is None:
-        return stalls.DEFAULT_SECONDS
-    if "stall_seconds" in job.hyperparameters or not job.has_streams:
+        return max(stalls.DEFAULT_SECONDS, start)
+    if "stall_seconds" in job.hyperparameters:
         return config.stall_seconds
-    return max(config.stall_seconds, config.pipe_timeout_seconds + _MARGIN_SECONDS)
+    if job.has_streams:
+        return max(config.stall_seconds, start, config.pipe_timeout_seconds + _MARGIN_SECONDS)
+    return max(config.stall_seconds, start)
 
 
 def _horovod(job: TrainingJob, config: Config) -> dict[str, str]:

@@ -33,11 +33,13 @@ class SilenceWatch:
     Args:
         seconds: The limit; 0 for none.
         code: The folder of the script, whose frames are the informative ones.
+        start_seconds: The time after the start in which no rank is ended, because ranks may compile kernels.
     """
 
-    def __init__(self, seconds: float, code: Path) -> None:
+    def __init__(self, seconds: float, code: Path, start_seconds: float = 0.0) -> None:
         self._seconds, self._code = seconds, code.resolve()
         self._last = time.monotonic()
+        self._begin = self._last + start_seconds
         self._places: dict[int, str] = {}
         self.stalled = False
 
@@ -73,7 +75,7 @@ class SilenceWatch:
 
     def _watch(self, launcher: "subprocess.Popen[bytes]", end: Callable[[], None]) -> None:
         while launcher.poll() is None:
-            left = self._last + self._seconds - time.monotonic()
+            left = max(self._last + self._seconds, self._begin) - time.monotonic()
             if left <= 0:
                 self.stalled = True
                 _request_stacks(launcher.pid)

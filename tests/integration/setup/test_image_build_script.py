@@ -44,7 +44,7 @@ def test_a_cache_folder_with_a_blank_is_passed_to_buildah_unsplit(tmp_path: Path
         "PIP_CERT": str(certificates),
         "BASE": "base",
     }
-    script = [str(ROOT / "containers/build.sh"), target, "--build-arg", "EFA=1.34.0"]
+    script = [str(ROOT / "containers/build.sh"), target, "--build-arg", "EFA=1.47.0"]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "an-id"), done.stderr
     given = json.loads((tmp_path / "noted.json").read_text())
@@ -52,4 +52,19 @@ def test_a_cache_folder_with_a_blank_is_passed_to_buildah_unsplit(tmp_path: Path
     assert len(secrets) == 4
     assert all(f",src={cache}/traingrid/containers/tmp/build." in secret for secret in secrets)
     assert given[-1] == f"{ROOT}/containers/.."
-    assert "EFA=1.34.0" in given
+    assert "EFA=1.47.0" in given
+
+
+@pytest.mark.parametrize(("target", "efa"), [("gpu", ["EFA=none"]), ("torch", ["EFA=none"]), ("cpu", [])])
+def test_efa_is_off_unless_the_caller_sets_it(tmp_path: Path, programs: Path, target: str, efa: list[str]) -> None:
+    def arguments(*options: str) -> list[str]:
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHON": sys.executable}
+        environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "BASE": "base"}
+        script = [str(ROOT / "containers/build.sh"), target, *options]
+        subprocess.run(script, env=environment, check=True, capture_output=True)
+        given = json.loads((tmp_path / "noted.json").read_text())
+        words = [word for before, word in itertools.pairwise(given) if before == "--build-arg"]
+        return [word for word in words if word.startswith("EFA=")]
+
+    assert arguments() == efa
+    assert arguments("--build-arg", "EFA=1.47.0") == [*efa, "EFA=1.47.0"], "buildah uses the last one"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from traingrid.grid.image import Image
+
 ROOT = Path(__file__).resolve().parents[3]
 TRAINING, ORCHESTRATOR = ROOT / "training_container/Dockerfile", ROOT / "batch_job/Dockerfile"
 TORCH = ROOT / "training_container/Dockerfile.torch"
@@ -22,7 +24,8 @@ def test_base_images_and_packages_are_pinned(dockerfile: Path) -> None:
     """The tag's hash covers the Dockerfile, the files that it copies, and the build arguments of grid.yaml."""
     arguments = dict(re.findall(r"^ARG (\w+)=(.*)$", dockerfile.read_text(), flags=re.M))
     assert re.fullmatch(r"public\.ecr\.aws/\S+:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", arguments.pop("BASE"))
-    assert arguments in ({}, {"EFA": ""})
+    assert arguments.pop("EFA", "none") == "none" or re.fullmatch(r"[0-9a-f]{64}", arguments.pop("EFA_SHA256"))
+    assert not arguments
     for command in re.findall(r"pip install .*", dockerfile.read_text().replace("\\\n", " ")):
         assert "--require-hashes" in command
 
@@ -41,9 +44,33 @@ def test_the_pytorch_image_requests_gpus_and_has_neither_mpi_nor_ssh() -> None:
     assert "RUN dpkg-query --show >/opt/traingrid/debian-packages.txt" in body
 
 
-def test_both_dockerfiles_have_the_same_base() -> None:
-    bases = [re.search(r"^ARG BASE=(.*)$", path.read_text(), re.M) for path in (TRAINING, TORCH)]
-    assert len({found[1] for found in bases if found}) == 1
+def test_both_dockerfiles_have_the_same_base_and_efa() -> None:
+    arguments = [re.findall(r"^ARG (?:BASE|EFA|EFA_SHA256)=.*$", path.read_text(), re.M) for path in (TRAINING, TORCH)]
+    assert len(arguments[0]) == 3
+    assert arguments[0] == arguments[1]
+
+
+@pytest.mark.parametrize(("dockerfile", "stage"), [(TRAINING, "gpu"), (TORCH, "torch")])
+def test_images_for_gpus_install_efa_from_a_verified_archive(dockerfile: Path, stage: str) -> None:
+    assert '/opt/traingrid/setup/efa.sh "$EFA" "$EFA_SHA256"' in stages(dockerfile)[stage]
+    assert "efa-installer" not in dockerfile.read_text(), "only setup/efa.sh downloads it"
+
+
+@pytest.mark.parametrize("dockerfile", [TRAINING, TORCH])
+def test_the_arguments_that_grid_yaml_sets_are_those_of_the_dockerfiles(dockerfile: Path) -> None:
+    """docker only warns of a build argument that no Dockerfile has."""
+    image = Image.model_validate({"build": "training", "target": "gpu", "efa": "1.47.0", "efa_sha256": "a" * 64})
+    declared = re.findall(r"^ARG (\w+)=", dockerfile.read_text(), flags=re.M)
+    assert {argument.partition("=")[0] for argument in image.build_arguments()} <= set(declared)
+
+
+@pytest.mark.parametrize("requirements", ["requirements-gpu.txt", "requirements-torch.txt"])
+def test_nccl_is_new_enough_for_efas_plugin(requirements: str) -> None:
+    """aws-ofi-nccl 1.17.2 requires NCCL 2.17.1: https://github.com/aws/aws-ofi-nccl/releases/tag/v1.17.2."""
+    text = (ROOT / "training_container" / requirements).read_text()
+    found = re.search(r"^nvidia-nccl-cu12==(\d+)\.(\d+)\.(\d+)", text, re.M)
+    assert found is not None
+    assert tuple(map(int, found.groups())) >= (2, 17, 1)
 
 
 def test_pytorchs_wheel_is_the_one_for_cuda_12() -> None:

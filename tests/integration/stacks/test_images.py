@@ -244,6 +244,7 @@ def test_training_sources_are_the_files_that_the_dockerfile_copies(layer: Path, 
     assert {path.relative_to(asset).as_posix() for path in asset.glob("*/*") if path.parent.name == "setup"} == {
         "setup/training.sh",
         "setup/cuda.sh",
+        "setup/efa.sh",
     }
     assert {path.name for path in asset.iterdir()} == {"setup", "training_container"}
     for line in (ROOT / "training_container/Dockerfile").read_text().splitlines():
@@ -257,7 +258,8 @@ def test_the_pytorch_image_is_built_from_its_own_dockerfile(layer: Path, tmp_pat
     found = by_target(synthesise(grid, layer, tmp_path)["traingrid-builds"])["torch"]
     assert (found["DOCKERFILE"], found["TARGET"]) == ("training_container/Dockerfile.torch", "torch")
     (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "training_container").is_dir()]
-    assert {path.name for path in asset.iterdir()} == {"training_container"}
+    assert {path.name for path in asset.iterdir()} == {"setup", "training_container"}
+    assert [path.name for path in (asset / "setup").iterdir()] == ["efa.sh"]
     for line in (ROOT / found["DOCKERFILE"]).read_text().splitlines():
         if line.startswith("COPY"):
             assert (asset / line.split()[1]).exists(), line
@@ -389,12 +391,15 @@ def test_another_rebuild_changes_the_tag_of_every_image(layer: Path, tmp_path: P
     assert not [tag for once, again in zip(tags(0), tags(1), strict=True) for tag in [once] if once == again]
 
 
-def test_an_efa_version_is_a_build_argument_and_changes_the_tag(layer: Path, tmp_path: Path) -> None:
+def test_efa_and_its_checksum_are_build_arguments_and_change_the_tag(layer: Path, tmp_path: Path) -> None:
     def gpu(folder: str, **more: str) -> dict[str, str]:
         images = {"resnet": {"build": "training", "target": "gpu", **more}}
         (tmp_path / folder).mkdir()
         return by_target(synthesise(a_grid(1, images=images), layer, tmp_path / folder)["traingrid-builds"])["gpu"]
 
-    plain, fast = gpu("plain"), gpu("fast", efa="1.43.0")
-    assert (plain.get("ARGUMENTS"), fast["ARGUMENTS"]) == (None, "EFA=1.43.0")
-    assert plain["TAG"] != fast["TAG"]
+    newer = {"efa": "1.47.0", "efa_sha256": "2" * 64}
+    plain, off, fast = gpu("plain"), gpu("off", efa="none"), gpu("fast", **newer)
+    other = gpu("other", **newer | {"efa_sha256": "3" * 64})
+    given = [build.get("ARGUMENTS") for build in (plain, off, fast)]
+    assert given == [None, "EFA=none", f"EFA=1.47.0 EFA_SHA256={'2' * 64}"]
+    assert len({build["TAG"] for build in (plain, off, fast, other)}) == 4

@@ -1,11 +1,13 @@
 """Ranks that print nothing for a long time are ended, with every launcher."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.training.launcher.test_own_ranks import MPI, NONE, TWO, Run, failure, finished, run
+from training_container.launcher.silence import SilenceWatch
 
 __all__ = ["run"]  # the fixture
 LIMIT = {"sagemaker_stall_seconds": "3"}
@@ -58,3 +60,32 @@ def test_all_hosts_end_when_all_are_silent(run: Run, tmp_path: Path) -> None:
 def test_there_is_no_limit_by_default(run: Run) -> None:
     (train,) = run("import time; time.sleep(6)", NONE)
     assert finished(train)[0] == 0
+
+
+class Ranks:
+    """A launcher that runs until it is ended."""
+
+    pid = 2**22 + 1  # no process has it
+
+    def __init__(self) -> None:
+        self.ended = 0.0
+
+    def poll(self) -> int | None:
+        """Return None while it runs."""
+        return 0 if self.ended else None
+
+    def end(self) -> None:
+        """End it."""
+        self.ended = time.monotonic()
+
+
+@pytest.mark.parametrize(("start", "least"), [(0.0, 0.1), (1.0, 1.0)])
+def test_silent_ranks_may_compile_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: float, least: float
+) -> None:
+    monkeypatch.setattr("training_container.launcher.silence._PRINTING_SECONDS", 0.0)
+    begin, ranks = time.monotonic(), Ranks()
+    SilenceWatch(0.1, tmp_path, start).watch(ranks, ranks.end)  # type: ignore[arg-type]  # only poll and pid are used
+    while not ranks.ended and time.monotonic() - begin < 20:
+        time.sleep(0.01)
+    assert least <= ranks.ended - begin < least + 5

@@ -85,13 +85,43 @@ def test_omitted_settings_have_defaults(grid: Grid) -> None:
         ),
         (
             '{repository: training, tag: "1"}',
-            '{build: training, target: gpu, efa: "1.43"}',
-            "images.resnet.efa: '1.43' is not allowed: it must have the form",
+            '{build: training, target: gpu, efa: "1.46"}',
+            "images.resnet.efa: '1.46' is not allowed: it must have the form",
         ),
         (
             '{repository: training, tag: "1"}',
-            '{build: training, target: cpu, efa: "1.43.0"}',
-            "images.resnet.efa: '1.43.0' is not allowed: only an image with build: training and the target gpu or",
+            "{build: training, target: cpu, efa: none}",
+            "images.resnet.efa: 'none' is not allowed: only an image with build: training and the target gpu or",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{build: training, target: gpu, efa: "1.47.0"}',
+            "images.resnet.efa: '1.47.0' is not allowed: a version requires efa_sha256, its checksum on https://docs.aws",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{build: training, target: gpu, efa: "1.34.0", efa_sha256: ' + "a" * 64 + "}",
+            "the oldest supported version of the EFA installer is 1.39.0",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{build: training, target: gpu, efa: "1.47.0; id", efa_sha256: ' + "a" * 64 + "}",
+            "images.resnet.efa: '1.47.0; id' is not allowed: it must have the form",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{build: training, target: gpu, efa: "1.47.0", efa_sha256: "2df4201e"}',
+            "images.resnet.efa_sha256: '2df4201e' is not allowed: it must have the form",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            "{build: training, target: gpu, efa_sha256: " + "b" * 64 + "}",
+            "it is the checksum of a version; set efa, too",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            "{build: training, target: gpu, efaa: none}",
+            "images.resnet.efaa: there is no such key. Did you mean efa?",
         ),
         (
             '{repository: training, tag: "1"}',
@@ -100,8 +130,8 @@ def test_omitted_settings_have_defaults(grid: Grid) -> None:
         ),
         (
             'resnet: {repository: training, tag: "1"}',
-            'resnet: {build: training, target: gpu, efa: "1.43.0"}\n  slow: {build: training, target: gpu}',
-            "a deployment builds the target gpu once, so its aliases need the same efa; they have 1.43.0, none",
+            "resnet: {build: training, target: gpu, efa: none}\n  fast: {build: training, target: gpu}",
+            "a deployment builds the target gpu once, so its aliases need the same efa; they have EFA=none, the def",
         ),
         ("repository: training", "repository: orchestrator", "reserved for the repository of the orchestrator's image"),
     ],

@@ -1,14 +1,17 @@
 import gzip
 import importlib.resources
 import json
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import botocore.loaders
 import pytest
 
+from traingrid.manifest import hardware_warnings
 from training_container.contract.launch_options import LaunchOptions
 from training_container.contract.training_job import Folders, TrainingJob
-from training_container.launcher import gpu_network
+from training_container.launcher import gpu_network, kernel_cache
 
 
 def job(instance_type: str, hosts: int = 2, interface: str = "eth0") -> TrainingJob:
@@ -26,10 +29,23 @@ def training_types() -> list[str]:
     return names
 
 
+@cache
+def ec2_types() -> dict[str, dict[str, Any]]:
+    """EC2's instance types, in the data of moto."""
+    file = importlib.resources.files("moto") / "ec2/resources/instance_types.json.gz"
+    types: dict[str, dict[str, Any]] = json.loads(gzip.decompress(file.read_bytes()))
+    return types
+
+
+def gpu_names(instance_type: str) -> set[str]:
+    """Return the names of an instance type's GPUs; empty if moto lacks the type."""
+    found = ec2_types().get(instance_type.removeprefix("ml."), {})
+    return {gpu["Name"] for gpu in found.get("GpuInfo", {}).get("Gpus", ())}
+
+
 def training_types_with_efa() -> set[str]:
     """SageMaker's training instance types with GPUs that EC2 lists with EFA, in the data of moto."""
-    file = importlib.resources.files("moto") / "ec2/resources/instance_types.json.gz"
-    types = json.loads(gzip.decompress(file.read_bytes()))
+    types = ec2_types()
     known = {name: types[name.removeprefix("ml.")] for name in training_types() if name.removeprefix("ml.") in types}
     return {name for name, one in known.items() if "GpuInfo" in one and one["NetworkInfo"].get("EfaSupported")}
 
@@ -39,6 +55,24 @@ def test_only_types_of_ec2_with_efa_use_it() -> None:
     with_efa = training_types_with_efa()
     assert ours - with_efa <= {"ml.p6e-gb200.36xlarge"}, "moto's data lack this type"
     assert {name for name in with_efa if name.startswith("ml.p")} <= ours
+
+
+def test_the_plan_knows_the_same_types_as_the_image() -> None:
+    for name in training_types():
+        assert hardware_warnings.has_efa(name) == gpu_network.has_efa(name), name
+        newer = kernel_cache._NEWER_THAN_TENSORFLOW.match(name) is not None
+        assert hardware_warnings.is_newer_than_tensorflow(name) == newer, name
+
+
+# Compute capability 9.0 and higher: https://developer.nvidia.com/cuda-gpus.
+NEWER_GPUS = {"H100", "H200", "B200", "B300", "GB200", "RTX PRO Server 6000", "RTX PRO 4500"}
+
+
+def test_types_with_gpus_of_hopper_and_later_compile_kernels() -> None:
+    known = {name: gpus for name in training_types() if (gpus := gpu_names(name))}
+    assert {gpu for gpus in known.values() for gpu in gpus} >= {"V100", "A100", "A10G", "L4", "L40S", "H100"}
+    for name, gpus in known.items():
+        assert hardware_warnings.is_newer_than_tensorflow(name) == bool(gpus & NEWER_GPUS), (name, gpus)
 
 
 @pytest.mark.parametrize(

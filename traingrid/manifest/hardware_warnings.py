@@ -1,0 +1,104 @@
+"""Hardware warnings: lines whose image does not use the hardware of their instances, found before any cost.
+
+Only images that the deployment builds are examined. It is unknown what any other image contains, so lines with one get
+no warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from traingrid.manifest.line import is_algorithm
+from traingrid.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traingrid.grid.image import Image
+    from traingrid.grid.model import Grid
+    from traingrid.manifest.line import Line
+
+# The types for which the image's `train` uses EFA (training_container/launcher/gpu_network.py). A test compares both
+# with each other and with EC2's list.
+_WITH_EFA = re.compile(
+    r"ml\.(?:g4dn\.(?:8|12)xlarge|g5\.48xlarge|p3dn\.24xlarge|p4de?\.24xlarge|p5\w*\.\d+xlarge|p6e?-\w+\.\d+xlarge)"
+)
+# Types with GPUs of compute capability 9.0 and higher: H100 and H200 (p5), Blackwell (p6, g7, g7e). Source:
+# https://developer.nvidia.com/cuda-gpus. TensorFlow 2.15 has kernels up to 8.0, which run on all 8.x, and the driver
+# compiles the others from PTX: https://github.com/tensorflow/tensorflow/issues/62320.
+_NEWER_THAN_TENSORFLOW = re.compile(r"ml\.(?:p5\w*|p6e?-\w+|g7e?)\.")
+_SHOWN_LINES = 5
+
+
+def has_efa(instance_type: str) -> bool:
+    """Return True if hosts of an instance type have an adapter for EFA, for example of ml.p4d.24xlarge."""
+    return _WITH_EFA.fullmatch(instance_type) is not None
+
+
+def is_newer_than_tensorflow(instance_type: str) -> bool:
+    """Return True if TensorFlow 2.15 has no kernels for the GPUs of an instance type, for example of ml.p5.48xlarge."""
+    return _NEWER_THAN_TENSORFLOW.match(instance_type) is not None
+
+
+def may_warn(grid: Grid) -> bool:
+    """Return True if a line of this grid can have a warning. False for most grids, whose lines need not be read."""
+    types = grid.allowed_instance_types()
+    built = [image for image in grid.images.values() if image.build]
+    without_efa = any(image.has_efa is False for image in built) and any(map(has_efa, types))
+    return without_efa or (any(map(_is_tensorflow, built)) and any(map(is_newer_than_tensorflow, types)))
+
+
+def line_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
+    """Return the warnings of one line, each a sentence without the line's number."""
+    alias = line.setting("image", grid.job)
+    image = grid.images.get(alias)
+    if image is None or is_algorithm(line.settings, grid):
+        return ()
+    instance_type, hosts = line.setting("instance_type", grid.job), line.setting("instance_count", grid.job)
+    found = []
+    if hosts > 1 and image.has_efa is False and has_efa(instance_type):
+        found.append(
+            f"{instance_type} has EFA, but the image {alias} is built without it (efa: none in grid.yaml), so its "
+            f"{counted(hosts, 'host')} would communicate over TCP."
+        )
+    if _is_tensorflow(image) and is_newer_than_tensorflow(instance_type):
+        kept = bool(line.settings.get("checkpoints", line.settings.get("spot", False)))
+        again = "so does every start without checkpoints"
+        if kept:
+            again = "later starts use the kernels beside its checkpoints"
+        found.append(
+            f"TensorFlow 2.15 of the image {alias} has no kernels for the GPUs of {instance_type}: the first start "
+            f"compiles them, which may take 30 minutes or longer, and {again}."
+        )
+    return tuple(found)
+
+
+def warning_sentences(warnings: Iterable[tuple[int, Iterable[str]]]) -> Iterator[str]:
+    """Yield a sentence for each warning, with the lines that have it.
+
+    Args:
+        warnings: The number of each line, and its warnings.
+    """
+    lines: dict[str, list[int]] = defaultdict(list)
+    for number, texts in warnings:
+        for text in texts:
+            lines[text].append(number)
+    for text, numbers in lines.items():
+        yield f"Warning: {_named(sorted(numbers))}: {text}"
+
+
+def manifest_warnings(lines: Iterable[Line], grid: Grid) -> Iterator[str]:
+    """Yield the warnings of a manifest as sentences."""
+    return warning_sentences((line.number, line_warnings(line, grid)) for line in lines)
+
+
+def _is_tensorflow(image: Image) -> bool:
+    return image.build is not None and image.target == "gpu"
+
+
+def _named(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_SHOWN_LINES]))
+    more = len(numbers) - _SHOWN_LINES
+    return f"line{'s' * (len(numbers) > 1)} {shown}" + (f" and {more:,} more" if more > 0 else "")
