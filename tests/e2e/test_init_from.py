@@ -48,7 +48,7 @@ def submitted(plane: ControlPlane, manifest: Path, *lines: Mapping[str, Any]) ->
 @pytest.fixture(scope="module")
 def first(plane: ControlPlane, data: dict[str, str], folder: Path) -> SubmissionStatus:
     """A job in the home Region, of which two steps are profiled."""
-    line = {"region": HOME, "s3_uri": data[HOME], "profile": {"steps": "2-3"}}
+    line = {"region": HOME, "s3_uri": data[HOME], "profile": {"steps": "2-3"}, "hyperparameters": {"batch_size": 32}}
     return submitted(plane, folder / "first.jsonl", line)
 
 

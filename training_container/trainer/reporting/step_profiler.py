@@ -50,7 +50,7 @@ class StepProfiler:
         self._stop()
         if self._steps and not self._has_run and steps < self._steps.first:
             first = self._steps.first
-            print(f"There is no profile: the training had {steps} steps, and step {first} is the first one.")
+            print(f"There is no profile: the training ended after step {steps}, before step {first}.")
 
     def _start(self) -> None:
         if self._has_run:

@@ -55,7 +55,7 @@ def test_steps_after_the_end_of_the_training_are_reported(
 ) -> None:
     monkeypatch.setenv(VARIABLE, "9-10")
     started(folders, epochs=1).run()
-    assert "There is no profile: the training had 4 steps, and step 9 is the first one." in capsys.readouterr().out
+    assert "There is no profile: the training ended after step 4, before step 9." in capsys.readouterr().out
     assert profiles(folders) == []
 
 
