@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import boto3
 import pytest
 from botocore.session import get_session
 from botocore.validate import validate_parameters
@@ -17,6 +18,7 @@ from traingrid.job.job import Job, in_region
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
+from traingrid.manifest.plan import Found, Planned, looking
 from traingrid.submission.files import normalised
 
 HERE, THERE = "us-east-1", "eu-west-1"
@@ -131,3 +133,23 @@ def reasons(deployment: Deployment, **line: Any) -> list[str]:
     with pytest.raises(ManifestError) as error:
         job_of(deployment, **line)
     return [found.reason for found in error.value.errors]
+
+
+def test_the_plan_names_the_copy_of_a_model_of_another_region(deployment: Deployment) -> None:
+    line = {"region": THERE, "s3_uri": f"s3://{SAMPLE_BUCKETS[THERE]}/x"}
+    job = beginning(deployment, **line)
+    assert Planned(job=job, found=Found()).outcome == f"would train after a copy of the model from {HERE}"
+    assert Planned(job=beginning(deployment), found=Found()).outcome == "would train"
+
+
+def test_the_plan_checks_that_the_archive_exists(deployment: Deployment, aws: None) -> None:
+    bucket = MODEL.artifact.split("/")[2]
+    s3: Any = boto3.client("s3", HERE)
+    for name in (bucket, SAMPLE_BUCKETS[HERE]):
+        s3.create_bucket(Bucket=name)
+    for channel in ("train", "validation"):
+        s3.put_object(Bucket=SAMPLE_BUCKETS[HERE], Key=f"x/{channel}/a", Body=b"a")
+    job = beginning(deployment).model_copy(update={"image": "", "algorithm": "mine"})
+    assert f"no data found under {MODEL.artifact}" in looking(deployment)(job).trouble
+    s3.put_object(Bucket=bucket, Key=KEY, Body=b"model")
+    assert looking(deployment)(job).trouble == ""
