@@ -240,6 +240,13 @@ class TrainingResponse(SageMakerResponse):
         backend.registry.refuse_existing_group(self._request["ModelPackageGroupName"], backend.model_package_groups)
         return super().create_model_package_group()
 
+    def delete_model_package_group(self) -> ActionResult:
+        """Delete a model group; moto lacks this operation."""
+        validate("DeleteModelPackageGroup", self._request)
+        backend, name = self.sagemaker_backend, self._request["ModelPackageGroupName"]
+        backend.registry.delete_group(name, backend.model_package_groups, backend.model_packages.values())
+        return ActionResult({})
+
     def create_model_package(self) -> ActionResult:
         """Create a model package once for each token, after checks that moto lacks."""
         validate("CreateModelPackage", self._request)

@@ -5,7 +5,7 @@ against the service model nor the model in S3.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from moto.s3.models import FakeDeleteMarker, s3_backends
@@ -35,6 +35,18 @@ class ModelRegistry:
         """
         if name in groups:
             raise AWSValidationException(f"Model Package Group already exists: {groups[name].arn}")
+
+    def delete_group(self, name: str, groups: dict[str, Any], packages: Iterable[Any]) -> None:
+        """Delete a group, which must have no versions.
+
+        The rule is AWS's (https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-delete-model-group.html),
+        the texts are ours.
+        """
+        if name not in groups:
+            raise AWSValidationException(f"Model Package Group {name} does not exist.")
+        if any(package.model_package_group_name == name for package in packages):
+            raise AWSValidationException(f"Model Package Group {name} still has model packages.")
+        del groups[name]
 
     def once(self, request: Mapping[str, Any], create: Callable[[], str]) -> str:
         """Create a version, unless a request with the same ClientToken has created one; return its ARN."""

@@ -236,3 +236,13 @@ def test_a_version_has_no_tags_of_its_own(group: str) -> None:
     tags = [{"Key": "team", "Value": "perception"}]
     request = {"ModelPackageGroupName": group, "Tags": tags, **container()}
     assert "Tags cannot be specified" in refused("create_model_package", **request)
+
+
+def test_only_a_group_without_versions_is_deleted(group: str) -> None:
+    sagemaker = client("sagemaker", REGION)
+    sagemaker.create_model_package_group(ModelPackageGroupName=group)
+    sagemaker.delete_model_package_group(ModelPackageGroupName=group)
+    assert "does not exist" in refused("delete_model_package_group", ModelPackageGroupName=group)
+    sagemaker.create_model_package_group(ModelPackageGroupName=group)
+    sagemaker.create_model_package(ModelPackageGroupName=group, **container())
+    assert "still has model packages" in refused("delete_model_package_group", ModelPackageGroupName=group)
