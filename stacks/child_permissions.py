@@ -22,7 +22,8 @@ from traingrid.grid.model import Grid
 from traingrid.job.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 
 _COPY_SOURCE = "s3:x-amz-copy-source"
-_ANY_FOLDER = "A manifest line may copy any folder of a data bucket to another Region"
+_ARN = "arn:aws:s3:::"
+_ANY_FOLDER = "A manifest line may copy any folder of a data bucket, or the model of any job, to another Region"
 
 
 def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
@@ -84,7 +85,7 @@ def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]
 
 
 def let_copy_data(role: iam.Role, grid: Grid) -> None:
-    """Allow a role to copy data between the Regions of its account, if `moves` is set.
+    """Allow a role to copy data and models between the Regions of its account, if `moves` is set.
 
     S3 reads a copy's source with the caller's permissions
     (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html). The role cannot delete objects, and writes
@@ -94,26 +95,29 @@ def let_copy_data(role: iam.Role, grid: Grid) -> None:
     if not targets:
         return
     readable = [_own(grid, region) for region in targets]
-    for region in dict.fromkeys(source for sources in targets.values() for source in sources):
+    origins = dict.fromkeys(source for several in targets.values() for source in several)
+    for region in origins:
         readable += grid.data_buckets(Aws.ACCOUNT_ID, region)
         read_with(role, grid.regions[region].data_keys, region=region)
-    grant(role, ["s3:GetObject"], _objects(dict.fromkeys(readable)), because=_ANY_FOLDER)
+    models = _models(grid, dict.fromkeys([*targets, *origins]))
+    grant(role, ["s3:GetObject"], [*_objects(dict.fromkeys(readable)), *models], because=_ANY_FOLDER)
     own = [_own(grid, region) for region in targets]
+    outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in targets]
     parts = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
-    grant(role, parts, _objects(own), because=_ANY_FOLDER)
-    grant(role, ["s3:ListBucketMultipartUploads"], [f"arn:aws:s3:::{bucket}" for bucket in own])
+    grant(role, parts, _writable(grid, targets), because=_ANY_FOLDER)
+    grant(role, ["s3:ListBucketMultipartUploads"], [f"arn:aws:s3:::{bucket}" for bucket in (*own, *outputs)])
     _let_write_copies(role, grid, targets)
 
 
 def _let_write_copies(role: iam.Role, grid: Grid, targets: Iterable[str]) -> None:
-    """Allow a role to write to the data buckets of Regions, but no copies of data that may not be there.
+    """Allow a role to write to the data buckets of Regions, and copies of models, but none that may not be there.
 
     The condition compares the source of CopyObject and of each UploadPartCopy; the requests that begin and complete an
     upload in parts have none (https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html: a key
     has the value of the header with its name). A source in another form, such as an access point, does not match.
     """
     if not any(grid.regions[region].residency for region in grid.at_home()):
-        grant(role, ["s3:PutObject"], _objects(_own(grid, region) for region in targets), because=_ANY_FOLDER)
+        grant(role, ["s3:PutObject"], _writable(grid, targets), because=_ANY_FOLDER)
         return
     alike: dict[tuple[str, ...], list[str]] = {}
     for region in targets:  # a Region is a source of itself, so that Regions without residency share a statement
@@ -121,13 +125,28 @@ def _let_write_copies(role: iam.Role, grid: Grid, targets: Iterable[str]) -> Non
         alike.setdefault(sources, []).append(region)
     for sources, regions in alike.items():
         buckets = [bucket for source in sources for bucket in grid.data_buckets(Aws.ACCOUNT_ID, source)]
-        only = {"StringLikeIfExists": {_COPY_SOURCE: [f"{bucket}/*" for bucket in buckets]}}
-        objects = _objects(_own(grid, region) for region in regions)
-        grant(role, ["s3:PutObject"], objects, conditions=only, because=_ANY_FOLDER)
+        copied = [f"{bucket}/*" for bucket in buckets]
+        copied += [arn.removeprefix(_ARN) for arn in _models(grid, sources)]
+        only = {"StringLikeIfExists": {_COPY_SOURCE: copied}}
+        grant(role, ["s3:PutObject"], _writable(grid, regions), conditions=only, because=_ANY_FOLDER)
 
 
 def _own(grid: Grid, region: str) -> str:
     return names.data_bucket(grid.name, Aws.ACCOUNT_ID, region)
+
+
+def _writable(grid: Grid, regions: Iterable[str]) -> list[str]:
+    """Return the objects that copies create in Regions: any in the data buckets, and models in the output buckets."""
+    listed = list(regions)
+    outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in listed]
+    copies = [f"{_ARN}{bucket}/{names.INITIAL_MODEL_PREFIX}*/model.tar.gz" for bucket in outputs]
+    return [*_objects(_own(grid, region) for region in listed), *copies]
+
+
+def _models(grid: Grid, regions: Iterable[str]) -> list[str]:
+    """Return the models of all training jobs in Regions, and copies of them."""
+    outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
+    return [f"{_ARN}{bucket}/*/output/model.tar.gz" for bucket in outputs]
 
 
 def _objects(buckets: Iterable[str]) -> list[str]:

@@ -47,6 +47,9 @@ CATALOG_FOLLOWER = "traingrid_follower"
 COPY_PREFIX = "copies/"
 """The prefix in a Region's data bucket of the copies that plans choose; dataset and version follow."""
 
+INITIAL_MODEL_PREFIX = "initial-models/"
+"""The prefix in a Region's output bucket of copies of models from other Regions, with which jobs begin."""
+
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
 RECORD_INDEX = "_records.json"

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_IMPORT = "from trainer import checkpoint_folders, metrics, ranks, records"
+_IMPORT = "from trainer import checkpoint_folders, initial_model, metrics, profiles, ranks, records"
 _ROOT = Path(__file__).resolve().parents[2]
 _ROUNDS = 20
 

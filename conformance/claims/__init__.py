@@ -12,6 +12,7 @@ from conformance.claims import (  # noqa: F401 - importing a module declares its
     functions,
     images,
     logs,
+    model_registry,
     permissions,
     role_conditions,
     service_jobs,

@@ -21,6 +21,7 @@ from localcloud.sagemaker.algorithm_resources import Algorithms
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.sagemaker.job import TrainingJob
 from localcloud.sagemaker.listing import page
+from localcloud.sagemaker.model_registry import ModelRegistry
 from localcloud.sagemaker.runner import Runner
 from localcloud.sagemaker.runners import Runners
 from localcloud.sagemaker.search import search
@@ -51,6 +52,7 @@ class TrainingBackend(SageMakerModelBackend):
         super().__init__(region_name, account_id)
         self.training_jobs: dict[str, TrainingJob] = {}
         self.algorithms = Algorithms(account_id, region_name)
+        self.registry = ModelRegistry(account_id, region_name)
         self._creating = threading.Lock()
 
     @property
@@ -230,6 +232,41 @@ class TrainingResponse(SageMakerResponse):
         validate("DeleteAlgorithm", self._request)
         self.sagemaker_backend.algorithms.delete(self._request["AlgorithmName"])
         return ActionResult({})
+
+    def create_model_package_group(self) -> ActionResult:
+        """Create a model group; moto replaces an existing one."""
+        validate("CreateModelPackageGroup", self._request)
+        backend = self.sagemaker_backend
+        backend.registry.refuse_existing_group(self._request["ModelPackageGroupName"], backend.model_package_groups)
+        return super().create_model_package_group()
+
+    def delete_model_package_group(self) -> ActionResult:
+        """Delete a model group; moto lacks this operation."""
+        validate("DeleteModelPackageGroup", self._request)
+        backend, name = self.sagemaker_backend, self._request["ModelPackageGroupName"]
+        backend.registry.delete_group(name, backend.model_package_groups, backend.model_packages.values())
+        return ActionResult({})
+
+    def create_model_package(self) -> ActionResult:
+        """Create a model package once for each token, after checks that moto lacks."""
+        validate("CreateModelPackage", self._request)
+        found: list[ActionResult] = []
+
+        def create() -> str:
+            found.append(super(TrainingResponse, self).create_model_package())
+            return str(found[0].result["ModelPackageArn"])
+
+        return ActionResult({"ModelPackageArn": self.sagemaker_backend.registry.once(self._request, create)})
+
+    def describe_model_package(self) -> ActionResult:
+        """Describe a model package after a check against the service model."""
+        validate("DescribeModelPackage", self._request)
+        return super().describe_model_package()
+
+    def describe_model_package_group(self) -> ActionResult:
+        """Describe a model group after a check against the service model."""
+        validate("DescribeModelPackageGroup", self._request)
+        return super().describe_model_package_group()
 
     def list_training_plans(self) -> ActionResult:
         """List training plans; moto lacks this operation."""

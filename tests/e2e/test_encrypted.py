@@ -104,6 +104,22 @@ def test_data_is_copied_from_the_key_of_one_region_to_that_of_another(plane: Con
     assert (move.state, move.verified) == ("copied", {"checksum": 2})
 
 
+def test_a_model_is_copied_from_the_key_of_one_region_to_that_of_another(plane: ControlPlane) -> None:
+    account = plane.deployment.account
+    first = submit(plane, "first.csv", line(plane))["submission"]
+    (trained,) = ended(plane, first).jobs
+    data, bucket = (named("traingrid", account, OTHER) for named in (names.data_bucket, names.output_bucket))
+    for channel in ("train", "validation"):
+        client("s3", OTHER).put_object(Bucket=data, Key=f"y/{channel}/a", Body=b"a")
+    manifest = f"region,s3_uri,init_from\n{OTHER},s3://{data}/y,{first}/0\n"
+    (job,) = ended(plane, submit(plane, "begins.csv", manifest)["submission"]).jobs
+    assert (job.state, job.reason) == ("Completed", "")
+    copy = f"{names.INITIAL_MODEL_PREFIX}{S3Uri.parse(trained.artifact).key}"
+    key = client("s3", OTHER).head_object(Bucket=bucket, Key=copy)["SSEKMSKeyId"]
+    alias = client("kms", OTHER).describe_key(KeyId=names.data_key("traingrid"))["KeyMetadata"]
+    assert key.rpartition("/")[2] == alias["KeyId"]
+
+
 MIB = 1024**2
 IN_PARTS = Sizes(in_one_piece=5 * MIB, part=5 * MIB)
 

@@ -16,7 +16,9 @@ API = {
     "checkpoint_folders": ["Found", "newest", "save"],
     "cluster": ["Cluster", "any_rank", "least", "start"],
     "metric_lines": ["METRICS", "line", "pairs"],
+    "initial_model": ["folder"],
     "metrics": ["report"],
+    "profiles": ["steps", "torch_profiler"],
     "ranks": ["Ranks", "current"],
     "records": ["ChannelError", "ReadOptions", "Records", "files", "open", "read", "stream"],
     "tensorboard": ["TensorBoard"],
@@ -24,7 +26,7 @@ API = {
 PROGRAM = """
 import json, sys
 from trainer import channels, checkpoint_folders, checkpoints, cluster, metric_lines, metrics, ranks, records
-from trainer import tensorboard
+from trainer import initial_model, profiles, tensorboard
 found = {name: dir(module) for name, module in list(globals().items()) if hasattr(module, "__spec__")}
 print(json.dumps(found))
 """
@@ -65,7 +67,7 @@ def test_modules_for_all_scripts_import_no_framework_and_one_small_library() -> 
     """`python -m bench.training.script_api` measures the time."""
     imported = ended(
         "import sys; before = set(sys.modules)\n"
-        "from trainer import checkpoint_folders, metrics, ranks, records\n"
+        "from trainer import checkpoint_folders, initial_model, metrics, profiles, ranks, records\n"
         "found = {name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)\n"
         "print(*sorted(found))"
     )

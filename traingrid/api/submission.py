@@ -16,7 +16,7 @@ from traingrid.api.logs import LogReader, matching
 from traingrid.api.merge import open_merge
 from traingrid.api.metric_table import metric_table
 from traingrid.api.report.document import write_report
-from traingrid.api.submit import read_manifest
+from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.errors import UsageError
 from traingrid.merge.line import MergeRequest
 from traingrid.submission.cancel import Wanted
@@ -242,8 +242,9 @@ class Submission:
         retrier, by = self.grid.plane.retrier, self.grid.plane.caller()
         if manifest is None:
             return retrier.retry(self.id, by, index=index)
-        lines, sources = read_manifest(Path(manifest), self.grid.plane.deployment)
-        todo = retrier.planned(self.id, lines)
+        deployment = self.grid.plane.deployment
+        lines, sources = read_manifest(Path(manifest), deployment)
+        todo = retrier.planned(self.id, with_initial_models(Path(manifest), lines, deployment))
         sources.upload()  # only after the plan has accepted the manifest
         return retrier.run(todo, by)
 

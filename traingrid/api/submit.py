@@ -14,16 +14,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.api.source_folders import packed
+from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.outage import is_outage
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError, interrupted
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.algorithm_resources import wrong_resources
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
 from traingrid.submission.files import submission_id
+from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake import ANSWERED_WITHIN
 from traingrid.submission.intake_failure import FAILED, RETRYING
 from traingrid.text import printable
@@ -127,10 +130,10 @@ def submit_manifest(
     found = packed(manifest, deployment, content)
     found.sources.extend(sources)
     logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
-    algorithms = deployment.grid.algorithms and b"algorithm" in found.content
-    if found.sources or algorithms or may_warn(deployment.grid):
+    named = (deployment.grid.algorithms and b"algorithm" in found.content) or b"init_from" in found.content
+    if found.sources or named or may_warn(deployment.grid):
         lines = parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
-        check_resources(manifest, lines, deployment)
+        check_resources(manifest, with_initial_models(manifest, lines, deployment), deployment)
         for sentence in manifest_warnings(lines, deployment.grid):
             progress.warn(sentence)
         found.upload(progress.announce)
@@ -146,6 +149,30 @@ def check_resources(manifest: Path, lines: list[Line], deployment: Deployment) -
     if errors := wrong_resources(lines, deployment):
         error = ManifestError(errors)
         raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total})
+
+
+def with_initial_models(manifest: Path, lines: list[Line], deployment: Deployment) -> list[Line]:
+    """Return the lines of a manifest, those with `init_from` with the model that the ledger has.
+
+    Lines are returned unchanged if the caller may not read the ledger or the lines of the other submission; the intake
+    checks `init_from` again.
+
+    Raises:
+        TraingridError: A model does not exist or cannot be used by its line; the text lists the errors.
+    """
+    if not any("init_from" in line.settings for line in lines):
+        return lines
+    home = deployment.grid.home
+    ledger, storage = Ledger(deployment.table, home), Storage(home)
+    try:
+        return InitialModels(deployment=deployment, ledger=ledger, storage=storage).resolved(lines)
+    except ManifestError as error:
+        raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in PERMISSION_CODES:
+            raise
+        logger.info("init_from was not checked: %s", error)
+        return lines
 
 
 def check_name(manifest: Path) -> None:

@@ -37,7 +37,7 @@ class UnneededCopy:
 def unneeded_copies(
     deployment: Deployment, moves: Moves, in_use: Callable[[], FoldersInUse], now: float | None = None
 ) -> list[UnneededCopy]:
-    """Return the copies in the grid's own data buckets that no open job needs, including unfinished ones.
+    """Return the copies in the grid's own buckets that no open job needs, including unfinished ones.
 
     Args:
         deployment: The grid.
@@ -64,8 +64,9 @@ def _unneeded(items: list[MoveItem], in_use: FoldersInUse, now: float) -> Iterat
 
 
 def _is_own(deployment: Deployment, item: MoveItem) -> bool:
-    """Return True if a copy is in the grid's own data bucket of one of its Regions."""
+    """Return True if a copy is in the grid's own data or output bucket of one of its Regions."""
     if item.region not in deployment.grid.regions:
         return False
     account = deployment.account_of(item.region)
-    return S3Uri.parse(item.target).bucket == names.data_bucket(deployment.grid.name, account, item.region)
+    own = (named(deployment.grid.name, account, item.region) for named in (names.data_bucket, names.output_bucket))
+    return S3Uri.parse(item.target).bucket in own

@@ -27,6 +27,8 @@ SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 PROGRAM = "sagemaker_program"
 TENSORBOARD = "TRAINGRID_TENSORBOARD"
 """The environment variable with the S3 prefix to which our training image uploads TensorBoard data."""
+PROFILE = "TRAINGRID_PROFILE"
+"""The environment variable with the steps of which our training image writes a profile."""
 
 
 def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     if job.checkpoints:
         request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
     environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})
+    environment |= {PROFILE: job.profile} if job.profile else {}
     environment = with_metric_variables(environment, job, name)
     if environment:
         request["Environment"] = environment

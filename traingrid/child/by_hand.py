@@ -15,6 +15,7 @@ from traingrid.manifest import parse as manifest
 from traingrid.manifest.budget_checks import budget_of
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.submission.files import MAX_ARRAY, submission_id
+from traingrid.submission.initial_models import InitialModels
 
 if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
@@ -40,7 +41,7 @@ def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, led
     """
     _check_is_by_hand(child.array_file, deployment)
     content = storage.read(child.array_file, limit=manifest.MAX_BYTES)
-    lines = manifest.parse(content, deployment)
+    lines = InitialModels(deployment=deployment, ledger=ledger).resolved(manifest.parse(content, deployment))
     _check_size(child, len(lines))
     submission = submission_id(child.batch_job)
     job = jobs_of_lines(lines, deployment, submission)[child.index]

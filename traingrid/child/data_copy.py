@@ -61,7 +61,7 @@ Outcome = Literal["verified", "over", "again"]
 
 def data_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
     """Return the copy of an attempt's data, whose calls wait out an outage of AWS."""
-    job, home = attempt.job, deployment.grid.home
+    job = attempt.job
     source, target = S3Uri.parse(job.copy_from), S3Uri.parse(job.copy_to)
     from_region = deployment.bucket_regions().get(source.bucket, "")
     if not from_region or not deployment.grid.moves:
@@ -71,8 +71,35 @@ def data_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
         areas = ", ".join(deployment.grid.regions[from_region].residency)
         what = f"{source} cannot be copied to {job.region}: grid.yaml allows the data of {from_region} only in {areas}."
         raise UsageError(what, f"Submit a line that trains in {from_region}, or change `residency` there and deploy.")
+    return copy_of(attempt, deployment, CopyOrder(source=source, target=target, from_region=from_region))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyOrder:
+    """The data to copy.
+
+    Attributes:
+        source: The folder.
+        target: The folder that it is copied to, in the Region of the attempt.
+        from_region: The Region of the source.
+        only: The name of the only object to copy; empty to copy all objects.
+    """
+
+    source: S3Uri
+    target: S3Uri
+    from_region: str
+    only: str = ""
+
+
+def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataCopy:
+    """Return a copy into the Region of an attempt, whose calls wait out an outage of AWS."""
+    home = deployment.grid.home
     folders = Folders(
-        source=source, source_store=_store(from_region), target=target, target_store=_store(attempt.job.region)
+        source=order.source,
+        source_store=_store(order.from_region),
+        target=order.target,
+        target_store=_store(attempt.job.region),
+        only=order.only,
     )
     has_kms = deployment.grid.encryption.kind != "s3"
     objects = ObjectCopy(source_store=folders.source_store, target_store=folders.target_store, target_has_kms=has_kms)
@@ -80,7 +107,7 @@ def data_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
         attempt=attempt,
         moves=patient(lambda: Moves(deployment.table, home), home),
         folders=folders,
-        from_region=from_region,
+        from_region=order.from_region,
         begin=lambda: FolderCopy(folders=folders, objects=objects),
     )
 

@@ -30,6 +30,7 @@ from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
+from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.log import configure_child, extend_log_context, log_context
@@ -128,8 +129,11 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
 
 def _copy_data(attempt: Attempt, deployment: Deployment) -> bool:
     from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # most children copy nothing
+    from traingrid.child.model_copy import model_copy  # noqa: PLC0415  # as above
 
-    return data_copy(attempt, deployment).run()
+    if attempt.job.copy_from and not data_copy(attempt, deployment).run():
+        return False
+    return not needs_model_copy(attempt.job) or model_copy(attempt, deployment).run()
 
 
 def _farewell(supervisor: Supervisor | None) -> int:

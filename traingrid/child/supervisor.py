@@ -23,6 +23,7 @@ from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
+from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import in_region, on_demand
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.log import log_context
@@ -60,8 +61,8 @@ class Supervisor:
         batch_child: The id of this Batch child; empty without one.
         array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
         until_started: Whether to watch only until the training job runs.
-        copy_data: Copies the data of an attempt into its Region, and returns True if it is verified; returns False if
-            the attempt is over. Only called for a job with `copy_from`.
+        copy_data: Copies the data and the initial model of an attempt into its Region, and returns True if they are
+            verified; returns False if the attempt is over. Only called for a job that needs one of them.
         pace: The intervals between calls of AWS.
         clock: The clock.
     """
@@ -193,11 +194,11 @@ class Supervisor:
 
 
 def needs_copy(job: Job, item: JobItem) -> bool:
-    """Return True if data must be copied before the launch.
+    """Return True if data, or the initial model, must be copied before the launch.
 
     The phase Creating is recorded after the copy is verified, so a training job may exist already.
     """
-    return bool(job.copy_from) and not item.was_seen and item.phase != CREATING
+    return bool(job.copy_from or needs_model_copy(job)) and not item.was_seen and item.phase != CREATING
 
 
 def _ending(item: JobItem) -> str:

@@ -45,6 +45,7 @@ _COMMANDS = {
     "upload": "data.upload",
     "datasets": "datasets.datasets",
     "download": "data.download",
+    "register": "register.register",
     "data": "prune.data",
     "catalog": "catalog.catalog",
     "manifest": "manifest.manifest",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.submit import read_manifest
+from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.retry import Retried, Retrier
@@ -91,6 +91,7 @@ def _planned(
         step = "Give one of them. With a manifest, only the jobs whose lines have changed are retried."
         raise UsageError("MANIFEST and --index were both given.", step)
     lines, sources = read_manifest(manifest, retrier.deployment)
+    lines = with_initial_models(manifest, lines, retrier.deployment)
     todo = retrier.planned(submission, lines)
     sources.upload(echo)  # only after the plan has accepted the manifest
     lines_of = {job.index: job.line for job in todo.jobs}

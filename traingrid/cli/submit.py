@@ -10,11 +10,12 @@ import click
 
 from traingrid.api.deployed import find_deployment
 from traingrid.api.source_folders import packed
-from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest
+from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest, with_initial_models
 from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.cli.plan_table import plan_table
 from traingrid.errors import TraingridError
+from traingrid.job.initial_model import MODEL_CHANNEL, initial_model_uri
 from traingrid.manifest.hardware_warnings import warning_sentences
 from traingrid.manifest.plan import Planned, planned
 from traingrid.text import counted, printable
@@ -89,7 +90,7 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
         TraingridError: The manifest is invalid, or some jobs would fail in the present state.
     """
     content = packed(manifest, deployment)
-    lines = parsed(manifest, content.content, deployment)
+    lines = with_initial_models(manifest, parsed(manifest, content.content, deployment), deployment)
     check_resources(manifest, lines, deployment)
     found = list(planned(lines, deployment))
     echo = sentences(output)
@@ -115,8 +116,9 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
 def _planned_row(line: Planned) -> dict[str, Any]:
     job = line.job
     names = ("line", "region", "name", "instance_type", "instance_count", "spot", "ranks", "launcher", "image")
+    model = {MODEL_CHANNEL: uri} if (uri := initial_model_uri(job)) else {}
     found = {
-        "channels": {name: channel.location for name, channel in job.inputs.items()},
+        "channels": {name: channel.location for name, channel in job.inputs.items()} | model,
         "would_fail": line.would_fail,
         "warnings": list(line.warnings),
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE, initial_model_uri
 from traingrid.job.job import Channel
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def rank_channels(channel: str, ranks: int) -> list[str]:
 def channels_in_request(job: Job, training_job: str) -> Inputs:
     """Return the channels of the CreateTrainingJob request: a pure function that does not read the ManifestFiles.
 
+    A job with `init_from` has an additional channel with the archive of that model.
+
     Args:
         job: The job to train.
         training_job: The training job's name, which is part of the URIs of its ManifestFiles.
@@ -101,6 +104,8 @@ def channels_in_request(job: Job, training_job: str) -> Inputs:
         for one in rank_channels(name, job.ranks):
             uri = str(manifest_uri(job, training_job, one))
             found[one] = channel.model_copy(update={"uri": uri, "manifest": True})
+    if uri := initial_model_uri(job):
+        found[MODEL_CHANNEL] = Channel(uri=uri, content_type=MODEL_CONTENT_TYPE)
     return found
 
 

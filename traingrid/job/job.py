@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from traingrid.job.initial_model import InitialModel
+
 Streams = Literal["host", "rank"]
 """In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
 
@@ -99,6 +101,7 @@ class Job(BaseModel):
     tags: dict[str, str] = {}
     output: str = Field(description="S3 prefix of the job's results")
     tensorboard: bool = Field(default=False, description="True if the training uploads TensorBoard data")
+    profile: str = Field(default="", description="Steps of which the training image writes a profile, FIRST-LAST")
     metric_history: bool = Field(
         default=False, description="True if the training writes all values of its metrics to S3"
     )
@@ -125,6 +128,9 @@ class Job(BaseModel):
 
     copy_from: str = Field(default="", description="S3 URI of a folder in another Region that is copied first")
     copy_to: str = Field(default="", description="With copy_from: S3 URI of the folder that it is copied to")
+    init_from: InitialModel | None = Field(
+        default=None, description="The model of an earlier job, with whose weights the training begins"
+    )
 
     @property
     def ranks(self) -> int:

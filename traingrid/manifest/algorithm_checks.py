@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.algorithms.algorithm import ChannelUse, Use, Violation
 from traingrid.algorithms.built_in import built_in
+from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE
 from traingrid.job.job import in_region
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.values import RefusedError
@@ -73,6 +74,7 @@ def algorithm_of_line(line: Line, grid: Grid) -> BuiltIn | None:
 
 def use_of(job: Job, instance_type: str) -> Use:
     """Return the part of a job that algorithms restrict."""
+    begins = {MODEL_CHANNEL: ChannelUse(content_type=MODEL_CONTENT_TYPE)} if job.init_from else {}
     return Use(
         hyperparameters=job.hyperparameters,
         channels={
@@ -80,7 +82,8 @@ def use_of(job: Job, instance_type: str) -> Use:
                 content_type=channel.content_type, input_mode=channel.input_mode, distribution=channel.distribution
             )
             for name, channel in job.inputs.items()
-        },
+        }
+        | begins,
         instance_type=instance_type,
         instance_count=job.instance_count,
     )

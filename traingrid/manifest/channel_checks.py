@@ -76,7 +76,7 @@ def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Gri
         yield from _only_streamed(name, found)
         if is_ours(settings, grid) and "source" not in settings:
             yield from _not_for_the_trainer(name, found)
-    yield from _too_many(inputs, settings, defaults, others=int(brought))
+    yield from _too_many(inputs, settings, defaults, others=int(brought) + ("init_from" in settings))
     if brought and CODE_CHANNEL in inputs:
         reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
         yield "inputs", "", RefusedError(reason, "Give the channel another name.")

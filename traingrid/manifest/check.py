@@ -13,11 +13,13 @@ from traingrid.manifest.algorithm_checks import wrong_algorithm
 from traingrid.manifest.channel_checks import channel, wrong_channels
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest.errors import LineError
+from traingrid.manifest.initial_model_checks import initial_model, wrong_initial_model
 from traingrid.manifest.keep_alive_rules import keep_alive_rules
 from traingrid.manifest.launcher_checks import wrong_launcher
 from traingrid.manifest.limits import most
 from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
 from traingrid.manifest.move_checks import copy_source
+from traingrid.manifest.profile_checks import profile, wrong_profile
 from traingrid.manifest.queue_checks import wrong_queue
 from traingrid.manifest.training_plan_checks import plans_of
 from traingrid.manifest.values import RefusedError, literal
@@ -68,6 +70,7 @@ class _Check:
             *(() if self.errors else wrong_launcher(settings, self.rules.grid)),
             *plan_fields.wrong_residency((wanted, *replicas), settings, self.rules.grid),
             *plan_fields.wrong_types(settings, self.rules.grid),
+            *wrong_profile(settings, self.rules.grid),
         ):
             self._refuse(*error)
         if not self.errors:
@@ -173,6 +176,8 @@ class _Check:
             "output": self._read("output", lambda uri: self.rules.output(uri, region)),
             "checkpoints": self._read("checkpoints", lambda value: self._checkpoints(value, region)),
             "source": self._read("source", lambda uri: self._source(uri, region)),
+            "init_from": self._read("init_from", initial_model),
+            "profile": self._read("profile", profile),
             "instance_types": self._read("instance_types", self._types),
             **{name: self._read(name, read) for name, read in (values.SETTINGS | plan_fields.SETTINGS).items()},
         }
@@ -270,7 +275,7 @@ class _Check:
 
     def _check_numbers(self, found: dict[str, Any]) -> None:
         grid = self.rules.grid
-        variables = len(found.get("environment", {})) + is_ours(found, grid)
+        variables = len(found.get("environment", {})) + is_ours(found, grid) + ("profile" in found)
         started = 0 if is_algorithm(found, grid) else ADDED[launcher_of(found, grid.job)]
         added = _PROGRAM * ("source" in found) + started
         numbers = (
@@ -285,8 +290,12 @@ class _Check:
 
     def _check_channels(self, places: Iterable[S3Uri | Inputs], settings: dict[str, Any]) -> None:
         reported = set()
+        grid = self.rules.grid
         for place in places:
-            for label, value, refused in wrong_channels(place, settings, self.rules.grid):
+            for label, value, refused in (
+                *wrong_channels(place, settings, grid),
+                *wrong_initial_model(place, settings, grid),
+            ):
                 if (label, refused.reason) not in reported:
                     self._refuse(label, value, refused)
                 reported.add((label, refused.reason))

@@ -19,14 +19,16 @@ MAPPINGS = {
     "tag.": "tags",
     "input.": "inputs",
     "replica.": "replicas",
+    "profile.": "profile",
 }
 FIELDS = (
     *("name", "region", "s3_uri", "copy_from", "inputs", "replicas", "input_mode", "streams", "shuffle_seed"),
+    *("init_from",),
     *("image", "algorithm", "source", "entry_point"),
     *("hyperparameters", "instance_type", "instance_count", "volume_gb", "launcher"),
     *("processes_per_host", "mpi_options"),
     *("spot", "training_plan", "max_runtime", "max_wait", "keep_alive", "checkpoints", "output"),
-    *("metrics", "environment", "tags"),
+    *("metrics", "environment", "tags", "profile"),
     *("priority", "retries", "launch", "share"),
     *("residency", "finish_by", "instance_types", "estimated_runtime", "estimated_dollars", "budget_dollars"),
     *("dollars_per_hour", "spot_dollars_per_hour"),

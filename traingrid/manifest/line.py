@@ -133,6 +133,8 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         },
         copy_from=str(line.copy_from or ""),
         copy_to=str(line.data) if line.copy_from else "",
+        init_from=line.settings.get("init_from"),
+        profile=line.settings.get("profile", ""),
         **{name: getattr(here, name) for name in Replica.model_fields},
     )
 

@@ -16,6 +16,7 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri, prefix_of
 from traingrid.job.channels import by_rank
+from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import in_region
 from traingrid.job.rank_manifests import data_objects
 from traingrid.manifest.hardware_warnings import line_warnings
@@ -83,8 +84,10 @@ class Planned:
         if self.job.launch == "queued":
             share = f" of {self.job.share}" if self.job.share else ""
             return f"would wait in the queue of {self.job.region}{share}, with priority {self.job.priority}"
+        model = self.job.init_from
+        copied = f" after a copy of the model from {model.region}" if model and needs_model_copy(self.job) else ""
         elsewhere = ", ".join(self.job.regions[1:])
-        return "would train" + (f"; without capacity there: {elsewhere}" if elsewhere else "")
+        return "would train" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
 
 
 def planned(
@@ -155,7 +158,7 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
             here = in_region(job, region)
             own = here.image and not is_known_image(here.image)  # SageMaker pulls images of algorithms itself
             images = {here.image: image(region, here.image)} if own else {}
-            uris = {channel.uri: data(region, channel.uri) for channel in here.inputs.values() if channel.uri}
+            uris = {uri: data(place, uri) for uri, place in _places(here, region).items()}
             mounted = [channel for channel in here.inputs.values() if channel.file_system]
             mounts = {channel.location: mount(region, channel) for channel in mounted}
             streamed = [channel.uri for channel in here.inputs.values() if _streams_all_objects(channel, here)]
@@ -170,6 +173,14 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
         return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
 
     return look
+
+
+def _places(job: Job, region: str) -> dict[str, str]:
+    """Return the Region of each data set that a job reads in a Region, and of the model that it begins with."""
+    found = {channel.uri: region for channel in job.inputs.values() if channel.uri}
+    if job.init_from and job.init_from.artifact:
+        found[job.init_from.artifact] = job.init_from.region
+    return found
 
 
 def _trouble(images: Mapping[str, _Seen], data: Mapping[str, _Seen], many: Mapping[str, _Seen], ranks: int) -> str:

@@ -64,12 +64,16 @@ class Survey:
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
-    """The folder that is copied, and the folder that it is copied to, with the stores of their Regions."""
+    """The folder that is copied, and the folder that it is copied to, with the stores of their Regions.
+
+    If `only` is not empty, it is the name of the only object of the source that is copied.
+    """
 
     source: S3Uri
     source_store: CopyStore
     target: S3Uri
     target_store: CopyStore
+    only: str = ""
 
     def pairs(self) -> Iterator[Pair]:
         """Yield every object of the source in the order of names.
@@ -80,6 +84,8 @@ class Folders:
         copies = named_objects(self.target_store, self.target)
         copy = next(copies, None)
         for name, listed in named_objects(self.source_store, self.source):
+            if self.only and name != self.only:
+                continue
             if copy is not None and copy[0] < name:
                 break
             if copy is None or copy[0] != name:
@@ -113,7 +119,8 @@ class Folders:
             else:
                 target.update(_fact(pair.name, pair.target))
         if not objects:
-            raise MoveError(f"{self.source} has no objects to copy.", "Correct copy_from, or upload the data.")
+            next_step = "Correct copy_from or init_from, or restore the objects."
+            raise MoveError(f"{self.source} has no objects to copy.", next_step)
         return Survey(
             objects=objects,
             bytes=size,
@@ -121,8 +128,12 @@ class Folders:
             missing_bytes=missing_bytes,
             source_digest=source.hexdigest(),
             target_digest=target.hexdigest(),
-            has_marker=self.source_store.head(self.source / names.DATASET_MARKER) is not None,
+            has_marker=self._has_marker(),
         )
+
+    def _has_marker(self) -> bool:
+        """Return True if the source is the replica of a dataset; never for a single object."""
+        return not self.only and self.source_store.head(self.source / names.DATASET_MARKER) is not None
 
 
 def named_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:

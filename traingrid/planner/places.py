@@ -113,6 +113,7 @@ def _bound_to_its_region(line: Line, deployment: Deployment) -> str:
         return "its inputs are URIs of its Region"
     fields = {"copy_from": line.copy_from, "source": settings.get("source"), "output": settings.get("output")}
     fields["checkpoints"] = isinstance(settings.get("checkpoints"), str)
+    fields["init_from"] = settings.get("init_from")  # a plan does not know the cost of copying the model
     for name, is_bound in fields.items():
         if is_bound:
             return f"its {name} is for its Region"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from traingrid.job.initial_model import initial_model_uri
+from traingrid.job.job import in_region
 from traingrid.ledger.submissions import by_submission
 from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import retried_jobs, written_jobs
@@ -108,6 +110,9 @@ def _add(found: FoldersInUse, job: Job, name: str) -> None:
     if any(channel.lists_objects for channel in channels):
         found.unknown[f"{name}, whose manifest file may list any object"] = frozenset(job.regions)
     found.jobs |= {channel.uri: name for channel in channels if channel.uri}
+    for region in job.regions:
+        if model := initial_model_uri(in_region(job, region)):
+            found.jobs[model] = name
     for folder in (job.copy_from, job.copy_to):
         if folder:
             found.jobs[f"{folder}/"] = name

@@ -24,6 +24,7 @@ from traingrid.manifest.budget_checks import budget_of
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
 from traingrid.submission.files import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
+from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ class Intake:
         if size > manifest.MAX_BYTES:
             raise too_large(size)
         digest = hashlib.sha256()
-        return manifest.parse(_hashed(pieces, digest.update), self.deployment), digest.hexdigest()
+        lines = manifest.parse(_hashed(pieces, digest.update), self.deployment)
+        return InitialModels(deployment=self.deployment, ledger=self.ledger).resolved(lines), digest.hexdigest()
 
     def _submit(
         self, source: ManifestVersion, claim: Claim, lines: list[manifest.Line], sha256: str

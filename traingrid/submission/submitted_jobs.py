@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job
 from traingrid.submission.batch_children import file_uri, is_retry, read_file
-from traingrid.submission.files import chunks, jobs_key
+from traingrid.submission.files import MAX_ARRAY, chunks, jobs_key, read_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.aws.s3 import Storage
+    from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
 
 
@@ -66,6 +67,26 @@ def last_submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> 
     if head.is_by_hand:
         return {}
     return {job.index: job for job in submitted_jobs(storage, bucket, head)} | retried_jobs(storage, bucket, head)
+
+
+def last_submitted_job(storage: Storage, bucket: str, head: SubmissionItem, item: JobItem) -> Job | None:
+    """Return one job as it was last submitted, without reading the other jobs of its file if the intake wrote it.
+
+    Args:
+        storage: S3.
+        bucket: The manifest bucket.
+        head: The submission's item.
+        item: The job's item.
+
+    Returns:
+        None if a user submitted the manifest to Batch without the intake.
+    """
+    if head.is_by_hand:
+        return None
+    if retried := retried_jobs(storage, bucket, head).get(item.index):
+        return retried
+    file = S3Uri(bucket, jobs_key(head.submission, item.index // MAX_ARRAY))
+    return read_job(storage, file, item.index % MAX_ARRAY)
 
 
 def _jobs_in(storage: Storage, file: S3Uri) -> Iterator[Job]:

@@ -51,6 +51,9 @@ class Config:
         "the network: resnet50 is v1.5; resnet20 and resnet32 are for images of 32 x 32, resnet8 for smaller ones",
     )
     classes: int = _number(1000, 2, 1_000_000, "number of classes")
+    new_head: bool = _switch(
+        False, "begin with a new last layer, and the other weights of the initial model; for other classes"
+    )
     batch_norm_momentum: float = _number(
         0.9, 0.0, 0.9999, "momentum of the moving averages; Keras' 0.99 needs long training"
     )

@@ -12,6 +12,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import tensorflow as tf
@@ -25,6 +26,7 @@ from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config, HyperparameterError, unscaled_compression
 from training_container.trainer.data.corrupt_records import corrupt_records_of_all_ranks
 from training_container.trainer.data.input import training_data, validation_data
+from training_container.trainer.initial_weights import begin_with_initial_model
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
 from training_container.trainer.reporting.reporter import Reporter
@@ -98,15 +100,22 @@ class Training:
         self.reporter: Reporter | None = None
 
     def start(self) -> None:
-        """Synchronize all ranks to the newest checkpoint, or to the initial state without one."""
+        """Synchronize all ranks to the newest checkpoint, or without one to the initial model or state."""
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
         self.saved = saved = resume(self.checkpoints)
-        continuing = self.state.resume(saved) if saved else ""
+        continuing = self.state.resume(saved) if saved else self.begin()
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
             self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
             precision, ranks = policy(self.config), self.ranks.size
             print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {continuing}".rstrip())
+
+    def begin(self) -> str:
+        """Begin with the weights of the initial model, if the job has one, and return a message about it."""
+        text = begin_with_initial_model(self.model, self.config, self.folders)
+        if text and self.step.averages:
+            self.step.averages.restart()
+        return text
 
     def run(self) -> None:
         """Train the remaining epochs, and export the network."""
@@ -123,6 +132,7 @@ class Training:
             self.metrics = self.validation_metrics()
         self.check_weights()
         if self.reporter:
+            self.reporter.end_profile(self.state.progress.step)
             self.reporter.sync()
             with self.step.averaged():
                 export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
@@ -134,7 +144,8 @@ class Training:
         started = time.perf_counter()
         previous: Outcome | None = None
         for group in groups(batches, self.config.accumulate_steps, self.times):
-            outcome = self.train_step(group)
+            with self.reporter.profiled(state.progress.step + 1) if self.reporter else nullcontext():
+                outcome = self.train_step(group)
             state.step_started(len(group))
             # The outcome is read while the device runs the next step, because reading it waits for the step's end. A
             # stop, and a loss that is not finite, are therefore noticed one step later, by all ranks alike.

@@ -16,7 +16,7 @@ from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid
@@ -91,6 +91,9 @@ def read_script(manifest: Path, grid_file: Path) -> Script:
         account = grid.account or account_of(grid.name, texts)
     deployment = Deployment(grid=grid, account=account, table="", manifest_bucket="")
     lines, _ = read_manifest(manifest, deployment)  # submitting it to the localcloud uploads its source folders
+    if begun := [line for line in lines if "init_from" in line.settings]:
+        text = f"{manifest}:{begun[0].number}: init_from {begun[0].settings['init_from']} is a job of the deployed grid"
+        raise UsageError(f"{text}, and a rehearsal has no earlier jobs.", "Rehearse a copy without init_from.")
     jobs = jobs_of_lines(lines, deployment, NO_SUBMISSION)
     return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, lines=lines, jobs=jobs)
 

@@ -56,8 +56,9 @@ def _of_a_child() -> Iterator[Case]:
     """Yield the child's cases for the role that it assumes, without those at home or in the other Region."""
     for case in child_cases.cases():
         there = INSIDE in case.resource or case.resource == "*"
-        if case.resource.startswith(f"{DATA}/"):  # no copies of data in another account
-            continue
+        copied = case.resource.endswith("model.tar.gz") and case.action == "s3:GetObject"
+        if case.resource.startswith(f"{DATA}/") or copied or "/initial-models/" in case.resource:
+            continue  # no copies of data or models in another account
         if MANIFESTS in case.resource or case.action.startswith(("batch:", "dynamodb:")) or not there:
             continue
         yield replace(case, role="launch")

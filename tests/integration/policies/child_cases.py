@@ -105,8 +105,36 @@ def _copying() -> Iterator[Case]:
     yield child.may("find unfinished copies", "s3:ListBucketMultipartUploads", target)
     yield child.may_not("find those of your bucket", "s3:ListBucketMultipartUploads", foreign, breaks=RESOURCE)
     yield child.may_not("delete a copy", "s3:DeleteObject", copy)
+    yield from _copying_models(key)
     abroad = f"{data_of('eu-west-1')}/campaign/train/a"
     yield child.may_not("read data of a Region outside the grid", "s3:GetObject", abroad, breaks=RESOURCE)
+
+
+def _copying_models(key: str) -> Iterator[Case]:
+    """Yield the calls of a copy of a model, with which a job in another Region begins, from `INSIDE` to `FREE`."""
+    model = "0123abcd/0/traingrid-0123abcd-0-1/output/model.tar.gz"
+    source, copy = f"{output(INSIDE)}/{model}", f"{output(FREE)}/initial-models/{model}"
+    named: Context = {COPY_SOURCE: source.removeprefix("arn:aws:s3:::")}
+    for one in (source, copy):
+        yield child.may("read a model to copy, or its copy", "s3:GetObject", one)
+    yield child.may("copy a model", "s3:PutObject", copy, named)
+    yield child.may("find unfinished copies of models", "s3:ListBucketMultipartUploads", output(FREE))
+    for action in ("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"):
+        yield child.may("write a copy of a model in parts", action, copy)
+    other: Context = {COPY_SOURCE: f"{output('eu-west-1')[13:]}/{model}"}
+    yield child.may_not("copy a model of a Region outside the grid", "s3:PutObject", copy, other, breaks=key)
+    checkpoint: Context = {COPY_SOURCE: f"{output(INSIDE)[13:]}/0123abcd/0/checkpoints/a"}
+    yield child.may_not("copy a checkpoint as a model", "s3:PutObject", copy, checkpoint, breaks=key)
+    stays: Context = {COPY_SOURCE: f"{output(FREE)[13:]}/{model}"}
+    out = f"{output(INSIDE)}/initial-models/{model}"
+    yield child.may_not("copy a model that must stay in its Region", "s3:PutObject", out, stays, breaks=RESOURCE)
+    for text, other_object in (
+        ("replace a model", f"{output(FREE)}/{model}"),
+        ("write another object as a copy", f"{output(FREE)}/initial-models/a"),
+    ):
+        yield child.may_not(text, "s3:PutObject", other_object, named, breaks=RESOURCE)
+    results = f"{output(INSIDE)}/0123abcd/0/traingrid-0123abcd-0-1/output/output.tar.gz"
+    yield child.may_not("read other results", "s3:GetObject", results, breaks=RESOURCE)
 
 
 def _creating() -> Iterator[Case]:
@@ -292,9 +320,11 @@ def _reading_and_writing() -> Iterator[Case]:
         yield child.may("list data", "s3:ListBucket", data_of(region))
     yield child.may("list data in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
     yield child.may_not("list another bucket", "s3:ListBucket", "arn:aws:s3:::theirs", breaks=RESOURCE)
-    model = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz"
+    model = f"{output(INSIDE)}/0123abcd/0/traingrid-0123abcd-0-1/output/model.tar.gz"
+    yield child.may_not("write a model", "s3:PutObject", model, breaks=RESOURCE)
     for action in ("s3:GetObject", "s3:PutObject"):
-        yield child.may_not("read or write a model", action, model, breaks=RESOURCE)
+        checkpoint = f"{output(INSIDE)}/0123abcd/0/checkpoints/a"
+        yield child.may_not("read or write a checkpoint", action, checkpoint, breaks=RESOURCE)
     yield child.may_not("delete a model", "s3:DeleteObject", model)
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     stream = f"{group}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000"

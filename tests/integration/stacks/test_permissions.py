@@ -80,24 +80,23 @@ def test_a_child_copies_no_data_out_of_the_residency_of_a_region(tmp_path: Path)
     european = {**EUROPE, "data_buckets": ["mine-dublin"]}
     regions = {"us-east-1": {}, "us-west-2": {}, "eu-west-1": european, "eu-central-1": EUROPE, "ap-south-1": STAYS}
     control = synthesise(a_grid(regions, moves=True), tmp_path / "layer", tmp_path / "out")["traingrid-control"]
-    name = {region: f"traingrid-data-<AWS::AccountId>-{region}" for region in regions}
-    american = {name["us-east-1"], name["us-west-2"]}
+
+    def own(*named: str) -> set[str]:
+        """Return the buckets of data, and those of models, of Regions."""
+        return {f"traingrid-{kind}-<AWS::AccountId>-{region}" for kind in ("data", "output") for region in named}
+
+    american = own("us-east-1", "us-west-2")
     found = {
-        frozenset(arn.removeprefix("arn:aws:s3:::").removesuffix("/*") for arn in as_list(statement["Resource"])): {
-            flat(source).removesuffix("/*") for source in statement["Condition"]["StringLikeIfExists"][COPY_SOURCE]
+        frozenset(arn.removeprefix("arn:aws:s3:::").partition("/")[0] for arn in as_list(statement["Resource"])): {
+            flat(source).partition("/")[0] for source in statement["Condition"]["StringLikeIfExists"][COPY_SOURCE]
         }
         for statement in statements(control, CHILD)
         if "s3:PutObject" in statement["Action"] and "-data-" in str(statement["Resource"])
     }
     assert found == {
         frozenset(american): american,
-        frozenset((name["eu-west-1"], name["eu-central-1"])): {
-            *american,
-            name["eu-west-1"],
-            name["eu-central-1"],
-            "mine-dublin",
-        },
-        frozenset((name["ap-south-1"],)): {*american, name["ap-south-1"], "mine-mumbai"},
+        frozenset(own("eu-west-1", "eu-central-1")): {*american, *own("eu-west-1", "eu-central-1"), "mine-dublin"},
+        frozenset(own("ap-south-1")): {*american, *own("ap-south-1"), "mine-mumbai"},
     }
     readable = {resource for resource in on(control, CHILD, "s3:GetObject") if "mine-" in resource}
     assert readable == {"arn:aws:s3:::mine-dublin/*"}, "data of ap-south-1 may be copied nowhere"

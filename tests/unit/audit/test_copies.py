@@ -73,3 +73,9 @@ def test_removed_copies_existing_data_and_other_buckets_are_not_listed(moves: Mo
 
 def test_the_jobs_are_not_read_without_copies(moves: Moves) -> None:
     assert unneeded_copies(sample_deployment(), moves, lambda: pytest.fail("read")) == []
+
+
+def test_a_copy_of_a_model_is_listed_too(moves: Moves) -> None:
+    target = f"s3://traingrid-output-123456789012-{COPY.region}/initial-models/89abcdef/0/job/output"
+    (copy,) = found(moves, target=target)
+    assert copy.item.target == target

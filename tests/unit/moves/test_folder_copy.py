@@ -81,7 +81,7 @@ def test_empty_keys_for_folders_are_not_copied(s3: Any) -> None:
 
 def test_a_source_without_objects_is_refused(s3: Any) -> None:
     upload(s3, {"dataset.json": b"{}"})
-    with pytest.raises(MoveError, match=r"day1/1 has no objects to copy\. Correct copy_from"):
+    with pytest.raises(MoveError, match=r"day1/1 has no objects to copy\. Correct copy_from or init_from"):
         folders().survey()
 
 

@@ -101,7 +101,10 @@ TRAINING_PACKAGES = {
     "trainer.checkpoints": {"trainer.checkpoints"},
     "trainer.reporting": {"contract", "trainer.checkpoints", "trainer.config", "trainer.reporting", "trainer.timing"},
     "trainer.data": {"contract", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
-    "script_api": {"contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"},
+    "script_api": {
+        *("contract", "safe_tarfile", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
+        "trainer.reporting.event_upload",
+    },
 }
 """The modules and packages of training_container that each of its packages may import when it is loaded."""
 WITHOUT_TENSORFLOW = (

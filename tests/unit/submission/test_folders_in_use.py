@@ -9,6 +9,7 @@ from tests.support.sample_job import sample_job
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
+from traingrid.job.initial_model import InitialModel
 from traingrid.job.job import Channel, Job, Replica
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
@@ -103,3 +104,17 @@ def test_a_submission_by_hand_may_use_every_folder_of_its_regions(find: Find, le
 def test_a_submission_whose_jobs_are_not_written_yet_may_use_every_folder(find: Find, ledger: Ledger) -> None:
     ledger.claim_submission(SUBMISSION, "request", {"manifest": "s3://m/a.csv", "jobs": 1})
     assert find().user_of(COPY, REGION) == f"{SUBMISSION}, which is being submitted"
+
+
+def test_a_model_with_which_an_open_job_begins_and_its_copy_are_in_use(
+    find: Find, storage: Storage, ledger: Ledger, deployment: Deployment
+) -> None:
+    key = "89abcdef/0/traingrid-89abcdef-0-1/output"
+    model = InitialModel(
+        submission="89abcdef", index=0, region="us-east-1", artifact=f"s3://earlier-output/{key}/model.tar.gz"
+    )
+    job = reading("s3://other/x/", init_from=model, output="s3://output-there/0123abcd/0/")
+    submit(storage, ledger, deployment, job)
+    copy = f"s3://output-there/initial-models/{key}"
+    assert find().user_of(copy, REGION) == f"job 0 of {SUBMISSION}"
+    assert find().user_of(copy.replace("-0-1", "-0-2"), REGION) == ""

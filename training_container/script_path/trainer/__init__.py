@@ -1,7 +1,8 @@
 """Script API: the package `trainer` of custom scripts: `from trainer import cluster, channels, checkpoints`.
 
 For Horovod and TensorFlow: channels, checkpoints, cluster, tensorboard. For all scripts, with any launcher: ranks,
-records, checkpoint_folders, metrics, and with PyTorch torch_records, which imports it. The others import none.
+records, checkpoint_folders, initial_model, metrics, profiles, and with PyTorch torch_records, which imports it. The
+others import neither.
 
 If a script has its own folder `trainer`, that folder is earlier on the path, and hides this package.
 """
@@ -14,8 +15,10 @@ _MODULES = {
     "checkpoint_folders": "script_api.checkpoint_folders",
     "checkpoints": "trainer.checkpoints.checkpoints",
     "cluster": "trainer.cluster",
+    "initial_model": "script_api.initial_model",
     "metric_lines": "trainer.reporting.metric_lines",
     "metrics": "script_api.metrics",
+    "profiles": "script_api.profiles",
     "ranks": "script_api.ranks",
     "records": "script_api.records",
     "tensorboard": "trainer.reporting.tensorboard",
@@ -26,8 +29,10 @@ __all__ = [
     "checkpoint_folders",
     "checkpoints",
     "cluster",
+    "initial_model",
     "metric_lines",
     "metrics",
+    "profiles",
     "ranks",
     "records",
     "tensorboard",

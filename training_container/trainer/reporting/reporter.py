@@ -1,14 +1,18 @@
 """Reporter: reports a training while it runs, in the log and in TensorBoard. Only rank 0 has one."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
+from training_container.contract.profiled_steps import ProfiledSteps
 from training_container.contract.training_job import Folders
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
 from training_container.trainer.reporting import metric_lines
 from training_container.trainer.reporting.gpu import Gpu
+from training_container.trainer.reporting.step_profiler import StepProfiler
 from training_container.trainer.reporting.tensorboard import TensorBoard
 from training_container.trainer.timing import StepTimes
 
@@ -28,11 +32,25 @@ class Reporter:
         self._board = TensorBoard(folders.tensorboard, config.tensorboard_s3)
         self._lines = ProgressLines(config.progress_seconds, config.epochs)
         self._gpu = Gpu(local_rank=0)
+        steps = ProfiledSteps.from_environment(os.environ)
+        self._profiler = StepProfiler(steps, folders.tensorboard, self._board.sync)
 
     def step(self, progress: Progress, steps_per_epoch: int | None, times: StepTimes) -> None:
         """Print a progress line if it is due."""
         if self._lines.due():
             print(self._lines.line(progress, steps_per_epoch, times.of_line() | self._gpu.use()))
+
+    def profiled(self, step: int) -> AbstractContextManager[None]:
+        """Return the context in which a step runs, which profiles it if the line asks for it.
+
+        Args:
+            step: The number of the step in the whole training, from 1.
+        """
+        return self._profiler.step(step)
+
+    def end_profile(self, steps: int) -> None:
+        """Write an unfinished profile at the end of a training, which had a number of steps."""
+        self._profiler.end(steps)
 
     def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Print an epoch's metrics, and write them to TensorBoard."""

@@ -1,0 +1,257 @@
+"""Initial models: the job that `init_from` names is found in the ledger, or the line is refused."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.sample_deployment import ACCOUNT, SAMPLE_BUCKETS
+from tests.support.sample_job import sample_job
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.grid.deployment import Deployment
+from traingrid.job.initial_model import InitialModel
+from traingrid.job.job import Job
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobKey
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.submission_item import Array
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import Line
+from traingrid.manifest.parse import parse
+from traingrid.submission import model_fit
+from traingrid.submission.files import jobs_key, normalised, retry_key
+from traingrid.submission.initial_models import InitialModels
+from training_container.trainer.config import Config
+
+HERE, THERE, TRAINED = "us-east-1", "eu-west-1", "89abcdef"
+ARTIFACT = f"s3://traingrid-output-{ACCOUNT}-{HERE}/{TRAINED}/0/traingrid-{TRAINED}-0-1/output/model.tar.gz"
+RESNET = {"tensorboard": True, "hyperparameters": {"model": "resnet50", "classes": "10"}}
+
+
+def trained(ledger: Ledger, job: Job, state: JobState = JobState.COMPLETED, artifact: str = ARTIFACT) -> None:
+    """Record a submission of two jobs, of which the first has reached a state."""
+    ledger.claim_submission(TRAINED, "test", {"manifest": "s3://m/a.csv", "jobs": 2})
+    ledger.record_submitted(TRAINED, "b", [Array(batch_job="b", file="jobs.jsonl", count=2)])
+    ledger.open_job(TRAINED, job, job.regions, "jobs")
+    key = JobKey(submission=TRAINED, index=0, attempt=1)
+    ledger.record_job(key, {"state": state, "training_job": "t", "artifact": artifact})
+
+
+def a_job(**changes: Any) -> Job:
+    return sample_job(HERE).model_copy(update={**RESNET, **changes})
+
+
+def a_line(deployment: Deployment, region: str = HERE, named: str = f"{TRAINED}/0", **line: Any) -> Line:
+    made = {"region": region, "s3_uri": f"s3://{SAMPLE_BUCKETS[region]}/x", "init_from": named, **line}
+    made.setdefault("hyperparameters", {"classes": 10})
+    return parse(json.dumps(made).encode(), deployment)[0]
+
+
+def changed(deployment: Deployment, **grid: Any) -> Deployment:
+    document = deployment.grid.model_dump(exclude_unset=True) | grid
+    return replace(deployment, grid=type(deployment.grid).model_validate(document))
+
+
+@pytest.fixture
+def reading(ledger: Ledger, storage: Storage, deployment: Deployment) -> InitialModels:
+    """Initial models that also read the lines of other submissions."""
+    return InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+
+
+def reason(models: InitialModels, line: Line) -> str:
+    with pytest.raises(ManifestError) as error:
+        models.resolved([line])
+    (found,) = error.value.errors
+    assert (found.field, found.line) == ("init_from", line.number)
+    assert found.next_step
+    return found.reason
+
+
+def stored(storage: Storage, deployment: Deployment, job: Job, key: str = "") -> None:
+    body, index = normalised([job])
+    uri = S3Uri(deployment.manifest_bucket, key or jobs_key(TRAINED))
+    storage.write(uri, body, "application/x")
+    storage.write(S3Uri(uri.bucket, uri.key.replace(".jsonl", ".index")), index, "application/x")
+
+
+def test_a_line_gets_the_region_and_the_archive_of_the_model(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    line = a_line(deployment)
+    (found,) = InitialModels(deployment=deployment, ledger=ledger).resolved([line])
+    expected = InitialModel(submission=TRAINED, index=0, region=HERE, artifact=ARTIFACT)
+    assert found.settings["init_from"] == expected
+
+
+def test_lines_without_the_field_need_no_ledger(deployment: Deployment) -> None:
+    lines = parse(f"{HERE},s3://{SAMPLE_BUCKETS[HERE]}/x\n".encode(), deployment)
+    absent: Any = None
+    assert InitialModels(deployment=deployment, ledger=absent).resolved(lines) == lines
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("00000000/0", "this grid has no submission 00000000"),
+        (f"{TRAINED}/2", f"submission {TRAINED} has the indexes 0 to 1"),
+        (
+            f"{TRAINED}/1",
+            f"job 1 of submission {TRAINED} is Pending, and only a completed job has a model to begin with",
+        ),
+    ],
+)
+def test_a_job_without_a_model_is_refused(ledger: Ledger, deployment: Deployment, named: str, expected: str) -> None:
+    trained(ledger, a_job())
+    models = InitialModels(deployment=deployment, ledger=ledger)
+    assert reason(models, a_line(deployment, named=named)) == expected
+
+
+@pytest.mark.parametrize("state", [JobState.IN_PROGRESS, JobState.FAILED, JobState.STOPPED])
+def test_only_a_completed_job_can_be_named(ledger: Ledger, deployment: Deployment, state: JobState) -> None:
+    trained(ledger, a_job(), state)
+    expected = f"job 0 of submission {TRAINED} is {state}, and only a completed job has a model to begin with"
+    assert reason(InitialModels(deployment=deployment, ledger=ledger), a_line(deployment)) == expected
+
+
+def test_all_wrong_lines_are_reported(ledger: Ledger, deployment: Deployment) -> None:
+    lines = [replace(a_line(deployment), number=number) for number in (1, 2)]
+    with pytest.raises(ManifestError) as error:
+        InitialModels(deployment=deployment, ledger=ledger).resolved(lines)
+    assert [found.line for found in error.value.errors] == [1, 2]
+
+
+def test_a_model_is_only_copied_to_another_region_if_the_grid_moves_data(
+    ledger: Ledger, deployment: Deployment
+) -> None:
+    trained(ledger, a_job())
+    line = a_line(deployment, THERE)
+    found = reason(InitialModels(deployment=deployment, ledger=ledger), line)
+    assert found == f"the model is in {HERE}, and this grid does not copy data to {THERE}"
+    moving = changed(deployment, moves=True)
+    (resolved,) = InitialModels(deployment=moving, ledger=ledger).resolved([line])
+    assert resolved.settings["init_from"].region == HERE
+
+
+def test_replicas_are_regions_of_the_model_too(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    line = a_line(deployment, replicas={THERE: f"s3://{SAMPLE_BUCKETS[THERE]}/x"})
+    found = reason(InitialModels(deployment=deployment, ledger=ledger), line)
+    assert found == f"the model is in {HERE}, and this grid does not copy data to {THERE}"
+
+
+def test_a_model_stays_where_the_grid_keeps_the_data_of_its_region(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    regions: dict[str, Any] = {name: {"data_buckets": [bucket]} for name, bucket in SAMPLE_BUCKETS.items()}
+    regions[HERE]["residency"] = regions["us-west-2"]["residency"] = ["us"]
+    line = a_line(deployment, THERE)
+    kept = changed(deployment, moves=True, regions=regions)
+    found = reason(InitialModels(deployment=kept, ledger=ledger), line)
+    assert found == f"the model is in {HERE}, and grid.yaml allows its data only in us, not in {THERE}"
+
+
+def test_a_model_stays_where_the_line_of_its_job_keeps_its_data(
+    ledger: Ledger, storage: Storage, deployment: Deployment
+) -> None:
+    trained(ledger, a_job())
+    stored(storage, deployment, a_job(residency=("us",)))
+    models = InitialModels(deployment=changed(deployment, moves=True), ledger=ledger, storage=storage)
+    found = reason(models, a_line(deployment, THERE))
+    assert found == f"the model is in {HERE}, and its line allows the data only in us, not in {THERE}"
+
+
+@pytest.mark.parametrize(
+    ("job", "line", "expected"),
+    [
+        ({}, {"hyperparameters": {"classes": 5}}, "the hyperparameter classes is 5, and the model was trained with 10"),
+        (
+            {},
+            {"hyperparameters": {"classes": 10, "model": "resnet8"}},
+            "the hyperparameter model is resnet8, and the model was trained with resnet50",
+        ),
+        (
+            {"hyperparameters": {"model": "resnet50"}},
+            {},
+            "the hyperparameter classes is 10, and the model was trained with 1000",
+        ),
+        (
+            {"tensorboard": False},
+            {},
+            "the model was not trained by the training image's own trainer, which this line uses",
+        ),
+        (
+            {"source": "s3://b/sourcedir.tar.gz"},
+            {},
+            "the model was not trained by the training image's own trainer, which this line uses",
+        ),
+    ],
+)
+def test_a_model_of_another_network_is_refused_before_any_cost(
+    reading: InitialModels, storage: Storage, job: dict[str, Any], line: dict[str, Any], expected: str
+) -> None:
+    trained(reading.ledger, a_job())
+    stored(storage, reading.deployment, a_job(**job))
+    assert reason(reading, a_line(reading.deployment, **line)) == expected
+
+
+def test_another_number_of_classes_is_allowed_with_a_new_head(
+    ledger: Ledger, storage: Storage, deployment: Deployment
+) -> None:
+    trained(ledger, a_job())
+    stored(storage, deployment, a_job())
+    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+    line = a_line(deployment, hyperparameters={"classes": 5, "new_head": True})
+    assert models.resolved([line])[0].settings["init_from"].artifact == ARTIFACT
+
+
+def test_a_script_may_begin_with_any_model(ledger: Ledger, storage: Storage, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    stored(storage, deployment, a_job(tensorboard=False))
+    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+    script = {"source": f"s3://{SAMPLE_BUCKETS[HERE]}/s/sourcedir.tar.gz", "entry_point": "train.py"}
+    assert models.resolved([a_line(deployment, **script)])[0].settings["init_from"].artifact == ARTIFACT
+
+
+def test_the_line_of_a_retry_counts_not_the_first_one(ledger: Ledger, storage: Storage, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    stored(storage, deployment, a_job())
+    stored(storage, deployment, a_job(hyperparameters={"classes": "5"}), retry_key(TRAINED, 1))
+    ledger.record_array(TRAINED, Array(batch_job="c", file="retry-1.jsonl", count=1))
+    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+    expected = "the hyperparameter classes is 10, and the model was trained with 5"
+    assert reason(models, a_line(deployment)) == expected
+
+
+def algorithm(deployment: Deployment, version: str = "1") -> Deployment:
+    images = {"resnet": {"algorithm": "image-classification", "version": version}}
+    return changed(deployment, images=images, instance_types=["ml.p3.16xlarge"])
+
+
+@pytest.mark.parametrize(
+    ("image", "given", "expected"),
+    [
+        ("433757028032.dkr.ecr.us-west-2.amazonaws.com/image-classification:1", {}, ""),
+        (
+            "433757028032.dkr.ecr.us-west-2.amazonaws.com/object-detection:1",
+            {},
+            "the model was trained by another program, and an algorithm only begins with a model that it has trained",
+        ),
+        (
+            "433757028032.dkr.ecr.us-west-2.amazonaws.com/image-classification:1",
+            {"num_layers": "18"},
+            "the hyperparameter num_layers is 152, and the model was trained with 18",
+        ),
+    ],
+)
+def test_an_algorithm_begins_with_a_model_of_the_same_algorithm_and_network(
+    deployment: Deployment, image: str, given: dict[str, str], expected: str
+) -> None:
+    line = replace(a_line(deployment), settings={"hyperparameters": {"num_classes": "3"}})
+    job = a_job(built_in=True, image=image, hyperparameters={"num_classes": "3", **given})
+    assert [one.reason for one in model_fit.unfit(line, job, algorithm(deployment))] == [expected] * bool(expected)
+
+
+def test_the_defaults_to_compare_are_those_of_the_trainer() -> None:
+    known = {name: model_fit._DEFAULTS[name] for name in ("model", "classes")}
+    assert known == {name: str(getattr(Config(), name)) for name in known}
+    assert hasattr(Config(), model_fit.NEW_HEAD)

@@ -1,0 +1,262 @@
+"""Model registry: registers the model of a job in the SageMaker Model Registry of the job's Region.
+
+A version of a model group needs the image of an inference container and the URI of the model, in the same Region
+(https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelPackageContainerDefinition.html); instance types are
+optional (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InferenceSpecification.html). Nothing is hosted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.api.comparison import compared_metric, is_lower_better
+from traingrid.aws.clients import client
+from traingrid.errors import UsageError
+from traingrid.job.state import JobState
+from traingrid.manifest.limits import broken_limit, most
+from traingrid.submission.metric_curves import by_job, last_curves
+from traingrid.submission.metric_history import MetricHistory
+from traingrid.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.job.job import Job
+    from traingrid.submission.status import JobStatus
+
+_APPROVAL = "PendingManualApproval"
+_METADATA = re.compile(r"[\w\s.:/=+\-@]+")
+"""The characters of CustomerMetadataKey and CustomerMetadataValue in the service model."""
+_EXISTS = ("already exist", "Cannot create already existing")
+"""Parts of the error of a second creation (`_create_resource` in src/sagemaker/session.py of
+https://github.com/aws/sagemaker-python-sdk/tree/v2.232.0)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredModel:
+    """A version of a model group.
+
+    Attributes:
+        submission: The submission of the job that trained the model.
+        index: The index of the job.
+        region: The Region of the job, of the model, and of the registry.
+        group: The model group.
+        version: The number of the version.
+        arn: The ARN of the version.
+        approval: The approval status: PendingManualApproval, Approved or Rejected.
+        model: The S3 URI of the model.
+        image: The image of the inference container; empty for a model of an algorithm resource.
+        metadata: The metadata of the version.
+        result: "registered", or "kept" if an earlier call has registered it.
+    """
+
+    submission: str
+    index: int
+    region: str
+    group: str
+    version: int
+    arn: str
+    approval: str
+    model: str
+    image: str
+    metadata: Mapping[str, str]
+    result: Literal["registered", "kept"]
+
+
+def register(plane: ControlPlane, submission: str, index: int, group: str, image: str = "") -> RegisteredModel:
+    """Register the model of a completed job as a new version of a model group, once.
+
+    Args:
+        plane: The control plane.
+        submission: The id of the submission.
+        index: The index of the job.
+        group: The name of the model group in the job's Region, which is created if it does not exist.
+        image: The URI of the image of the inference container; by default the image that trained the model.
+
+    Raises:
+        UsageError: The job does not exist or has no model, its Region is in another account, the name of the group is
+            invalid, or no image is known.
+        ClientError: SageMaker refused a call.
+    """
+    if broken := broken_limit("EntityName", group):
+        text = f"{shown(group)} cannot be the name of a model group: it {broken}."
+        raise UsageError(text, "Write letters, digits and hyphens, for example --group digits.")
+    status = _completed(plane, submission, index)
+    job = plane.last_submitted_jobs(submission).get(index)
+    source = _source(job, status, image)
+    registry = _Registry(plane=plane, submission=submission, status=status, group=group)
+    return registry.found(source) or registry.created(source, job)
+
+
+def _completed(plane: ControlPlane, submission: str, index: int) -> JobStatus:
+    status = plane.job(submission, index)
+    if status.state != JobState.COMPLETED or not status.artifact:
+        text = f"Job {index} of submission {submission} is {status.state} and has no model to register."
+        raise UsageError(text, f"Wait until it is completed: traingrid status {submission}.")
+    if status.region in plane.deployment.grid.elsewhere():
+        text = f"{status.region} is in another account, in which traingrid has no permissions for the model registry."
+        raise UsageError(text, f"Register {status.artifact} with credentials of that account.")
+    return status
+
+
+def _source(job: Job | None, status: JobStatus, image: str) -> dict[str, Any]:
+    """Return the part of the request that names the model and its program.
+
+    An algorithm resource defines its inference image
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SourceAlgorithmSpecification.html).
+    """
+    if job and job.algorithm and not image:
+        named = {"AlgorithmName": job.algorithm, "ModelDataUrl": status.artifact}
+        return {"SourceAlgorithmSpecification": {"SourceAlgorithms": [named]}}
+    image = image or (job.image if job else "")
+    if not image:
+        text = "The job was submitted to Batch by hand, so the image that trained its model is not known."
+        raise UsageError(text, "Name the image of the inference container with --image.")
+    return {"InferenceSpecification": {"Containers": [{"Image": image, "ModelDataUrl": status.artifact}]}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Registry:
+    """The versions of one model group, as one job's model uses them."""
+
+    plane: ControlPlane
+    submission: str
+    status: JobStatus
+    group: str
+
+    @property
+    def _sagemaker(self) -> Any:
+        return client("sagemaker", self.status.region)
+
+    @property
+    def _description(self) -> str:
+        """The text of a version by which it is found again: listings have it, but no metadata."""
+        return f"Job {self.submission}/{self.status.index} of the grid {self.plane.deployment.grid.name}"
+
+    def found(self, source: Mapping[str, Any]) -> RegisteredModel | None:
+        """Return the version that an earlier call has created, or None."""
+        pages = self._sagemaker.get_paginator("list_model_packages").paginate(ModelPackageGroupName=self.group)
+        try:
+            listed = [one for page in pages for one in page["ModelPackageSummaryList"]]
+        except ClientError as error:
+            if _is_missing(error):
+                return None
+            raise
+        for summary in listed:
+            if summary.get("ModelPackageDescription") == self._description:
+                made = self._sagemaker.describe_model_package(ModelPackageName=summary["ModelPackageArn"])
+                if _model_of(made) == self.status.artifact:
+                    return self._registered(made, source, "kept")
+        return None
+
+    def created(self, source: Mapping[str, Any], job: Job | None) -> RegisteredModel:
+        """Create the group unless it exists, and a version of it."""
+        self._create_group()
+        reply = self._sagemaker.create_model_package(
+            ModelPackageGroupName=self.group,
+            ModelPackageDescription=self._description,
+            ModelApprovalStatus=_APPROVAL,
+            MetadataProperties={"GeneratedBy": self.status.training_job},
+            CustomerMetadataProperties=dict(self._metadata(job)),
+            ClientToken=self._token(),
+            **source,
+        )
+        made = self._sagemaker.describe_model_package(ModelPackageName=reply["ModelPackageArn"])
+        return self._registered(made, source, "registered")
+
+    def _create_group(self) -> None:
+        tags = [{"Key": names.TAG_GRID, "Value": self.plane.deployment.grid.name}]
+        try:
+            self._sagemaker.describe_model_package_group(ModelPackageGroupName=self.group)
+        except ClientError as error:
+            if not _is_missing(error):
+                raise
+        else:
+            return
+        try:
+            self._sagemaker.create_model_package_group(ModelPackageGroupName=self.group, Tags=tags)
+        except ClientError as error:  # another command was faster
+            if not any(part in str(error) for part in _EXISTS):
+                raise
+
+    def _token(self) -> str:
+        """Return the same token for the same model and group: a repeated call creates no second version."""
+        identity = f"{self.group} {self.status.artifact}"
+        return hashlib.sha256(identity.encode()).hexdigest()[: most("ClientToken")]
+
+    def _metadata(self, job: Job | None) -> Iterator[tuple[str, str]]:
+        """Yield the metadata of a new version that the service model allows, the most important first."""
+        known = {
+            names.TAG_GRID: self.plane.deployment.grid.name,
+            names.TAG_SUBMISSION: self.submission,
+            names.TAG_JOB: str(self.status.index),
+            "traingrid:training_job": self.status.training_job,
+            "traingrid:image": job.image if job else "",
+            "traingrid:source": job.source.rpartition("/")[2] if job else "",
+            "traingrid:init_from": str(job.init_from or "") if job else "",
+            **self._best(),
+            **{f"metric:{name}": f"{value:g}" for name, value in sorted(self.status.metrics.items())},
+        }
+        allowed = (
+            (name, value)
+            for name, value in known.items()
+            if value and _is_allowed(name, "CustomerMetadataKey") and _is_allowed(value, "CustomerMetadataValue")
+        )
+        yield from list(allowed)[: most("CustomerMetadataMap")]
+
+    def _best(self) -> dict[str, str]:
+        """Return the best value of the metric by which `traingrid compare` orders the job; the last one is a metric."""
+        metric = compared_metric(None, [self.status])
+        if not metric:
+            return {}
+        plane = self.plane
+        history = MetricHistory(plane.deployment, plane.ledger, plane.storage, self.submission)
+        points = by_job(history.read([self.status.index])).get(self.status.index, [])
+        values = [point.value for point in last_curves(points).get(metric, ())] or [self.status.metrics[metric]]
+        best = min(values) if is_lower_better(metric) else max(values)
+        return {f"best:{metric}": f"{best:g}"}
+
+    def _registered(
+        self, made: Mapping[str, Any], source: Mapping[str, Any], result: Literal["registered", "kept"]
+    ) -> RegisteredModel:
+        containers = (made.get("InferenceSpecification") or source.get("InferenceSpecification") or {}).get(
+            "Containers", [{}]
+        )
+        return RegisteredModel(
+            submission=self.submission,
+            index=self.status.index,
+            region=self.status.region,
+            group=self.group,
+            version=int(made["ModelPackageVersion"]),
+            arn=made["ModelPackageArn"],
+            approval=made.get("ModelApprovalStatus", _APPROVAL),
+            model=self.status.artifact,
+            image=containers[0].get("Image", ""),
+            metadata=made.get("CustomerMetadataProperties") or {},
+            result=result,
+        )
+
+
+def _is_allowed(text: str, shape: str) -> bool:
+    """Return True if a text is within the limits of a shape of metadata."""
+    return len(text) <= most(shape) and _METADATA.fullmatch(text) is not None
+
+
+def _is_missing(error: ClientError) -> bool:
+    """Return True if a model group does not exist; any other error of the same code repeats in the next call."""
+    found = error.response["Error"]
+    return found["Code"] in ("ValidationException", "ResourceNotFound") and "exist" in found.get("Message", "")
+
+
+def _model_of(made: Mapping[str, Any]) -> str:
+    """Return the S3 URI of the model of a version."""
+    containers = (made.get("InferenceSpecification") or {}).get("Containers", [])
+    algorithms = (made.get("SourceAlgorithmSpecification") or {}).get("SourceAlgorithms", [])
+    return next((str(one["ModelDataUrl"]) for one in (*containers, *algorithms) if one.get("ModelDataUrl")), "")

@@ -1,0 +1,62 @@
+"""`traingrid register`: adds the model of a job to the SageMaker Model Registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.model_registry import register as register_model
+from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.text import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traingrid.cli.export import Output
+
+_ROWS = Schema(
+    "version, always one",
+    {
+        "submission": "string: The submission's id.",
+        "index": "integer: The array index.",
+        "region": "string: The Region of the registry, which is the job's.",
+        "group": "string: The model group.",
+        "version": "integer: The number of the version.",
+        "arn": "string: The ARN of the version.",
+        "approval": "string: PendingManualApproval, Approved or Rejected.",
+        "model": "string: The S3 URI of the model.",
+        "image": "string: The image of the inference container; empty for an algorithm resource.",
+        "metadata": "object of strings: The metadata of the version.",
+        "result": "string: registered, or kept if it was registered before.",
+    },
+)
+
+
+@click.command()
+@click.argument("submission")
+@click.argument("index", type=click.IntRange(min=0))
+@click.option("--group", required=True, help="Model group; created if it does not exist.")
+@click.option("--image", default="", help="Image of the inference container [default: the training image].")
+@output_option(_ROWS)
+@click.pass_obj
+def register(  # noqa: PLR0913  # the options of the command
+    grid_file: Path, submission: str, index: int, *, group: str, image: str, output: Output
+) -> None:
+    """Register a model in SageMaker's registry.
+
+    Adds the model of job INDEX of SUBMISSION, counted from 0, to a model group of the job's Region, with its metrics.
+    Registering it again changes nothing. Nothing is hosted.
+    """
+    plane = ControlPlane.of(grid_file)
+    found = register_model(plane, plane.submission_id(submission), index, group, image)
+    if output != "table":
+        write_rows([vars(found)], _ROWS, output)
+        return
+    earlier = " (registered before)" * (found.result == "kept")
+    click.echo(printable(f"version {found.version} of {found.group} in {found.region}, {found.approval}{earlier}"))
+    click.echo(found.arn)
+    if found.approval != "Approved":
+        approve = f"aws sagemaker update-model-package --region {found.region} --model-package-arn {found.arn}"
+        click.echo(f"Approve it with: {approve} --model-approval-status Approved")

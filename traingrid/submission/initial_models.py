@@ -1,0 +1,146 @@
+"""Initial models: finds in the ledger the models with which lines begin (`init_from`).
+
+The intake reads the ledger only. Commands also compare a line with the line of the job that trained its model, before
+they upload a manifest; the intake may not read the lines of other submissions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from traingrid.grid.residency import is_resident
+from traingrid.job.state import JobState
+from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.values import RefusedError, literal
+from traingrid.submission.model_fit import unfit
+from traingrid.submission.submitted_jobs import last_submitted_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traingrid.aws.s3 import Storage
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.initial_model import InitialModel
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.manifest.line import Line
+
+_OTHER = "Name a completed job; `traingrid status SUBMISSION` lists them."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The job that trained a model.
+
+    Attributes:
+        head: Its submission.
+        item: Its item in the ledger.
+        job: Its line as it was submitted last; None if it is not read or not stored.
+    """
+
+    head: SubmissionItem
+    item: JobItem
+    job: Job | None
+
+
+@dataclass(kw_only=True)
+class InitialModels:
+    """Finds the models of lines, and reads each job once.
+
+    Attributes:
+        deployment: The grid.
+        ledger: The ledger.
+        storage: Reads the lines of other submissions; None to read the ledger only.
+    """
+
+    deployment: Deployment
+    ledger: Ledger
+    storage: Storage | None = None
+    _found: dict[str, Source | RefusedError] = field(default_factory=dict, init=False)
+
+    def resolved(self, lines: Sequence[Line]) -> list[Line]:
+        """Return the lines, those with `init_from` with the Region and the URI of their model.
+
+        Raises:
+            ManifestError: A model does not exist or cannot be used by its line.
+        """
+        errors: list[LineError] = []
+        found = [self._line(line, errors) if "init_from" in line.settings else line for line in lines]
+        if errors:
+            raise ManifestError(errors)
+        return found
+
+    def _line(self, line: Line, errors: list[LineError]) -> Line:
+        model: InitialModel = line.settings["init_from"]
+        source = self._source(model)
+        problems = [source] if isinstance(source, RefusedError) else list(self._problems(line, source))
+        errors += [_error(line, model, problem) for problem in problems[:1]]
+        if isinstance(source, RefusedError):
+            return line
+        known = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
+        return replace(line, settings={**line.settings, "init_from": known})
+
+    def _source(self, model: InitialModel) -> Source | RefusedError:
+        if str(model) not in self._found:
+            self._found[str(model)] = self._read(model)
+        return self._found[str(model)]
+
+    def _read(self, model: InitialModel) -> Source | RefusedError:
+        head = self.ledger.submission(model.submission)
+        if head is None:
+            return RefusedError(f"this grid has no submission {model.submission}", "`traingrid status` lists them.")
+        if model.index >= head.jobs:
+            indexes = "only index 0" if head.jobs == 1 else f"the indexes 0 to {head.jobs - 1}"
+            return RefusedError(f"submission {model.submission} has {indexes}", "Write one of its indexes.")
+        item = self.ledger.job(model.submission, model.index)
+        state = item.state if item else JobState.PENDING
+        if item is None or state != JobState.COMPLETED:
+            reason = f"job {model.index} of submission {model.submission} is {state}, and only a completed job has"
+            return RefusedError(f"{reason} a model to begin with", _OTHER)
+        if not item.artifact:
+            reason = f"job {model.index} of submission {model.submission} has written no model"
+            return RefusedError(reason, _OTHER)
+        bucket = self.deployment.manifest_bucket
+        job = last_submitted_job(self.storage, bucket, head, item) if self.storage else None
+        return Source(head=head, item=item, job=job)
+
+    def _problems(self, line: Line, source: Source) -> Iterator[RefusedError]:
+        """Yield the reasons why a line cannot begin with a model."""
+        for region in (line.region, *line.replicas):
+            if region != source.item.region:
+                yield from self._not_copied(region, source)
+        if source.job:
+            yield from unfit(line, source.job, self.deployment)
+
+    def _not_copied(self, region: str, source: Source) -> Iterator[RefusedError]:
+        """Yield the reasons why a model cannot be copied to another Region."""
+        grid, trained = self.deployment.grid, source.item.region
+        place = f"the model is in {trained}"
+        train = f"Train in {trained}"
+        if trained not in grid.regions:
+            yield RefusedError(f"{place}, which is not a Region of this grid any more", f"Add {trained} to grid.yaml.")
+            return
+        if not grid.moves:
+            step = f"{train}, or write `moves: true` in grid.yaml and deploy."
+            yield RefusedError(f"{place}, and this grid does not copy data to {region}", step)
+        if elsewhere := sorted({region, trained} & grid.elsewhere().keys()):
+            step = f"{train}, or copy the archive and give it to a script as a channel of inputs."
+            yield RefusedError(f"{place}, and {elsewhere[0]} is in another account than the home Region", step)
+        if not grid.may_hold(region, trained):
+            areas = ", ".join(grid.regions[trained].residency)
+            yield RefusedError(f"{place}, and grid.yaml allows its data only in {areas}, not in {region}", f"{train}.")
+        if source.head.is_by_hand:
+            reason = f"{place}, and the residency of a job that was submitted to Batch by hand is not stored"
+            yield RefusedError(reason, f"{train}.")
+        if source.job and not is_resident(region, source.job.residency):
+            areas = ", ".join(source.job.residency)
+            reason = f"{place}, and its line allows the data only in {areas}, not in {region}"
+            yield RefusedError(reason, f"{train}.")
+
+
+def _error(line: Line, model: InitialModel, refused: RefusedError) -> LineError:
+    facts: dict[str, Any] = {"reason": refused.reason, "next_step": refused.next_step}
+    return LineError(line=line.number, field="init_from", value=literal(str(model)), **facts)

@@ -1,0 +1,69 @@
+"""Event upload: copies TensorBoard's files from the host to S3 during training. Does not import TensorFlow."""
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+ENVIRONMENT = "TRAINGRID_TENSORBOARD"
+
+
+class EventUpload:
+    """Copies new and changed files of a folder to S3.
+
+    Args:
+        folder: The folder of TensorBoard's files.
+        s3_uri: The destination `s3://bucket/prefix/`. If empty, the environment variable TRAINGRID_TENSORBOARD applies;
+            if that is empty, too, files stay on the host.
+        client: A boto3 client for S3, created when it is first needed by default (it uses AWS_ENDPOINT_URL).
+    """
+
+    def __init__(self, folder: Path, s3_uri: str = "", *, client: Any = None) -> None:
+        self._folder = folder
+        self.uri = s3_uri or os.environ.get(ENVIRONMENT, "")
+        self._client = client
+        self._copied: dict[Path, int] = {}
+        self._warned: set[str] = set()
+
+    def sync(self) -> None:
+        """Copy new data to S3. A failure is printed once, and the training continues."""
+        if not self.uri:
+            return
+        from boto3.exceptions import Boto3Error  # noqa: PLC0415  # the import takes half a second, for scripts too
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # as above
+
+        try:
+            self._copy()
+        except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
+            what = f"TensorBoard's events cannot be copied to {self.uri}"
+            then = f"Training continues, the events stay in {self._folder}, and copying is retried after each epoch."
+            self.warn_once(what, error, then)
+
+    def warn_once(self, what: str, error: Exception, then: str) -> None:
+        """Print a failure, unless the same has been printed before."""
+        if what not in self._warned:
+            self._warned.add(what)
+            print(f"{what}: {' '.join(str(error).split())[:500]}. {then}")
+
+    def _copy(self) -> None:
+        address = urlsplit(self.uri)
+        if address.scheme != "s3" or not address.netloc:
+            raise ValueError("the address must have the form s3://bucket/prefix/")
+        if self._client is None:
+            self._client = _client()
+        prefix = address.path.strip("/")
+        for path in sorted(self._folder.rglob("*")):
+            if not path.is_file() or self._copied.get(path) == (size := path.stat().st_size):
+                continue
+            key = "/".join(part for part in (prefix, path.relative_to(self._folder).as_posix()) if part)
+            self._client.upload_file(str(path), address.netloc, key)
+            self._copied[path] = size
+
+
+def _client() -> Any:
+    import boto3  # noqa: PLC0415  # as in sync
+    from botocore.config import Config  # noqa: PLC0415  # as in sync
+
+    # The training waits for a copy to S3, so a missing network connection must fail quickly.
+    settings = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
+    return boto3.client("s3", config=settings)
