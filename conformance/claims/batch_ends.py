@@ -107,10 +107,10 @@ def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
     definition = batch.define("exits_on_sigterm")
     first, second = (batch.submit(definition, containerOverrides=wide) for _ in range(2))  # together exceed the queue
 
-    def waits_for_the_other() -> tuple[str, str] | None:
+    def waits_for_the_other() -> tuple[str, ...]:
         """Return the job that waits and the one that runs: each job is RUNNABLE for a moment before it starts."""
         of_status = {batch.job(job)["status"]: job for job in (first, second)}
-        return (of_status["RUNNABLE"], of_status["RUNNING"]) if of_status.keys() == {"RUNNABLE", "RUNNING"} else None
+        return (of_status["RUNNABLE"], of_status["RUNNING"]) if of_status.keys() == {"RUNNABLE", "RUNNING"} else ()
 
     waiting, other = aws.wait(waits_for_the_other, "a job that waits for a running one")
     batch.api.terminate_job(jobId=waiting, reason="the claim")

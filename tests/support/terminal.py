@@ -33,6 +33,7 @@ class Terminal:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
+        self._waiting = b""
         self._end, other = pty.openpty()
         self.resize(columns, lines)
         cleared = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -48,6 +49,8 @@ class Terminal:
 
     def resize(self, columns: int, lines: int) -> None:
         """Change the size of the terminal, as a window does."""
+        while self._draw_line():
+            pass
         fcntl.ioctl(self._end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.screen.resize(lines, columns)
 
@@ -59,12 +62,15 @@ class Terminal:
     def until(self, condition: Callable[[str], bool]) -> str:
         """Read until the screen fulfils a condition, and return it as text.
 
+        The condition is checked after each line of output, so that a slow test skips no state of the screen. It should
+        therefore include everything that the test expects of a screen that is drawn from top to bottom.
+
         Raises:
             TimeoutError: It does not within a minute.
         """
         deadline = time.monotonic() + SECONDS
         while not condition("\n".join(self.shown)):
-            if not self._read(deadline) and not condition("\n".join(self.shown)):
+            if not self._draw_line() and not self._read(deadline):
                 raise TimeoutError("\n".join(self.shown))
         return "\n".join(self.shown)
 
@@ -75,19 +81,25 @@ class Terminal:
     def ended(self) -> int:
         """Read until the program has ended, and return its exit code."""
         deadline = time.monotonic() + SECONDS
-        while self._read(deadline):
+        while self._draw_line() or self._read(deadline):
             pass
         code = self.process.wait(timeout=SECONDS)
         os.close(self._end)
         return code
 
     def _read(self, deadline: float) -> bool:
-        """Read some output; return False at its end, or at the deadline."""
+        """Read some output, which is not drawn yet; return False at its end, or at the deadline."""
         ready, _, _ = select.select([self._end], [], [], max(deadline - time.monotonic(), 0))
         try:
             found = os.read(self._end, 65536) if ready else b""
         except OSError:  # EIO: the program has closed its terminal (pty(7))
             found = b""
         self.raw += found
-        self._stream.feed(found)
+        self._waiting += found
         return bool(found)
+
+    def _draw_line(self) -> bool:
+        """Draw the output up to the next end of a line; return False if all is drawn."""
+        line, end, self._waiting = self._waiting.partition(b"\n")
+        self._stream.feed(line + end)
+        return bool(line + end)

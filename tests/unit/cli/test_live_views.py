@@ -73,7 +73,7 @@ def start() -> Iterator[Start]:
 def test_the_table_changes_in_place_and_never_wraps(start: Start, columns: int) -> None:
     terminal = start("status", "0123abcd", "--watch", size=(columns, 24))
     terminal.until(lambda text: "3/20" in text)
-    shown = terminal.until(lambda text: "5/20" in text)
+    shown = terminal.until(lambda text: text.count("5/20") == 4)
     assert shown.count("campaign-") == 4
     assert shown.count("submission 0123abcd") == 1
     assert terminal.ended() == 0
@@ -87,17 +87,21 @@ def test_a_window_that_becomes_narrow_loses_columns_not_jobs(start: Start) -> No
     terminal = start("status", "0123abcd", "--watch", turns=60, size=(120, 24))
     wide = terminal.until(lambda text: "3/20" in text)
     terminal.resize(40, 24)
-    narrow = terminal.until(lambda text: re.search(r"(\d+)/20", text) is not None and "Region" not in text)
     assert "Region" in wide
-    assert sum("campaign-" in line and "/20" in line for line in narrow.splitlines()) >= 4
+
+    def is_narrow(text: str) -> bool:
+        """Look at the last table: a table that was drawn while the window changed may leave lines above it."""
+        table = text.rpartition("submission")[2]
+        return "Region" not in table and len(re.findall(r"campaign-.*/20", table)) == 4
+
+    terminal.until(is_narrow)
     terminal.interrupt()
     terminal.ended()
 
 
 def test_jobs_that_do_not_fit_are_counted_and_running_ones_come_first(start: Start) -> None:
     terminal = start("status", "0123abcd", "--watch", jobs=60, turns=7, size=(80, 12))
-    shown = terminal.until(lambda text: "3/20" in text)
-    assert re.search(r"and 52 more: 32 InProgress, 20 Completed", shown)
+    shown = terminal.until(lambda text: "3/20" in text and "and 52 more: 32 InProgress, 20 Completed" in text)
     assert "Completed" not in "\n".join(line for line in shown.splitlines() if "campaign-" in line)
     assert terminal.ended() == 0
     assert terminal.raw.decode().count("campaign-59 ") == 1, "the last table has every job"
