@@ -1,4 +1,6 @@
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -20,3 +22,11 @@ class Scheduling(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
     """Replace the scheduling of `--dist`."""
     return Scheduling(config, log)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Restore SIGINT's default handler: a shell starts background processes with SIGINT ignored, which is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -113,14 +113,6 @@ def test_nothing_is_created_once_the_deletion_has_begun() -> None:
     assert deleted == ["late"], "a resource that was created just before is deleted at once"
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Restore SIGINT's default handler: a shell's background process inherits that SIGINT is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_deletes_all_resources() -> None:
     deleted, created = list[str](), threading.Event()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -151,15 +150,7 @@ def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["code"]
 
 
-@pytest.fixture
-def heard() -> Iterator[None]:
-    """Restore SIGINT's default handler: a shell starts background processes with SIGINT ignored, which is inherited."""
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, former)
-
-
-@pytest.mark.usefixtures("heard")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(tmp_path: Path, number: signal.Signals) -> None:
     lay_out(tmp_path, MANIFEST)
