@@ -28,25 +28,27 @@ ORCHESTRATOR = ProcessImage(
     environment={"AWS_DATA_PATH": str(_CHECKOUT / "build/models")},  # as in batch_job/Dockerfile
     working_directory=str(_CHECKOUT),
 )
-TRAINING = ProcessImage(
-    command=(str(_CHECKOUT / "training_container/train"),),
-    environment={
-        "PYTHON": str(_CHECKOUT / ".venv-training/bin/python"),
-        "TRAINGRID_ALLOW_CPU": "1",  # hosts of every instance type are processes here
-    },
-    working_directory=str(_CHECKOUT),
-)
 
-_TORCH = _CHECKOUT / ".venv-torch/bin"
-TORCH = ProcessImage(
-    command=TRAINING.command,
-    environment={
-        **TRAINING.environment,
-        "PYTHON": str(_TORCH / "python"),
-        "PATH": search_path(_TORCH, os.environ.get("PATH", os.defpath)),  # torchrun, as in Dockerfile.torch
-    },
-    working_directory=str(_CHECKOUT),
-)
+
+def _training_image(environment: str) -> ProcessImage:
+    """Return the process of a training image whose Python environment is in a folder of the checkout.
+
+    As in the images (`ENV PATH`), a command such as `python train.py` finds that environment's programs first.
+    """
+    programs = _CHECKOUT / environment / "bin"
+    return ProcessImage(
+        command=(str(_CHECKOUT / "training_container/train"),),
+        environment={
+            "PATH": search_path(programs, os.environ.get("PATH", os.defpath)),
+            "PYTHON": str(programs / "python"),
+            "TRAINGRID_ALLOW_CPU": "1",  # hosts of every instance type are processes here
+        },
+        working_directory=str(_CHECKOUT),
+    )
+
+
+TRAINING = _training_image(".venv-training")
+TORCH = _training_image(".venv-torch")
 
 IMAGES = {
     "batch_job/Dockerfile": ORCHESTRATOR,
