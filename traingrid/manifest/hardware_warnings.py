@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from traingrid.manifest.line import is_algorithm
+from traingrid.manifest.line import hyperparameters, is_algorithm
 from traingrid.text import counted
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _WITH_EFA = re.compile(
 # https://developer.nvidia.com/cuda-gpus. TensorFlow 2.15 has kernels up to 8.0, which run on all 8.x, and the driver
 # compiles the others from PTX: https://github.com/tensorflow/tensorflow/issues/62320.
 _NEWER_THAN_TENSORFLOW = re.compile(r"ml\.(?:p5\w*|p6e?-\w+|g7e?)\.")
+_KEEP_KERNELS = "sagemaker_keep_kernels"
 _SHOWN_LINES = 5
 
 
@@ -64,15 +65,21 @@ def line_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
             f"{counted(hosts, 'host')} would communicate over TCP."
         )
     if _is_tensorflow(image) and is_newer_than_tensorflow(instance_type):
-        kept = bool(line.settings.get("checkpoints", line.settings.get("spot", False)))
-        again = "so does every start without checkpoints"
-        if kept:
-            again = "later starts use the kernels beside its checkpoints"
         found.append(
             f"TensorFlow 2.15 of the image {alias} has no kernels for the GPUs of {instance_type}: the first start "
-            f"compiles them, which may take 30 minutes or longer, and {again}."
+            f"compiles them, which may take 30 minutes or longer, and {_later_starts(line, grid)}."
         )
     return tuple(found)
+
+
+def _later_starts(line: Line, grid: Grid) -> str:
+    """Return whether later starts of a job compile kernels again (training_container/launcher/kernel_cache.py)."""
+    if not line.settings.get("checkpoints", line.settings.get("spot", False)):
+        return "so does every start without checkpoints"
+    default = "false" if "source" in line.settings else "true"  # the folder of checkpoints belongs to the script
+    if hyperparameters(line.settings, grid).get(_KEEP_KERNELS, default).strip().lower() != "true":
+        return f"so does every start without the hyperparameter {_KEEP_KERNELS}: true"
+    return "later starts use the kernels beside its checkpoints"
 
 
 def warning_sentences(warnings: Iterable[tuple[int, Iterable[str]]]) -> Iterator[str]:

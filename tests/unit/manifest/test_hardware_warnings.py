@@ -22,6 +22,8 @@ GPU = {"build": "training", "target": "gpu"}
 TORCH = {"build": "training", "target": "torch"}
 OFF = {"efa": "none"}
 SCRIPT: dict[str, Any] = {"source": "s3://ragab-ml/sourcedir.tar.gz", "entry_point": "train.py", "launcher": "torchrun"}
+KERAS = {**SCRIPT, "launcher": "mpi"}
+KEEP = "and so does every start without the hyperparameter sagemaker_keep_kernels: true."
 TCP = (
     "ml.p4d.24xlarge has EFA, but the image mine is built without it (efa: none in grid.yaml), so its 2 hosts would "
     "communicate over TCP."
@@ -79,6 +81,10 @@ def test_other_lines_have_no_warning(image: dict[str, Any], only: str) -> None:
         ({"checkpoints": True}, "and later starts use the kernels beside its checkpoints."),
         ({"spot": True}, "and later starts use the kernels beside its checkpoints."),
         ({"spot": True, "checkpoints": False}, "and so does every start without checkpoints."),
+        (KERAS | {"checkpoints": True}, KEEP),
+        (KERAS | {"spot": True, "hyperparameters": {"sagemaker_keep_kernels": False}}, KEEP),
+        (KERAS | {"spot": True, "hyperparameters": {"sagemaker_keep_kernels": True}}, "beside its checkpoints."),
+        ({"spot": True, "hyperparameters": {"sagemaker_keep_kernels": False}}, KEEP),
     ],
 )
 def test_gpus_that_are_newer_than_tensorflows_kernels(more: dict[str, Any], end: str) -> None:
