@@ -43,9 +43,10 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
     grant(role, ["iam:GetRole"], [names.execution_role_arn(grid.name, account, region)])
     grant(role, ["ssm:GetParameter"], [f"arn:aws:ssm:{region}:{account}:parameter{names.BOOTSTRAP}"])
     actions = ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"]
+    if grid.regions[region].subnets:
+        actions += ["ec2:DescribeSecurityGroupRules", "ec2:DescribeSubnets"]
     if mounted := grid.regions[region].file_systems:
-        described = ("NetworkInterfaces", "SecurityGroupRules", "Subnets")
-        actions += ["fsx:DescribeFileSystems", *(f"ec2:Describe{what}" for what in described)]
+        actions += ["fsx:DescribeFileSystems", "ec2:DescribeNetworkInterfaces"]
         of_efs = [one for one, kind in mounted.items() if kind == "EFS"]
         arns = [f"arn:aws:elasticfilesystem:{region}:{account}:file-system/{one}" for one in of_efs]
         if arns:

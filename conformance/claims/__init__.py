@@ -23,6 +23,7 @@ from conformance.claims import (  # noqa: F401 - importing a module declares its
     training_container,
     training_ends,
     training_names,
+    training_networks,
     training_requests,
     training_results,
 )

@@ -4,6 +4,7 @@ moto 5.2.5 replaces an existing group, creates a second version for the same Cli
 against the service model nor the model in S3.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,6 +13,8 @@ from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
 from localcloud.sagemaker.request import S3Uri
+
+_ECR_REGISTRY = re.compile(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.[^/]+")
 
 
 class ModelRegistry:
@@ -67,19 +70,53 @@ class ModelRegistry:
             raise AWSValidationException("Tags cannot be specified for a versioned model package")
         inference = request.get("InferenceSpecification") or {}
         source = request.get("SourceAlgorithmSpecification") or {}
-        named = [*inference.get("Containers", []), *source.get("SourceAlgorithms", [])]
-        for one in named:
+        for container in inference.get("Containers", []):
+            if image := container.get("Image"):
+                self._check_image(image)
+        for one in (*inference.get("Containers", []), *source.get("SourceAlgorithms", [])):
             if uri := one.get("ModelDataUrl"):
-                self._check_model(uri)
+                self._check_archive(uri)
+            if data := (one.get("ModelDataSource") or {}).get("S3DataSource"):
+                self._check_data(data)
+        instances = ("SupportedTransformInstanceTypes", "SupportedRealtimeInferenceInstanceTypes")
+        if inference and not request.get("ModelPackageGroupName"):
+            for name in instances:  # "required for unversioned models", in the members of InferenceSpecification
+                if not inference.get(name):
+                    raise AWSValidationException(f"{name} is required for an unversioned model package")
 
-    def _check_model(self, uri: str) -> None:
-        """Require an archive in S3, in a bucket of this Region (ModelPackageContainerDefinition, ModelDataUrl)."""
+    def _check_image(self, image: str) -> None:
+        """Require an image in ECR in this Region.
+
+        ModelPackageContainerDefinition describes Image as an ECR path, and ContainerDefinition requires the image in
+        the Region of the model that is created from the package.
+        """
+        found = _ECR_REGISTRY.fullmatch(image.partition("/")[0])
+        if not found:
+            raise AWSValidationException(f"Image {image} is not a path in Amazon ECR")
+        if found["region"] != self._region:
+            text = f"Image {image} is in {found['region']}; it must be in the Region of the model package"
+            raise AWSValidationException(f"{text}, {self._region}")
+
+    def _check_archive(self, uri: str) -> None:
+        """Require an archive in S3 (ModelPackageContainerDefinition, ModelDataUrl)."""
         if not uri.endswith(".tar.gz"):
             raise AWSValidationException(f"Model data {uri} must have the suffix .tar.gz")
+        self._check_stored(uri, S3Uri.parse(uri).key)
+
+    def _check_data(self, source: Mapping[str, Any]) -> None:
+        """Require the object, or objects under a prefix that ends with a slash (S3ModelDataSource, S3DataType)."""
+        uri = source["S3Uri"]
+        if source["S3DataType"] == "S3Prefix" and not uri.endswith("/"):
+            raise AWSValidationException(f"Model data {uri} is a prefix and must end with a slash")
+        self._check_stored(uri, None if source["S3DataType"] == "S3Prefix" else S3Uri.parse(uri).key)
+
+    def _check_stored(self, uri: str, key: str | None) -> None:
+        """Require an object, or without a key objects under the URI, in a bucket of this Region."""
         place = S3Uri.parse(uri)
         bucket = s3_backends[self._account]["global"].buckets.get(place.bucket)
-        stored = bucket.keys.get(place.key) if bucket else None
-        if bucket is None or stored is None or isinstance(stored, FakeDeleteMarker):
+        names = [] if bucket is None else [key] if key else [name for name in bucket.keys if name.startswith(place.key)]
+        stored = [bucket.keys.get(name) for name in names] if bucket else []
+        if bucket is None or not any(one and not isinstance(one, FakeDeleteMarker) for one in stored):
             raise AWSValidationException(f"Could not find model data at {uri}.")
         if bucket.region_name != self._region:
             text = f"Model data {uri} is in {bucket.region_name}; it must be in the Region of the model package"

@@ -18,6 +18,7 @@ from traingrid import names
 from traingrid.api.comparison import compared_metric, is_lower_better
 from traingrid.aws.clients import client
 from traingrid.errors import UsageError
+from traingrid.job.job import in_region
 from traingrid.job.state import JobState
 from traingrid.manifest.limits import broken_limit, most
 from traingrid.submission.metric_curves import by_job, last_curves
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from traingrid.submission.status import JobStatus
 
 _APPROVAL = "PendingManualApproval"
+_ECR_IMAGE = re.compile(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.[^/\s]+/[^:@\s]+(?:[:@]\S+)?")
+"""The URI of an image in Amazon ECR (https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html), with a
+tag or a digest, as a container definition of the service model supports."""
 _METADATA = re.compile(r"[\w\s.:/=+\-@]+")
 """The characters of CustomerMetadataKey and CustomerMetadataValue in the service model."""
 _EXISTS = ("already exist", "Cannot create already existing")
@@ -82,7 +86,7 @@ def register(plane: ControlPlane, submission: str, index: int, group: str, image
 
     Raises:
         UsageError: The job does not exist or has no model, its Region is in another account, the name of the group is
-            invalid, or no image is known.
+            invalid, no image is known, or the image is not in ECR in that Region.
         ClientError: SageMaker refused a call.
     """
     if broken := broken_limit("EntityName", group):
@@ -90,6 +94,8 @@ def register(plane: ControlPlane, submission: str, index: int, group: str, image
         raise UsageError(text, "Write letters, digits and hyphens, for example --group digits.")
     status = _completed(plane, submission, index)
     job = plane.last_submitted_jobs(submission).get(index)
+    if job and status.region in job.regions:
+        job = in_region(job, status.region)  # it may have moved to the next Region of its data
     source = _source(job, status, image)
     registry = _Registry(plane=plane, submission=submission, status=status, group=group)
     return registry.found(source) or registry.created(source, job)
@@ -119,7 +125,28 @@ def _source(job: Job | None, status: JobStatus, image: str) -> dict[str, Any]:
     if not image:
         text = "The job was submitted to Batch by hand, so the image that trained its model is not known."
         raise UsageError(text, "Name the image of the inference container with --image.")
+    _check_image(image, status.region)
     return {"InferenceSpecification": {"Containers": [{"Image": image, "ModelDataUrl": status.artifact}]}}
+
+
+def _check_image(image: str, region: str) -> None:
+    """Check that the model can be deployed with an image.
+
+    A version names the ECR path of its image
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelPackageContainerDefinition.html), and the image
+    must be in the Region of the model that is deployed from the version
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html, Image).
+
+    Raises:
+        UsageError: The image is not in ECR, or in another Region.
+    """
+    found = _ECR_IMAGE.fullmatch(image)
+    if found and found["region"] == region:
+        return
+    why = f"in {found['region']}, but its model is in {region}" if found else "not the URI of an image in Amazon ECR"
+    text = f"The image of the inference container, {shown(image)}, is {why}."
+    example = f"ACCOUNT.dkr.ecr.{region}.amazonaws.com/REPOSITORY:TAG or REPOSITORY@sha256:DIGEST"
+    raise UsageError(text, f"Nothing was registered. Name an image there with --image: {example}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from traingrid.api.metric_table import metric_table
 from traingrid.api.report.document import write_report
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.errors import UsageError
+from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.merge.line import MergeRequest
 from traingrid.submission.cancel import Wanted
 from traingrid.submission.metric_history import MetricHistory
@@ -240,12 +241,16 @@ class Submission:
         if manifest is not None and index is not None:
             raise UsageError("A manifest and an index were both given.", "Give one of them, or neither for all jobs.")
         retrier, by = self.grid.plane.retrier, self.grid.plane.caller()
-        if manifest is None:
-            return retrier.retry(self.id, by, index=index)
         deployment = self.grid.plane.deployment
-        lines, sources = read_manifest(Path(manifest), deployment)
-        todo = retrier.planned(self.id, with_initial_models(Path(manifest), lines, deployment))
-        sources.upload()  # only after the plan has accepted the manifest
+        lines, sources = None, None
+        if manifest is not None:
+            found, sources = read_manifest(Path(manifest), deployment)
+            lines = with_initial_models(Path(manifest), found, deployment)
+        todo = retrier.planned(self.id, lines, index)
+        for sentence in jobs_warnings(todo.jobs, deployment):
+            logger.warning(sentence)
+        if sources:
+            sources.upload()  # only after the plan has accepted the manifest
         return retrier.run(todo, by)
 
     def merge(

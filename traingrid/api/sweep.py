@@ -19,6 +19,7 @@ from traingrid.aws.outage import is_outage
 from traingrid.errors import TraingridError
 from traingrid.grid.yaml_document import YamlDocument
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import default_metrics, is_algorithm
 from traingrid.manifest.parse import parse
@@ -148,6 +149,7 @@ def open_sweep(
     plane: ControlPlane,
     spec: str | PathLike[str] | Mapping[str, Any],
     announce: Callable[[str], None] = logger.info,
+    warn: Callable[[str], None] = logger.warning,
 ) -> OpenSweep:
     """Read and check a specification; upload and submit nothing.
 
@@ -155,6 +157,7 @@ def open_sweep(
         plane: The control plane.
         spec: The path of a YAML file, or its content.
         announce: Receives a sentence for each upload, submission and cancel.
+        warn: Receives a sentence for each hardware warning of the base lines.
 
     Raises:
         UsageError: The specification is invalid; the text has all errors with line and key.
@@ -165,7 +168,10 @@ def open_sweep(
     else:
         file = read_spec(Path(spec))
     found = packed(file.path, plane.deployment, _manifest_of(file))
-    _check_lines(file, plane, found.content)
+    checked = _check_lines(file, plane, found.content)
+    grid = plane.deployment.grid
+    for sentence in warning_sentences(enumerate((line_warnings(line, grid) for line in checked), 1)):
+        warn(sentence)
     lines = [json.loads(line) for line in found.content.splitlines() if line.strip()]
     bucket = plane.deployment.manifest_bucket
     sweep = Sweep(
@@ -204,8 +210,8 @@ def _manifest_of(file: SpecFile) -> bytes:
     return found
 
 
-def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> None:
-    """Check each base line with the first trial's hyperparameters, as the intake does.
+def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Line]:
+    """Check each base line with the first trial's hyperparameters, as the intake does, and return the lines.
 
     Raises:
         SpecError: With all errors, by line and key of the file.
@@ -215,6 +221,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> None:
     budget = {} if file.spec.budget_dollars is None else {"budget_dollars": file.spec.budget_dollars}
     changes: list[Mapping[str, Any]] = [{}, *([file.spec.final] if file.spec.final else [])]
     problems: list[str] = []
+    base: list[Line] = []
     for change in changes:
         made = [{**row, **first, **budget, **change} for row in rows]
         try:
@@ -222,9 +229,11 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> None:
         except ManifestError as error:
             problems += _problems(file, error.errors, "final" if change else "")
         else:
+            base = base or lines
             problems += [] if change else _without_metric(file, lines, plane.deployment.grid)
         if problems:
             raise SpecError(tuple(dict.fromkeys(problems)))
+    return base
 
 
 def _without_metric(file: SpecFile, lines: Sequence[Line], grid: Grid) -> Iterable[str]:

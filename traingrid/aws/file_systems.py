@@ -47,12 +47,13 @@ class MountableFileSystem:
 
 @dataclass(frozen=True, kw_only=True)
 class Subnet:
-    """A subnet in which training jobs run."""
+    """A subnet in which training jobs run; `free_addresses` is the number of its unused IPv4 addresses."""
 
     name: str
     vpc: str
     zone: str
     cidr: str
+    free_addresses: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,14 @@ def subnets(names: Sequence[str], region: str, role: ActingRole | None = None) -
     """
     found = client("ec2", region, role).describe_subnets(SubnetIds=list(names))["Subnets"]
     return [
-        Subnet(name=it["SubnetId"], vpc=it["VpcId"], zone=it["AvailabilityZone"], cidr=it["CidrBlock"]) for it in found
+        Subnet(
+            name=it["SubnetId"],
+            vpc=it["VpcId"],
+            zone=it["AvailabilityZone"],
+            cidr=it["CidrBlock"],
+            free_addresses=it["AvailableIpAddressCount"],
+        )
+        for it in found
     ]
 
 

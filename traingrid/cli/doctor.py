@@ -52,9 +52,9 @@ _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow
 def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     """Check the account, the stacks and quotas.
 
-    Checks credentials, Regions, quotas, stacks, buckets, roles and images, and changes nothing. Works before the first
-    deployment and after it. Quotas are compared with the needs of MANIFEST's jobs, or of one job with grid.yaml's
-    defaults.
+    Checks credentials, Regions, quotas, networks, stacks, buckets, roles and images, and changes nothing. Works before
+    the first deployment and after it. Quotas and networks are compared with the needs of MANIFEST's jobs, or of one job
+    with grid.yaml's defaults.
     """
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)

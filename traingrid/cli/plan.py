@@ -19,6 +19,7 @@ from traingrid.cli.manifest import SQL_FILE, queried, sql_of, synced_catalog
 from traingrid.cli.plan_report import PLAN_ROWS, report
 from traingrid.cli.submit import PRINTED, SUBMISSION_ROWS, print_submission
 from traingrid.errors import UsageError
+from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
 from traingrid.manifest.plan_fields import moment
 from traingrid.manifest.rows import Row, Rows
 from traingrid.manifest.values import RefusedError
@@ -185,6 +186,10 @@ def _apply(file: Path, database: Catalog, deployment: Deployment, output: Output
     if planned.header.unplaced:
         sentences(output)(f"{counted(planned.header.unplaced, 'line')} could not be placed and will not be submitted.")
     name = Path(f"plan-{planned.sha256[:8]}.jsonl")
-    parsed(name, planned.manifest, deployment)  # nothing is uploaded for a manifest that will be rejected
+    lines = parsed(name, planned.manifest, deployment)  # nothing is uploaded for a manifest that will be rejected
+    for sentence in warning_sentences(
+        (planned.original_line(line.number), line_warnings(line, deployment.grid)) for line in lines
+    ):
+        click.echo(sentence, err=True)
     progress = replace(PRINTED, announce=sentences(output))
     print_submission(submit_content(name, planned.manifest, deployment, progress), output)

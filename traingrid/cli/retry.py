@@ -12,6 +12,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
+from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.submission.retry import Retried, Retrier
 from traingrid.text import printable
 
@@ -84,20 +85,28 @@ def _rows(submission: str, done: Retried) -> Iterator[dict[str, Any]]:
 def _planned(
     retrier: Retrier, submission: str, manifest: Path | None, index: int | None, echo: Callable[[str], None]
 ) -> ToRetry:
-    """Return the plan of a retry; with a corrected manifest, after uploading its sources."""
+    """Return the plan of a retry, after its warnings; with a corrected manifest, after uploading its sources, too."""
     if manifest is None:
-        return retrier.planned(submission, index=index)
+        todo = retrier.planned(submission, index=index)
+        _warn(todo, retrier)
+        return todo
     if index is not None:
         step = "Give one of them. With a manifest, only the jobs whose lines have changed are retried."
         raise UsageError("MANIFEST and --index were both given.", step)
     lines, sources = read_manifest(manifest, retrier.deployment)
     lines = with_initial_models(manifest, lines, retrier.deployment)
     todo = retrier.planned(submission, lines)
+    _warn(todo, retrier)
     sources.upload(echo)  # only after the plan has accepted the manifest
     lines_of = {job.index: job.line for job in todo.jobs}
     for changed, fields in sorted(todo.changed.items()):
         echo(f"job {changed}, line {lines_of[changed]}, has changed: {', '.join(fields)}")
     return todo
+
+
+def _warn(todo: ToRetry, retrier: Retrier) -> None:
+    for sentence in jobs_warnings(todo.jobs, retrier.deployment):
+        click.echo(sentence, err=True)
 
 
 def _print_array(echo: Callable[[str], None], batch_job: str, count: int) -> None:

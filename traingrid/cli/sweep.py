@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def sweep(grid_file: Path, spec: Path, *, plan: bool, output: Output) -> None:
     Trains the lines of SPEC with different hyperparameters, and prints the best trial. If the command is interrupted,
     its trials continue, and the same command continues the sweep.
     """
-    opened = open_sweep(ControlPlane.of(grid_file), spec, sentences(output))
+    opened = open_sweep(ControlPlane.of(grid_file), spec, sentences(output), partial(click.echo, err=True))
     if plan:
         _print_plan(opened, output)
         return

@@ -1,6 +1,8 @@
 """Accelerators: the number of accelerators of each instance type, for the limit on a submission's accelerators.
 
-Source: https://aws.amazon.com/ec2/instance-types/ (accelerated computing). Only the EC2 API reports these numbers.
+Sources: https://aws.amazon.com/ec2/instance-types/ (accelerated computing), and GpuInfo and NeuronInfo of EC2's
+DescribeInstanceTypes, the only API that reports these numbers; a test compares them. For ml.p6e-gb200.36xlarge:
+https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html.
 """
 
 from __future__ import annotations
@@ -16,6 +18,12 @@ _BY_TYPE = {
     "ml.g6e.12xlarge": 4,
     "ml.g6e.24xlarge": 4,
     "ml.g6e.48xlarge": 8,
+    "ml.g7.12xlarge": 2,
+    "ml.g7.24xlarge": 4,
+    "ml.g7.48xlarge": 8,
+    "ml.g7e.12xlarge": 2,
+    "ml.g7e.24xlarge": 4,
+    "ml.g7e.48xlarge": 8,
     "ml.p2.xlarge": 1,
     "ml.p2.8xlarge": 8,
     "ml.p2.16xlarge": 16,
@@ -30,13 +38,15 @@ _BY_TYPE = {
     "ml.p5e.48xlarge": 8,
     "ml.p5en.48xlarge": 8,
     "ml.p6-b200.48xlarge": 8,
+    "ml.p6-b300.48xlarge": 8,
+    "ml.p6e-gb200.36xlarge": 4,
     "ml.trn1.2xlarge": 1,
     "ml.trn1.32xlarge": 16,
     "ml.trn1n.32xlarge": 16,
     "ml.trn2.48xlarge": 16,
 }
 # Families in which every size that is not in the table has one accelerator.
-_ONE = ("ml.g4dn.", "ml.g5.", "ml.g6.", "ml.g6e.")
+_ONE = ("ml.g4dn.", "ml.g5.", "ml.g6.", "ml.g6e.", "ml.g7.", "ml.g7e.")
 # Families without accelerators: general purpose, compute optimized, memory optimized.
 _NONE = ("ml.m", "ml.c", "ml.r", "ml.t2.", "ml.t3.")
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.manifest.line import is_algorithm
+from traingrid.manifest.line import hyperparameters, is_algorithm
 from traingrid.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from traingrid.grid.deployment import Deployment
     from traingrid.grid.image import Image
     from traingrid.grid.model import Grid
+    from traingrid.job.job import Job
     from traingrid.manifest.line import Line
 
 # The types for which the image's `train` uses EFA (training_container/launcher/gpu_network.py). A test compares both
@@ -29,6 +32,7 @@ _WITH_EFA = re.compile(
 # https://developer.nvidia.com/cuda-gpus. TensorFlow 2.15 has kernels up to 8.0, which run on all 8.x, and the driver
 # compiles the others from PTX: https://github.com/tensorflow/tensorflow/issues/62320.
 _NEWER_THAN_TENSORFLOW = re.compile(r"ml\.(?:p5\w*|p6e?-\w+|g7e?)\.")
+_KEEP_KERNELS = "sagemaker_keep_kernels"
 _SHOWN_LINES = 5
 
 
@@ -53,26 +57,87 @@ def may_warn(grid: Grid) -> bool:
 def line_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
     """Return the warnings of one line, each a sentence without the line's number."""
     alias = line.setting("image", grid.job)
-    image = grid.images.get(alias)
-    if image is None or is_algorithm(line.settings, grid):
+    if alias not in grid.images or is_algorithm(line.settings, grid):
         return ()
-    instance_type, hosts = line.setting("instance_type", grid.job), line.setting("instance_count", grid.job)
-    found = []
-    if hosts > 1 and image.has_efa is False and has_efa(instance_type):
-        found.append(
-            f"{instance_type} has EFA, but the image {alias} is built without it (efa: none in grid.yaml), so its "
-            f"{counted(hosts, 'host')} would communicate over TCP."
+    use = _Use(
+        alias=alias,
+        image=grid.images[alias],
+        instance_type=line.setting("instance_type", grid.job),
+        hosts=line.setting("instance_count", grid.job),
+        has_checkpoints=bool(line.settings.get("checkpoints", line.settings.get("spot", False))),
+        is_script="source" in line.settings,
+        hyperparameters=hyperparameters(line.settings, grid),
+    )
+    return tuple(use.warnings())
+
+
+def manifest_warnings(lines: Iterable[Line], grid: Grid) -> Iterator[str]:
+    """Yield the warnings of a manifest as sentences."""
+    return warning_sentences((line.number, line_warnings(line, grid)) for line in lines)
+
+
+def jobs_warnings(jobs: Iterable[Job], deployment: Deployment) -> Iterator[str]:
+    """Yield the warnings of submitted jobs as sentences; none for jobs with an image of an earlier deployment."""
+    grid = deployment.grid
+    built = {
+        deployment.image_uri(alias, region): alias
+        for alias, image in grid.images.items()
+        for region in grid.regions
+        if image.build
+    }
+    uses = (
+        (
+            job.line,
+            _Use(
+                alias=built[job.image],
+                image=grid.images[built[job.image]],
+                instance_type=job.instance_type,
+                hosts=job.instance_count,
+                has_checkpoints=bool(job.checkpoints),
+                is_script=bool(job.source),
+                hyperparameters=job.hyperparameters,
+            ),
         )
-    if _is_tensorflow(image) and is_newer_than_tensorflow(instance_type):
-        kept = bool(line.settings.get("checkpoints", line.settings.get("spot", False)))
-        again = "so does every start without checkpoints"
-        if kept:
-            again = "later starts use the kernels beside its checkpoints"
-        found.append(
-            f"TensorFlow 2.15 of the image {alias} has no kernels for the GPUs of {instance_type}: the first start "
-            f"compiles them, which may take 30 minutes or longer, and {again}."
-        )
-    return tuple(found)
+        for job in jobs
+        if job.image in built
+    )
+    return warning_sentences((number, use.warnings()) for number, use in uses)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Use:
+    """The use of an image of the grid by a line or a job."""
+
+    alias: str
+    image: Image
+    instance_type: str
+    hosts: int
+    has_checkpoints: bool
+    is_script: bool
+    hyperparameters: Mapping[str, str]
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a sentence for each hardware that is not used."""
+        if self.hosts > 1 and self.image.has_efa is False and has_efa(self.instance_type):
+            yield (
+                f"{self.instance_type} has EFA, but the image {self.alias} is built without it (efa: none in "
+                f"grid.yaml), so its {counted(self.hosts, 'host')} would communicate over TCP."
+            )
+        if _is_tensorflow(self.image) and is_newer_than_tensorflow(self.instance_type):
+            yield (
+                f"TensorFlow 2.15 of the image {self.alias} has no kernels for the GPUs of {self.instance_type}: the "
+                f"first start compiles them, which may take 30 minutes or longer, and {self._later_starts}."
+            )
+
+    @property
+    def _later_starts(self) -> str:
+        """Whether later starts compile kernels again (training_container/launcher/kernel_cache.py)."""
+        if not self.has_checkpoints:
+            return "so does every start without checkpoints"
+        default = "false" if self.is_script else "true"  # the folder of checkpoints belongs to the script
+        if self.hyperparameters.get(_KEEP_KERNELS, default).strip().lower() != "true":
+            return f"so does every start without the hyperparameter {_KEEP_KERNELS}: true"
+        return "later starts use the kernels beside its checkpoints"
 
 
 def warning_sentences(warnings: Iterable[tuple[int, Iterable[str]]]) -> Iterator[str]:
@@ -87,11 +152,6 @@ def warning_sentences(warnings: Iterable[tuple[int, Iterable[str]]]) -> Iterator
             lines[text].append(number)
     for text, numbers in lines.items():
         yield f"Warning: {_named(sorted(numbers))}: {text}"
-
-
-def manifest_warnings(lines: Iterable[Line], grid: Grid) -> Iterator[str]:
-    """Yield the warnings of a manifest as sentences."""
-    return warning_sentences((line.number, line_warnings(line, grid)) for line in lines)
 
 
 def _is_tensorflow(image: Image) -> bool:

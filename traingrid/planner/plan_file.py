@@ -127,6 +127,10 @@ class PlanFile(_Part):
         jobs = [json.dumps(line.job) for line in self.lines]
         return "\n".join([f"# jobs: {len(jobs)}", *jobs, ""]).encode()
 
+    def original_line(self, number: int) -> int:
+        """Return the line number in the original manifest of a line of `manifest`, whose first line is a comment."""
+        return self.lines[number - 2].line
+
 
 def written(plan: Plan, facts: Facts) -> bytes:
     """Return the plan file of a plan.

@@ -25,6 +25,8 @@ _HOST_TIMEOUT = "sagemaker_host_timeout_seconds"
 """Our addition, too: the time that hosts with torchrun wait for each other before their ranks start."""
 _STALL = "sagemaker_stall_seconds"
 """Our addition, too: the time without any output after which the ranks are ended."""
+_KEEP_KERNELS = "sagemaker_keep_kernels"
+"""Our addition, too: if true, compiled GPU kernels are kept in the folder of checkpoints, which belongs to a script."""
 _IMAGE_PROGRAM = "sagemaker_image_program"
 """Our addition, too: the program of the image that runs without a script: `trainer`, or `merge`."""
 
@@ -62,6 +64,7 @@ class LaunchOptions:
         host_timeout_seconds: With the launcher torchrun: the time that hosts wait for each other.
         stall_seconds: The time without any output after which the ranks are ended; 0 for no limit.
         image_program: The program of the image that the ranks run without a script.
+        keep_kernels: If true, compiled GPU kernels are kept in the folder of checkpoints.
     """
 
     launcher: Launcher = "mpi"
@@ -73,6 +76,7 @@ class LaunchOptions:
     host_timeout_seconds: int = 600
     stall_seconds: int = 0
     image_program: ImageProgram = "trainer"
+    keep_kernels: bool = True
 
 
 def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
@@ -99,6 +103,7 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
         host_timeout_seconds=_count(hyperparameters, _HOST_TIMEOUT, LaunchOptions.host_timeout_seconds),
         stall_seconds=_count(hyperparameters, _STALL, 1) if _STALL in hyperparameters else 0,
         image_program=_image_program(hyperparameters),
+        keep_kernels=_flag(hyperparameters, _KEEP_KERNELS, default=not hyperparameters.get(_PROGRAM)),
     )
 
 

@@ -8,7 +8,8 @@ index. All ranks of a host share one local folder; it stays empty if the program
 
 SageMaker copies /opt/ml/checkpoints to S3 at any time, file by file, and from all hosts. So the driver does not write
 there: the first host packs the folder when nothing in it changes any more, into one file that has its checksum in its
-name. A file with another checksum is not used, and errors here never end a job. No GPU has confirmed this yet.
+name. A file with another checksum is not used, and errors here never end a job. For a script, all of this requires the
+hyperparameter sagemaker_keep_kernels. No GPU has confirmed this yet.
 """
 
 import errno
@@ -47,8 +48,12 @@ def compiles_kernels(job: TrainingJob) -> bool:
 
 
 def variables(job: TrainingJob) -> dict[str, str]:
-    """Return the variables of the cache; none for a host without GPUs, or a job without a folder of checkpoints."""
-    if not gpu_count() or not job.folders.checkpoints.is_dir():
+    """Return the variables of the cache.
+
+    There are none for a host without GPUs, a job without a folder of checkpoints, or a script that does not ask for the
+    cache: its folder of checkpoints has only the files that the script writes, which it may list or delete.
+    """
+    if not job.launch.keep_kernels or not gpu_count() or not job.folders.checkpoints.is_dir():
         return {}
     return {_PATH: str(_folder(job)), "CUDA_CACHE_MAXSIZE": str(_MAX_BYTES)}
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -26,7 +27,7 @@ from traingrid.manifest.parse import parse
 TODAY = datetime.now(UTC).date().isoformat()
 OLD = (datetime.now(UTC).date() - timedelta(days=45)).isoformat()
 GB = 2**30
-P3 = "ml.p3.16xlarge"
+P3, P4 = "ml.p3.16xlarge", "ml.p4d.24xlarge"
 PRICES = {("us-east-1", "on_demand"): 28.0, ("eu-west-1", "on_demand"): 30.0, ("eu-central-1", "on_demand"): 20.0}
 FILES = {
     "datasets": f"dataset,version,bytes\nday1,1,{512 * GB}\nday2,1,{GB}\nday3,1,{64 * GB}\n",
@@ -456,6 +457,31 @@ class TestApply:
         declared, *lines = content.decode().splitlines()
         assert declared == "# jobs: 2"
         assert [json.loads(line) for line in lines] == [line["job"] for line in jobs(folder)]
+
+    def test_hardware_warnings_precede_the_submission_and_name_the_original_lines(
+        self, folder: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        grid = deployment.grid.model_dump(mode="json", exclude_defaults=True)
+        grid["images"] |= {"mine": {"build": "training", "target": "gpu", "efa": "none"}}
+        grid["instance_types"] = [P3, P4]
+        built = {"gpu": f"built-1@sha256:{'a' * 64}"}
+        with_image = replace(deployment, grid=Grid.model_validate(grid), images=built)
+        monkeypatch.setattr(command, "find_deployment", lambda _grid: with_image)
+        for name in ("prices", "capacity"):
+            imported(folder, name, FILES[name].replace(P3, P4))
+        line = {**DAY1, "image": "mine", "instance_type": P4, "instance_count": 2}
+        planned(folder, DAY2 | {"instance_type": P3}, line, options=("--no-moves",))
+
+        def submit(*_: object) -> dict[str, Any]:
+            click.echo("submitted", err=True)
+            return {"jobs": 2, "submission": "0123abcd", "batch_job": "array"}
+
+        monkeypatch.setattr(command, "submit_content", submit)
+        result = run("plan", "--apply", "plan.jsonl", "--output", "json")
+        assert json.loads(result.stdout) == [{"submission": "0123abcd", "jobs": 2, "batch_job": "array"}]
+        warning, *rest = result.stderr.splitlines()
+        assert warning.startswith("Warning: line 2: ml.p4d.24xlarge has EFA, but the image mine is built without it")
+        assert rest[0] == "submitted"
 
     def test_the_same_plan_has_the_same_bytes(self, folder: Path) -> None:
         options = ("--no-moves", "--finish-by", "2099-01-01")

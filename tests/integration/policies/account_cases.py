@@ -128,9 +128,10 @@ def _using() -> Iterator[Case]:
     see = "elasticfilesystem:DescribeMountTargets"
     yield use.may("find the mount targets of a file system", see, mine)
     yield use.may_not("find those of another one", see, mine.replace(EFS, "fs-00000000"), breaks=RESOURCE)
-    looks = ("NetworkInterfaces", "SecurityGroupRules", "Subnets")
-    for action in ("fsx:DescribeFileSystems", *(f"ec2:Describe{what}" for what in looks)):
+    for action in ("fsx:DescribeFileSystems", "ec2:DescribeNetworkInterfaces"):
         yield use.may("check the network of file systems", action, "*")
+    for action in ("ec2:DescribeSecurityGroupRules", "ec2:DescribeSubnets"):
+        yield use.may("check the network of training jobs", action, "*")
     for action in ("ec2:DescribeSpotPriceHistory", "sagemaker:ListTrainingPlans"):
         yield use.may("read prices and capacity", action, "*")
 

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from tests.integration.stacks import templates
-from tests.integration.stacks.templates import Template, a_grid, an_app, flat, on, only, resources, statements
+from tests.integration.stacks.templates import (
+    Template,
+    a_grid,
+    an_app,
+    flat,
+    on,
+    only,
+    resources,
+    statements,
+    synthesise,
+)
 
 HOME, OTHER = "123456789012", "210987654321"
 CHILD, RECONCILER, RECORDER = "OrchestratorRole", "ReconcilerSweepRole", "JobEventsRecordRole"
@@ -247,3 +257,13 @@ def test_the_dashboard_looks_for_a_regions_metrics_in_its_account(control: Templ
         if "AWS/SQS" in entry["expression"]
     }
     assert queues >= {("traingrid-control", None), ("traingrid-us-east-1", OTHER), ("traingrid-us-west-2", None)}
+
+
+def test_users_may_describe_the_network_of_a_region_with_a_vpc(layer: Path, tmp_path: Path) -> None:
+    vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
+    regions = {"us-east-1": {"account": OTHER, **vpc}, "eu-west-1": {"account": OTHER}}
+    made = synthesise(a_grid(regions, account=HOME), layer, tmp_path)
+    for action in ("ec2:DescribeSecurityGroupRules", "ec2:DescribeSubnets"):
+        assert on(made["traingrid-us-east-1"], "ActingUse", action) == {"*"}
+        assert on(made["traingrid-eu-west-1"], "ActingUse", action) == set()
+    assert on(made["traingrid-us-east-1"], "ActingUse", "ec2:DescribeNetworkInterfaces") == set()

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.training.launcher.test_own_ranks import NONE, Run, finished, run
+from training_container.contract import launch_options
 from training_container.contract.launch_options import LaunchOptions
 from training_container.contract.training_job import Folders, TrainingJob
 from training_container.launcher import kernel_cache
@@ -187,6 +188,28 @@ def test_a_job_without_checkpoints_or_gpus_has_no_cache(job: TrainingJob, monkey
     assert "CUDA_CACHE_PATH" not in rank_environment(job, {}, Path("/opt"))
 
 
+def test_the_folder_of_a_scripts_checkpoints_is_not_used_unless_the_job_asks_for_it(job: TrainingJob) -> None:
+    script = {"sagemaker_program": "train.py", "sagemaker_submit_directory": "s3://bucket/code.tar.gz"}
+    kept = job.folders.checkpoints / "cuda-kernels.txt"
+    kept.write_text("the script's own")
+    without = replace(job, launch=launch_options.parse(script))
+    assert kernel_cache.variables(without) == {}
+    assert "CUDA_CACHE_PATH" not in rank_environment(without, {}, Path("/opt"))
+    train(without, lambda: compile_kernels(job))
+    assert archives(job) == [kept]
+    asking = replace(job, launch=launch_options.parse(script | {"sagemaker_keep_kernels": "true"}))
+    next_start(job)
+    train(asking, lambda: compile_kernels(job))
+    assert len(archives(job)) == 2
+
+
+def test_the_trainer_keeps_kernels_unless_the_job_declines() -> None:
+    assert launch_options.parse({}).keep_kernels
+    assert not launch_options.parse({"sagemaker_keep_kernels": "false"}).keep_kernels
+    with pytest.raises(ValueError, match="sagemaker_keep_kernels is 'yes'; it must be true or false"):
+        launch_options.parse({"sagemaker_keep_kernels": "yes"})
+
+
 def test_a_users_own_cache_is_not_touched(job: TrainingJob, tmp_path: Path) -> None:
     own = {"CUDA_CACHE_PATH": str(tmp_path / "own")}
     kernel_cache.restore(job, own)
@@ -244,8 +267,9 @@ def test_train_restores_and_keeps_kernels_and_explains_its_limits(run: Run, tmp_
     (tmp_path / "sitecustomize.py").write_text(GPU)
     host = tmp_path / "127.0.0.1"
 
-    def output() -> str:
-        (train,) = run(USES_KERNELS, NONE, PYTHONPATH=str(tmp_path))
+    def output(*, asking: bool = True) -> str:
+        launcher = NONE | ({"sagemaker_keep_kernels": "true"} if asking else {})
+        (train,) = run(USES_KERNELS, launcher, PYTHONPATH=str(tmp_path))
         status, printed = finished(train)
         assert status == 0, printed
         return printed
@@ -254,6 +278,8 @@ def test_train_restores_and_keeps_kernels_and_explains_its_limits(run: Run, tmp_
     (host / "checkpoints").mkdir()
     resources = host / "input/config/resourceconfig.json"
     resources.write_text(json.dumps(json.loads(resources.read_text()) | {"current_instance_type": "ml.p5.48xlarge"}))
+    assert "of compiled GPU kernels" not in output(asking=False)
+    assert list((host / "checkpoints").iterdir()) == []
     first = output()
     assert "found []\n" in first
     assert "TensorFlow has no kernels for the GPUs of ml.p5.48xlarge, and compiles them at the first use." in first

@@ -18,6 +18,7 @@ from traingrid.cli import sweep as command
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.ledger.ledger import Ledger
 
 SPEC = """\
@@ -69,6 +70,24 @@ def test_the_best_trial_is_printed_with_the_command_that_trains_it_longer(trains
     manifest = file.with_name("rates-best.jsonl")
     assert lines[-2] == f"To train it longer: traingrid submit {manifest}"
     assert f"loss {loss(json.loads(manifest.read_text().splitlines()[1])['hyperparameters']):g} (" in lines[-4]
+
+
+@pytest.mark.parametrize("options", [("--output", "json"), ("--plan",)])
+def test_hardware_warnings_precede_the_trials(
+    plane: ControlPlane, trains: FakeGrid, file: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    grid = plane.deployment.grid.model_dump(mode="json", exclude_defaults=True)
+    grid["images"] |= {"mine": {"build": "training", "target": "gpu"}}
+    grid["instance_types"] = ["ml.p3.16xlarge", "ml.p5.48xlarge"]
+    changed = replace(plane.deployment, grid=Grid.model_validate(grid), images={"gpu": f"built-1@sha256:{'a' * 64}"})
+    monkeypatch.setattr(ControlPlane, "of", lambda _file: replace(plane, deployment=changed))
+    image = "image: mine, instance_type: ml.p5.48xlarge, metrics: loss top1}\n  - {region: eu"
+    file.write_text(SPEC.replace("metrics: loss top1}\n  - {region: eu", image))
+    ended = run(file, *options)
+    assert ended.exit_code == 0, ended.output
+    first = ended.stderr.splitlines()[0]
+    assert first.startswith("Warning: line 1: TensorFlow 2.15 of the image mine has no kernels for the GPUs of ml.p5")
+    assert "Warning" not in ended.stdout
 
 
 def test_an_ended_sweep_is_printed_again_without_training(trains: FakeGrid, file: Path) -> None:

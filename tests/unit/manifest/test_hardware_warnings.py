@@ -15,13 +15,16 @@ from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
+from traingrid.manifest.hardware_warnings import jobs_warnings, manifest_warnings, may_warn
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 
 GPU = {"build": "training", "target": "gpu"}
 TORCH = {"build": "training", "target": "torch"}
 OFF = {"efa": "none"}
 SCRIPT: dict[str, Any] = {"source": "s3://ragab-ml/sourcedir.tar.gz", "entry_point": "train.py", "launcher": "torchrun"}
+KERAS = {**SCRIPT, "launcher": "mpi"}
+KEEP = "and so does every start without the hyperparameter sagemaker_keep_kernels: true."
 TCP = (
     "ml.p4d.24xlarge has EFA, but the image mine is built without it (efa: none in grid.yaml), so its 2 hosts would "
     "communicate over TCP."
@@ -79,12 +82,31 @@ def test_other_lines_have_no_warning(image: dict[str, Any], only: str) -> None:
         ({"checkpoints": True}, "and later starts use the kernels beside its checkpoints."),
         ({"spot": True}, "and later starts use the kernels beside its checkpoints."),
         ({"spot": True, "checkpoints": False}, "and so does every start without checkpoints."),
+        (KERAS | {"checkpoints": True}, KEEP),
+        (KERAS | {"spot": True, "hyperparameters": {"sagemaker_keep_kernels": False}}, KEEP),
+        (KERAS | {"spot": True, "hyperparameters": {"sagemaker_keep_kernels": True}}, "beside its checkpoints."),
+        ({"spot": True, "hyperparameters": {"sagemaker_keep_kernels": False}}, KEEP),
     ],
 )
 def test_gpus_that_are_newer_than_tensorflows_kernels(more: dict[str, Any], end: str) -> None:
     (sentence,) = warnings(GPU, line("ml.p5.48xlarge", hosts=1, **more))
     assert sentence.startswith(f"Warning: line 1: {PTX}")
     assert sentence.endswith(end)
+
+
+def test_submitted_jobs_have_the_warnings_of_their_lines() -> None:
+    deployment = grid_with(GPU | OFF)
+    texts = [
+        line("ml.p4d.24xlarge"),
+        line("ml.g5.xlarge"),
+        line("ml.p5.48xlarge", **KERAS, spot=True),
+        line("ml.p5.48xlarge", hosts=1, spot=True, hyperparameters={"epochs": 2}),
+    ]
+    lines = parse("".join(texts).encode(), deployment)
+    jobs = jobs_of_lines(lines, deployment, "0123abcd")
+    assert list(jobs_warnings(jobs, deployment)) == list(manifest_warnings(lines, deployment.grid))
+    earlier = [job.model_copy(update={"image": job.image.replace("a" * 64, "b" * 64)}) for job in jobs]
+    assert list(jobs_warnings(earlier, deployment)) == []
 
 
 def test_lines_with_the_same_warning_share_a_sentence() -> None:

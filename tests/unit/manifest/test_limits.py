@@ -99,5 +99,3 @@ def test_every_type_with_accelerators_is_counted() -> None:
     assert known["ml.p4d.24xlarge"] == known["ml.g5.48xlarge"] == 8
     assert known["ml.g5.xlarge"] == 1
     assert known["ml.m5.large"] == known["ml.c7i-flex.xlarge"] == known["ml.r8i.96xlarge"] == 0
-    unknown = {name for name, number in known.items() if number < 0}
-    assert {name.split(".")[1] for name in unknown} <= {"p6-b300", "p6e-gb200", "g7", "g7e"}

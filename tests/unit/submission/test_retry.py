@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
 from traingrid.ledger.submission_item import Array
@@ -30,7 +32,7 @@ from traingrid.submission import retry as retrying
 from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised, read_job
-from traingrid.submission.retry import Retrier
+from traingrid.submission.retry import Retried, Retrier
 
 SUBMISSION = "0123abcd"
 HEADER = "region,s3_uri,name,hp.lr,priority\n"
@@ -302,6 +304,40 @@ def test_the_command_retries_one_job(
     assert ended.value.code == 2
     assert "MANIFEST and --index were both given." in capsys.readouterr().err
     assert attempts(retrier) == [1, 2]
+
+
+@pytest.mark.parametrize("words", [(), ("lines.csv",)])
+def test_hardware_warnings_precede_the_retry(
+    retrier: Retrier,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words: tuple[str, ...],
+) -> None:
+    grid = retrier.deployment.grid.model_dump(mode="json", exclude_defaults=True)
+    grid["images"] |= {"mine": {"build": "training", "target": "gpu", "efa": "none"}}
+    grid["instance_types"] = ["ml.p3.16xlarge", "ml.p4d.24xlarge"]
+    grid["job"] = grid.get("job", {}) | {"image": "mine", "instance_type": "ml.p4d.24xlarge", "instance_count": 2}
+    deployment = replace(retrier.deployment, grid=Grid.model_validate(grid), images={"gpu": f"1@sha256:{'a' * 64}"})
+    retrier = replace(retrier, deployment=deployment)
+    commanded(retrier, monkeypatch)
+    monkeypatch.setattr("traingrid.cli.retry.read_manifest", lambda *_: (lines(retrier, row("a", 0.2)), NO_SOURCES))
+    monkeypatch.setattr(Retrier, "run", lambda *_arguments: print("ran", file=sys.stderr) or nothing_retried())
+    submitted(retrier, [row("a")], ["Failed"])
+    monkeypatch.chdir(tmp_path)
+    Path("lines.csv").write_text("")
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION, *words])
+    main()
+    warning, ran = capsys.readouterr().err.splitlines()
+    assert warning.startswith("Warning: line 2: ml.p4d.24xlarge has EFA, but the image mine is built without it")
+    assert ran == "ran"
+
+
+def nothing_retried() -> Retried:
+    return Retried(batch_jobs=[], indices=[], left={}, late=[])
+
+
+NO_SOURCES = SimpleNamespace(upload=lambda _announce: None)
 
 
 def test_the_command_fails_while_a_line_is_not_closed_yet(

@@ -1,15 +1,11 @@
-import gzip
-import importlib.resources
-import json
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import botocore.loaders
 import pytest
 
+from tests.support.instance_types import UNRECORDED, described, training_types
 from traingrid.manifest import hardware_warnings
 from training_container.contract.launch_options import LaunchOptions
+from training_container.contract.missing_gpus import has_gpus
 from training_container.contract.training_job import Folders, TrainingJob
 from training_container.launcher import gpu_network, kernel_cache
 
@@ -23,38 +19,32 @@ def job(instance_type: str, hosts: int = 2, interface: str = "eth0") -> Training
     )  # fmt: skip
 
 
-def training_types() -> list[str]:
-    model = botocore.loaders.Loader().load_service_model("sagemaker", "service-2")
-    names: list[str] = model["shapes"]["TrainingInstanceType"]["enum"]
-    return names
-
-
-@cache
-def ec2_types() -> dict[str, dict[str, Any]]:
-    """EC2's instance types, in the data of moto."""
-    file = importlib.resources.files("moto") / "ec2/resources/instance_types.json.gz"
-    types: dict[str, dict[str, Any]] = json.loads(gzip.decompress(file.read_bytes()))
-    return types
-
-
 def gpu_names(instance_type: str) -> set[str]:
-    """Return the names of an instance type's GPUs; empty if moto lacks the type."""
-    found = ec2_types().get(instance_type.removeprefix("ml."), {})
-    return {gpu["Name"] for gpu in found.get("GpuInfo", {}).get("Gpus", ())}
+    """Return the names of an instance type's GPUs; empty if EC2's replies lack the type."""
+    return {gpu["Name"] for gpu in described(instance_type).get("GpuInfo", {}).get("Gpus", ())}
 
 
 def training_types_with_efa() -> set[str]:
-    """SageMaker's training instance types with GPUs that EC2 lists with EFA, in the data of moto."""
-    types = ec2_types()
-    known = {name: types[name.removeprefix("ml.")] for name in training_types() if name.removeprefix("ml.") in types}
-    return {name for name, one in known.items() if "GpuInfo" in one and one["NetworkInfo"].get("EfaSupported")}
+    """Return SageMaker's training instance types with GPUs that EC2 lists with EFA."""
+    known = {name: described(name) for name in training_types() if gpu_names(name)}
+    return {name for name, one in known.items() if one["NetworkInfo"].get("EfaSupported")}
 
 
-def test_only_types_of_ec2_with_efa_use_it() -> None:
+# EC2 has EFA in these types, but AWS's containers do not use it there, and no source shows that SageMaker attaches it.
+LEFT_OUT = {
+    "ml.g4dn.16xlarge",
+    *(f"ml.g5.{size}xlarge" for size in (8, 12, 16, 24)),
+    *(f"ml.{family}.{size}xlarge" for family in ("g6", "g6e") for size in (8, 12, 16, 24, 48)),
+    *(f"ml.{family}.{size}xlarge" for family in ("g7", "g7e") for size in (8, 12, 24, 48)),
+}
+
+
+def test_types_of_ec2_with_efa_use_it_or_are_left_out_by_name() -> None:
     ours = {name for name in training_types() if gpu_network.has_efa(name)}
     with_efa = training_types_with_efa()
-    assert ours - with_efa <= {"ml.p6e-gb200.36xlarge"}, "moto's data lack this type"
-    assert {name for name in with_efa if name.startswith("ml.p")} <= ours
+    assert ours - with_efa == {"ml.p6e-gb200.36xlarge"}, "EC2's replies lack this type"
+    assert with_efa - ours == LEFT_OUT
+    assert not [name for name in LEFT_OUT if name.startswith("ml.p")]
 
 
 def test_the_plan_knows_the_same_types_as_the_image() -> None:
@@ -70,6 +60,7 @@ NEWER_GPUS = {"H100", "H200", "B200", "B300", "GB200", "RTX PRO Server 6000", "R
 
 def test_types_with_gpus_of_hopper_and_later_compile_kernels() -> None:
     known = {name: gpus for name in training_types() if (gpus := gpu_names(name))}
+    assert {name for name in training_types() if has_gpus(name)} - UNRECORDED == known.keys()
     assert {gpu for gpus in known.values() for gpu in gpus} >= {"V100", "A100", "A10G", "L4", "L40S", "H100"}
     for name, gpus in known.items():
         assert hardware_warnings.is_newer_than_tensorflow(name) == bool(gpus & NEWER_GPUS), (name, gpus)

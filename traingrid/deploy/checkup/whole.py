@@ -14,6 +14,7 @@ from traingrid.deploy.checkup.batch_queue import batch_queue
 from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
 from traingrid.deploy.checkup.file_systems import mounts
 from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.job_network import job_network
 from traingrid.deploy.checkup.left_stacks import left_stacks
 from traingrid.deploy.checkup.linked_roles import linked_roles
 from traingrid.deploy.checkup.notifications import notifications
@@ -108,8 +109,10 @@ def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | 
     grid = wanted.grid
     if region in grid.replicas():
         yield deployed.stack(names.registry_stack(grid.name, region), region, role)
+    needs = [need for need in wanted.needs if need.region == region]
+    yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
-    yield from quotas.granted(region, [need for need in wanted.needs if need.region == region], role)
+    yield from quotas.granted(region, needs, role)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack
     if stack.verdict is Verdict.GOOD:

@@ -19,7 +19,7 @@ from traingrid.aws.clients import client, renew
 from traingrid.cli.main import cli
 from traingrid.errors import UsageError
 from traingrid.job.initial_model import InitialModel
-from traingrid.job.job import Job
+from traingrid.job.job import Job, Replica
 from traingrid.job.state import JobState
 from traingrid.submission.metric_history import MetricHistory
 from traingrid.submission.metric_points import MetricPoint
@@ -157,6 +157,36 @@ def test_an_algorithm_resource_is_named_instead_of_an_image(
     assert model_registry.register(plane, SUBMISSION, 0, group).result == "kept"
 
 
+def test_a_job_that_moved_names_the_image_of_the_region_in_which_it_trained(
+    plane: ControlPlane, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = IMAGE.replace(REGION, OTHER)
+    here = f"{IMAGE.partition(':')[0]}@sha256:{'a' * 64}"
+    replica = Replica(inputs={}, output=f"s3://{BUCKET}/x/", image=here)
+    changes: dict[str, Any] = {"image": there, "replicas": {REGION: replica}}
+    having(monkeypatch, status(), sample_job(OTHER).model_copy(update=changes))
+    made = model_registry.register(plane, SUBMISSION, 0, group)
+    assert (made.image, made.metadata["traingrid:image"]) == (here, here)
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        (IMAGE.replace(REGION, OTHER), f"is in {OTHER}, but its model is in {REGION}"),
+        ("docker.io/library/python:3.11", "is not the URI of an image in Amazon ECR"),
+        ("digits", "is not the URI of an image in Amazon ECR"),
+    ],
+)
+def test_an_image_with_which_the_model_cannot_be_deployed_is_refused(
+    plane: ControlPlane, group: str, image: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why) as error:
+        model_registry.register(plane, SUBMISSION, 0, group, image)
+    assert f"--image: ACCOUNT.dkr.ecr.{REGION}.amazonaws.com/" in error.value.next_step
+    listed = client("sagemaker", REGION).list_model_package_groups(NameContains=group)
+    assert listed["ModelPackageGroupSummaryList"] == []
+
+
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.IN_PROGRESS, JobState.STOPPED])
 def test_a_job_that_is_not_completed_has_no_model_to_register(
     plane: ControlPlane, group: str, monkeypatch: pytest.MonkeyPatch, state: JobState
@@ -198,6 +228,14 @@ def container(uri: str = MODEL) -> dict[str, Any]:
     return {"InferenceSpecification": {"Containers": [{"Image": IMAGE, "ModelDataUrl": uri}]}}
 
 
+def made_group(name: str) -> str:
+    """Return the name of a group, which exists then."""
+    sagemaker = client("sagemaker", REGION)
+    if not sagemaker.list_model_package_groups(NameContains=name)["ModelPackageGroupSummaryList"]:
+        sagemaker.create_model_package_group(ModelPackageGroupName=name)
+    return name
+
+
 def test_a_second_group_of_a_name_is_refused(group: str) -> None:
     client("sagemaker", REGION).create_model_package_group(ModelPackageGroupName=group)
     assert "already exists" in refused("create_model_package_group", ModelPackageGroupName=group)
@@ -219,16 +257,64 @@ def test_requests_are_checked_against_the_service_model(group: str) -> None:
     ],
 )
 def test_a_version_needs_an_archive_that_exists(group: str, uri: str, expected: str) -> None:
-    sagemaker = client("sagemaker", REGION)
-    if not [one for one in sagemaker.list_model_package_groups()["ModelPackageGroupSummaryList"] if group in str(one)]:
-        sagemaker.create_model_package_group(ModelPackageGroupName=group)
-    assert expected in refused("create_model_package", ModelPackageGroupName=group, **container(uri))
+    request = {"ModelPackageGroupName": made_group(group), **container(uri)}
+    assert expected in refused("create_model_package", **request)
 
 
 def test_a_model_of_another_region_is_refused(group: str) -> None:
     client("sagemaker", OTHER).create_model_package_group(ModelPackageGroupName=group)
     with pytest.raises(ClientError, match="must be in the Region of the model package"):
         client("sagemaker", OTHER).create_model_package(ModelPackageGroupName=group, **container())
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (IMAGE.replace(REGION, OTHER), "must be in the Region of the model package"),
+        ("python:3.11", "is not a path in Amazon ECR"),
+    ],
+)
+def test_the_image_of_a_version_is_in_ecr_in_its_region(group: str, image: str, expected: str) -> None:
+    inference = {"Containers": [{"Image": image, "ModelDataUrl": MODEL}]}
+    request = {"ModelPackageGroupName": made_group(group), "InferenceSpecification": inference}
+    assert expected in refused("create_model_package", **request)
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind", "expected"),
+    [
+        (f"s3://{BUCKET}/none/", "S3Prefix", "Could not find model data"),
+        (f"s3://{BUCKET}/{SUBMISSION}", "S3Prefix", "must end with a slash"),
+        (f"s3://{BUCKET}/{SUBMISSION}/", "S3Object", "Could not find model data"),
+        (f"s3://{BUCKET}/{SUBMISSION}/", "S3Prefix", ""),
+        (MODEL, "S3Object", ""),
+    ],
+)
+def test_a_source_of_model_data_exists(group: str, uri: str, kind: str, expected: str) -> None:
+    data = {"S3Uri": uri, "S3DataType": kind, "CompressionType": "None"}
+    containers = [{"Image": IMAGE, "ModelDataSource": {"S3DataSource": data}}]
+    request = {"ModelPackageGroupName": made_group(group), "InferenceSpecification": {"Containers": containers}}
+    if expected:
+        assert expected in refused("create_model_package", **request)
+    else:
+        assert client("sagemaker", REGION).create_model_package(**request)["ModelPackageArn"]
+
+
+def test_a_version_belongs_to_an_existing_group_and_has_no_name(group: str) -> None:
+    assert "does not exist" in refused("create_model_package", ModelPackageGroupName=group, **container())
+    names = {"ModelPackageGroupName": made_group(group), "ModelPackageName": "digits"}
+    assert "Both ModelPackageName and ModelPackageGroupName" in refused("create_model_package", **names, **container())
+
+
+def test_a_package_without_a_group_needs_instance_types(group: str) -> None:
+    assert "SupportedTransformInstanceTypes is required for an unversioned" in refused(
+        "create_model_package", ModelPackageName=group, **container()
+    )
+    request = container()
+    request["InferenceSpecification"]["SupportedTransformInstanceTypes"] = ["ml.m5.large"]
+    request["InferenceSpecification"]["SupportedRealtimeInferenceInstanceTypes"] = ["ml.m5.large"]
+    arn = client("sagemaker", REGION).create_model_package(ModelPackageName=group, **request)["ModelPackageArn"]
+    assert arn.endswith(f":model-package/{group}")
 
 
 def test_a_version_has_no_tags_of_its_own(group: str) -> None:

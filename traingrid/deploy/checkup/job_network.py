@@ -1,0 +1,114 @@
+"""Network of training jobs: checks that the subnets and security groups of a Region fit the instances of its jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from traingrid.aws import file_systems
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.manifest.hardware_warnings import has_efa
+from traingrid.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from traingrid.aws.clients import ActingRole
+    from traingrid.aws.file_systems import GroupRule
+    from traingrid.deploy.checkup.quotas import Need
+    from traingrid.grid.region import Region
+
+_ADDRESSES, _ADDRESSES_WITH_EFA = 2, 5
+"""The private addresses that a host needs at least (https://docs.aws.amazon.com/sagemaker/latest/dg/train-vpc.html,
+"Ensure That Subnets Have Enough IP Addresses")."""
+_ALL = "-1"
+"""The protocol of a rule for all traffic (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html)."""
+_GROUPS = "security groups for EFA"
+_FREE = "free addresses of subnets"
+
+
+def job_network(
+    settings: Region, region: str, needs: Sequence[Need], role: ActingRole | None = None
+) -> Iterator[Finding]:
+    """Check the VPC of a Region's training jobs, if it has one: its free addresses and, with EFA, its security groups.
+
+    Args:
+        settings: The Region's section of grid.yaml.
+        region: The Region.
+        needs: The instances that jobs need in this Region.
+        role: The role to assume in another account.
+    """
+    if not settings.subnets or not needs:
+        return
+    yield looked(region, _FREE, partial(_free_addresses, settings, region, needs, role), "ec2:DescribeSubnets")
+    types = sorted({need.instance_type for need in needs if has_efa(need.instance_type)})
+    if types:
+        look = partial(_group_for_efa, settings.security_groups, region, ", ".join(types), role)
+        yield looked(region, _GROUPS, look, "ec2:DescribeSecurityGroupRules")
+
+
+def _free_addresses(settings: Region, region: str, needs: Sequence[Need], role: ActingRole | None) -> Finding:
+    """Compare the free addresses with the hosts of the largest job, and with those of all jobs.
+
+    Hosts with EFA must be in one Availability Zone (https://docs.aws.amazon.com/parallelcluster/latest/ug/efa-v3.html).
+    Jobs that run at present use addresses, too, so the numbers may rise later.
+    """
+    subnets = file_systems.subnets(settings.subnets, region, role)
+    zones: Counter[str] = Counter()
+    for subnet in subnets:
+        zones[subnet.zone] += subnet.free_addresses
+    total = zones.total()
+    for need in sorted(needs, key=_of_one_job, reverse=True):
+        wanted, free = _of_one_job(need), max(zones.values()) if has_efa(need.instance_type) else total
+        if free < wanted:
+            where = "in one zone" if free < total else f"in {counted(len(subnets), 'subnet')}"
+            why = f"at most {free} {where}, but the hosts of one job with {need.instance_type} need {wanted}"
+            mend = f"add a subnet of {subnets[0].vpc} with {wanted} free addresses to subnets of {region} in grid.yaml"
+            return Finding(region=region, what=_FREE, verdict=Verdict.WRONG, why=why, mend=mend)
+    together = sum(need.together * _addresses(need) for need in needs)
+    why = f"{total} in {counted(len(subnets), 'subnet')}, {max(map(_of_one_job, needs))} needed for one job"
+    if total < together:
+        why += f", {together} for all at once: some could fail to start"
+    return Finding(region=region, what=_FREE, verdict=Verdict.GOOD, why=why)
+
+
+def _of_one_job(need: Need) -> int:
+    return need.largest * _addresses(need)
+
+
+def _addresses(need: Need) -> int:
+    return _ADDRESSES_WITH_EFA if has_efa(need.instance_type) else _ADDRESSES
+
+
+def _group_for_efa(groups: Sequence[str], region: str, types: str, role: ActingRole | None) -> Finding:
+    """Find a group that allows all traffic from and to itself.
+
+    "EFA must be a member of a security group that allows all inbound and outbound traffic to and from the security
+    group itself" (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-efa.html, and for training jobs
+    https://docs.aws.amazon.com/sagemaker/latest/dg/train-vpc.html). A rule for the address range 0.0.0.0/0 does not
+    replace the outbound rule: EKS adds both (https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html).
+    """
+    rules = file_systems.group_rules(groups, region, role)
+    missing = {group: [way for way in ("ingress", "egress") if not _allows(rules, group, way)] for group in groups}
+    group = min(groups, key=lambda name: len(missing[name]))
+    if not missing[group]:
+        return Finding(region=region, what=_GROUPS, verdict=Verdict.GOOD, why=f"{group} allows all traffic of {types}")
+    ways = " and ".join("inbound" if way == "ingress" else "outbound" for way in missing[group])
+    why = f"{types} has EFA, which needs a group that allows all traffic from and to itself; {group} lacks the {ways}"
+    mend = " && ".join(_command(way, group, region) for way in missing[group])
+    rule = f"{why} rule{'s' * (len(missing[group]) > 1)}"
+    return Finding(region=region, what=_GROUPS, verdict=Verdict.WRONG, why=rule, mend=mend)
+
+
+def _allows(rules: Iterable[GroupRule], group: str, way: str) -> bool:
+    """Return True if a group has a rule for all traffic of one direction with its own members."""
+    return any(
+        rule.group == rule.peer_group == group and rule.protocol == _ALL and rule.outbound is (way == "egress")
+        for rule in rules
+    )
+
+
+def _command(way: str, group: str, region: str) -> str:
+    start = f"aws ec2 authorize-security-group-{way} --region {region} --group-id {group}"
+    return f"{start} --ip-permissions 'IpProtocol={_ALL},UserIdGroupPairs=[{{GroupId={group}}}]'"
