@@ -17,6 +17,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Channel, Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
+from traingrid.submission.files import submission_id
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 SUBMISSION = "0a1b2c3d"
@@ -114,3 +115,28 @@ def test_an_option_that_the_grid_refuses_copies_nothing(grid: tg.Grid, deploymen
         tg.Submission(grid, SUBMISSION).merge(request=tg.MergeRequest(instance_type="ml.m5.96xlarge"))
     assert keys(bucket(names.data_bucket, deployment, "us-east-1")) == []
     assert keys(deployment.manifest_bucket) == []
+
+
+def test_a_rejected_merge_is_submitted_again_after_its_cause_is_removed(
+    grid: tg.Grid, storage: Storage, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = ["rejected", "submitted"]
+
+    def intake(storage: Storage, uri: S3Uri, version: str) -> dict[str, object]:
+        """Answer as the intake, whose report stays beside the manifest."""
+        report = {"version": version, "state": answers.pop(0), "errors": [], "errors_in_total": 0}
+        storage.write_json(S3Uri(uri.bucket, f"{uri.key}.report.json"), report)
+        return report
+
+    monkeypatch.setattr("traingrid.api.submit_once.wait_for_report", intake)
+    with pytest.raises(TraingridError, match="rejected"):
+        tg.Submission(grid, SUBMISSION).merge()
+    (rejected,) = [key for key in keys(deployment.manifest_bucket) if key.endswith(".jsonl")]
+    merged = tg.Submission(grid, SUBMISSION).merge()
+    first, again = sorted(key for key in keys(deployment.manifest_bucket) if key.endswith(".jsonl"))
+    assert {first, again} == {rejected, rejected.replace(".jsonl", "-try2.jsonl")}
+    assert answers == []
+    uri = S3Uri(deployment.manifest_bucket, rejected)
+    version = storage.first_version(uri)
+    assert version is not None
+    assert merged.id != submission_id(str(uri), version)
