@@ -64,6 +64,7 @@ def unpack(channel: Path, scratch: Path, count: int) -> list[Part]:
 
 
 def _unpacked(archive: Path, part: Part) -> Part:
+    print(f"Unpacking the model of {part}, {archive.stat().st_size:,} bytes ...")
     try:
         with tarfile.open(archive, "r:gz") as opened:
             part.folder.mkdir()
@@ -101,8 +102,10 @@ def join(parts: Sequence[Part], target: Path, layout: Layout) -> int:
     with tempfile.TemporaryDirectory(prefix="joined-", dir=parts[0].folder.parent) as folder:
         joined, count = Path(folder), 0
         for number, part in enumerate(parts):
+            print(f"Joining the files of {part} ({number + 1} of {len(parts)}) ...")
             top = joined / f"{part.submission}-{part.index}" if layout == "folders" else joined
             count += _Joining(part, top, () if layout == "folders" else parts[:number]).add_files()
+        print(f"Moving {count:,} files into the model ...")
         for place in _files(joined):
             (target / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.move(joined / place, target / place)
