@@ -57,6 +57,27 @@ class MergeRequest:
     statistics_images: int = 8_192
 
 
+_READ_BY: dict[str, tuple[Method, ...]] = {
+    "data": ("average", "ensemble"),
+    "folders": ("parts",),
+    "statistics_images": ("average",),
+}
+"""The methods that read an option; all read the other options."""
+
+
+def check_options(request: MergeRequest) -> None:
+    """Check that the line of a merge depends on every option that is given, so that another option is another merge.
+
+    Raises:
+        UsageError: The method does not read an option.
+    """
+    for name, methods in _READ_BY.items():
+        if request.method not in methods and getattr(request, name) != getattr(MergeRequest, name):
+            option = f"--{name.replace('_', '-')}"
+            text = f"The method {request.method} does not read the option {option}."
+            raise UsageError(text, f"Leave {option} out, or use --method {' or '.join(methods)}.")
+
+
 def region_of(models: Sequence[Model], request: MergeRequest, grid: Grid) -> str:
     """Return the Region of a merge, to which the models of other Regions are copied.
 
