@@ -1,4 +1,4 @@
-"""Progress: lines in the log by which a person knows what a long merge does. This module does not import TensorFlow."""
+"""Progress: lines in the log that show the steps of a long merge. This module does not import TensorFlow."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
