@@ -53,7 +53,9 @@ INITIAL_MODEL_PREFIX = "initial-models/"
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
 RECORD_INDEX = "_records.json"
-"""The name of the index of a folder's TFRecord files (docs/training.md)."""
+"""The name of the index of a folder's TFRecord files (docs/training.md).
+
+It describes the data of its folder and is none of it: see `is_record_index`."""
 
 DATASET_REPORT_PREFIX = "datasets/"
 """The prefix in the manifest bucket of the reports on markers. Functions only read the data buckets."""
@@ -121,6 +123,16 @@ class TrainingJobName:
     submission: str
     index: int
     attempt: int
+
+
+def is_record_index(key: str) -> bool:
+    """Return True for an index of records, by its key or path.
+
+    An index is neither copied between Regions nor compared there, it does not count as an object of a dataset, and no
+    folder has data because of it: users write it at any time, to each copy by itself. Readers of channels ignore all
+    names with an underscore (`job/rank_manifests.py`; training_container/trainer/data/shards.py, `files_of`).
+    """
+    return key.rpartition("/")[2] == RECORD_INDEX
 
 
 def control_stack(grid: str) -> str:

@@ -16,7 +16,7 @@ from traingrid.errors import TraingridError
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.plan import NO_SUBMISSION
-from traingrid.merge.line import copy_of, merge_line, models_folder, region_of
+from traingrid.merge.line import check_options, copy_of, merge_line, models_folder, region_of
 from traingrid.merge.models import check_method, models_of
 from traingrid.moves.object_copy import ObjectCopy
 
@@ -112,8 +112,10 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
         request: The options.
 
     Raises:
-        TraingridError: The models cannot be merged, or must not be copied; the text names the job and the reason.
+        TraingridError: The models cannot be merged, or must not be copied; the text names the job and the reason. Or
+            the method does not read an option.
     """
+    check_options(request)
     deployment = plane.deployment
     statuses, jobs = plane.status(submission).jobs, plane.last_submitted_jobs(submission)
     models = models_of(submission, statuses, jobs, indexes)

@@ -241,21 +241,17 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
         TraingridError: The intake did not answer within its time limit, or its report cannot be read.
     """
     deadline = time.monotonic() + ANSWERED_WITHIN
-    where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
+    where = _report_of(uri)
     trouble = ""
     logger.info("waiting for the intake's report %s", where)
     while time.monotonic() < deadline:
         try:
-            for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
-                report: dict[str, Any] = json.loads(content)
-                if report["version"] == version:
-                    logger.info("the intake reports the state %s", report["state"])
-                    if report["state"] != RETRYING:
-                        return report
-                    trouble = f" {report['reason']}"
-                    break
-            else:
-                trouble = ""
+            report = known_report(storage, uri, version)
+            if report is not None:
+                logger.info("the intake reports the state %s", report["state"])
+                if report["state"] != RETRYING:
+                    return report
+            trouble = f" {report['reason']}" if report else ""
         except (BotoCoreError, ClientError) as error:
             if not is_outage(error):
                 raise TraingridError(f"The intake's report {where} cannot be read: {error}.") from error
@@ -264,6 +260,19 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
         time.sleep(_POLL_SECONDS)
     message = f"The intake has not reported on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
     raise TraingridError(message, "Check the log of the intake function and its dead-letter queue.")
+
+
+def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] | None:
+    """Return the intake's last report on one version of a manifest; None if there is none."""
+    for content in storage.read_versions(_report_of(uri), _REPORTS_LOOKED_AT):
+        report: dict[str, Any] = json.loads(content)
+        if report["version"] == version:
+            return report
+    return None
+
+
+def _report_of(uri: S3Uri) -> S3Uri:
+    return S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
 
 
 def raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:

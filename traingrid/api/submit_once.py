@@ -1,12 +1,17 @@
-"""Submitting once: manifests whose key identifies their content, so that a repeated command submits nothing twice."""
+"""Submitting once: manifests whose key identifies their content, so that a repeated command submits nothing twice.
+
+A manifest that the intake has rejected has no jobs. It is uploaded again by the next command, when the cause may have
+been removed, to the next of its keys (`try_key`): two commands at once use the same one, and so submit it once.
+"""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.api.submit import wait_for_report
+from traingrid.api.submit import known_report, wait_for_report
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.submission.files import submission_id
@@ -30,25 +35,51 @@ class SubmittedOnce:
 
 
 def submit_once(plane: ControlPlane, key: str, manifest: bytes) -> SubmittedOnce:
-    """Upload a manifest unless its key exists, and wait for the intake's report unless the ledger has its submission.
+    """Upload a manifest unless an earlier call did, and wait for the intake's report unless it is submitted.
 
     Args:
         plane: The control plane.
-        key: The key of the manifest, without the prefix of manifests.
+        key: The first key of the manifest, without the prefix of manifests.
         manifest: Its content.
+
+    Returns:
+        The submission, or the report of a manifest that was rejected during this call; one that was rejected before is
+        uploaded again.
 
     Raises:
         TraingridError: The intake does not answer.
     """
-    uri = S3Uri(plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{key}")
+    bucket = plane.deployment.manifest_bucket
+    tries = (S3Uri(bucket, f"{names.MANIFEST_PREFIX}{try_key(key, number)}") for number in itertools.count(1))
+    uri = next(uri for uri in tries if not _was_rejected(plane, uri))
     version = uploaded_once(plane.storage, uri, manifest)
     submission = submission_id(str(uri), version)
-    known = plane.ledger.submission(submission)
-    if known is not None and known.is_submitted and (known.manifest, known.version) == (str(uri), version):
+    if _is_submitted(plane, uri, version):
         return SubmittedOnce(submission=submission)
     report = wait_for_report(plane.storage, uri, version)
     # The intake gives it another id if two ids collide.
     return SubmittedOnce(submission=report.get("submission", submission), report=report)
+
+
+def try_key(key: str, number: int) -> str:
+    """Return the key of a manifest's try, from 1; each but the first follows a rejected one."""
+    stem, dot, suffix = key.rpartition(".")
+    return key if number == 1 else f"{stem}-try{number}{dot}{suffix}"
+
+
+def _was_rejected(plane: ControlPlane, uri: S3Uri) -> bool:
+    """Return True if the intake has rejected the manifest with a key."""
+    version = plane.storage.first_version(uri)
+    if version is None or _is_submitted(plane, uri, version):
+        return False
+    report = known_report(plane.storage, uri, version)
+    return report is not None and report["state"] == "rejected"
+
+
+def _is_submitted(plane: ControlPlane, uri: S3Uri, version: str) -> bool:
+    """Return True if the ledger has the submission of a manifest's version."""
+    known = plane.ledger.submission(submission_id(str(uri), version))
+    return known is not None and known.is_submitted and (known.manifest, known.version) == (str(uri), version)
 
 
 def uploaded_once(storage: Storage, uri: S3Uri, content: bytes) -> str:

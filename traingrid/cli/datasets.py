@@ -110,7 +110,8 @@ def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequenc
             raise UsageError(f"--attribute {printable(word)} {rule}.", "Write --attribute sensor=lidar, once.")
         found[name] = value
     marker = {name: value for name, value in {**options, "attributes": found}.items() if value}
-    marker |= {"bytes": sum(path.stat().st_size for path in files), "objects": len(files)}
+    data = [path for path in files if not names.is_record_index(path.name)]
+    marker |= {"bytes": sum(path.stat().st_size for path in data), "objects": len(data)}
     return json.dumps(marker, indent=2, sort_keys=True).encode() + b"\n"
 
 

@@ -41,7 +41,7 @@ class Marker(BaseModel):
     version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64, strict=True)]
     """Version of the dataset, as text, with the same characters. A registered version never changes."""
     bytes: Annotated[int, Field(ge=0, strict=True)]
-    """Size of all objects in the marker's folder, without the marker."""
+    """Size of all objects in the marker's folder, without the marker and indexes of records."""
     objects: Annotated[int, Field(ge=1, le=MAX_OBJECTS, strict=True)]
     """Number of these objects."""
     campaign: Annotated[str, StringConstraints(max_length=128, strict=True)] = ""

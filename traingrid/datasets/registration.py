@@ -206,7 +206,9 @@ def _check_objects(marker: Marker, found: MarkerObject, storage: Storage) -> Non
     """Raise an error if the objects in the marker's folder are not as many and as large as the marker states."""
     objects = size = 0
     for key, length in storage.sizes(S3Uri(found.folder.bucket, f"{found.folder.key}/")):
-        if key == found.uri.key or (key.endswith("/") and not length):  # the console creates such keys for folders
+        if key == found.uri.key or names.is_record_index(key):
+            continue
+        if key.endswith("/") and not length:  # the console creates such keys for folders
             continue
         objects, size = objects + 1, size + length
         if objects > MAX_OBJECTS:

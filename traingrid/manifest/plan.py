@@ -128,8 +128,8 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
 
     @cache
     def data(region: str, uri: str) -> _Seen:
-        prefix = prefix_of(uri)
-        return _seen(lambda: s3(region).list_objects_v2(Bucket=prefix.bucket, Prefix=prefix.key, MaxKeys=1)["KeyCount"])
+        keys = (key for key, _ in storage(region).sizes(prefix_of(uri)))
+        return _seen(lambda: not all(names.is_record_index(key) for key in keys))
 
     @cache
     def mount(region: str, channel: Channel) -> _Seen:

@@ -9,6 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.algorithms.images import RECORDIO
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.residency import is_resident
@@ -54,6 +55,27 @@ class MergeRequest:
     image: str = ""
     folders: bool = False
     statistics_images: int = 8_192
+
+
+_READ_BY: dict[str, tuple[Method, ...]] = {
+    "data": ("average", "ensemble"),
+    "folders": ("parts",),
+    "statistics_images": ("average",),
+}
+"""The methods that read an option; all read the other options."""
+
+
+def check_options(request: MergeRequest) -> None:
+    """Check that the line of a merge depends on every option that is given, so that another option is another merge.
+
+    Raises:
+        UsageError: The method does not read an option.
+    """
+    for name, methods in _READ_BY.items():
+        if request.method not in methods and getattr(request, name) != getattr(MergeRequest, name):
+            option = f"--{name.replace('_', '-')}"
+            text = f"The method {request.method} does not read the option {option}."
+            raise UsageError(text, f"Leave {option} out, or use --method {' or '.join(methods)}.")
 
 
 def region_of(models: Sequence[Model], request: MergeRequest, grid: Grid) -> str:
@@ -183,8 +205,23 @@ def _data(models: Sequence[Model], request: MergeRequest, region: str) -> dict[s
         if channel is None:
             text = f"{str(here).capitalize()} has no channel {name}, which the method {request.method} reads."
             raise UsageError(text, "Give a folder with train/ and validation/: --data s3://BUCKET/FOLDER.")
+        _check_readable(name, channel, here)
         found[name] = _read(channel)
     return found
+
+
+def _check_readable(name: str, channel: Channel, model: Model | None) -> None:
+    """Raise an error for data that SageMaker only streams: a merge reads files, several times, by another format."""
+    if channel.attributes:
+        form = "an augmented manifest"
+    elif channel.content_type == RECORDIO or channel.record_wrapper != "None":
+        form = "RecordIO"
+    else:
+        return
+    text = f"The channel {name} of {model} is {form}, which can only be streamed, and a merge reads files."
+    raise UsageError(
+        text, "Give a folder with train/ and validation/ in TFRecords or images: --data s3://BUCKET/FOLDER."
+    )
 
 
 def _read(channel: Channel) -> dict[str, Any]:

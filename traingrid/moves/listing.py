@@ -76,14 +76,14 @@ class Folders:
     only: str = ""
 
     def pairs(self) -> Iterator[Pair]:
-        """Yield every object of the source in the order of names.
+        """Yield every object of the source in the order of names, without indexes of records.
 
         Raises:
             TargetDiffersError: The target has an object that the source lacks, or one with another size.
         """
-        copies = named_objects(self.target_store, self.target)
+        copies = _data_objects(self.target_store, self.target)
         copy = next(copies, None)
-        for name, listed in named_objects(self.source_store, self.source):
+        for name, listed in _data_objects(self.source_store, self.source):
             if self.only and name != self.only:
                 continue
             if copy is not None and copy[0] < name:
@@ -147,6 +147,11 @@ def named_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed
                 yield name, listed
         if not token:
             return
+
+
+def _data_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:
+    """Yield the objects of a folder that are copied, by name."""
+    return (found for found in named_objects(store, folder) if not names.is_record_index(found[0]))
 
 
 def _fact(name: str, listed: Listed) -> bytes:

@@ -11,6 +11,7 @@ from training_container.merge.evaluation import Evaluation
 from training_container.merge.networks import Ensemble, assign, average, models_of, read_weights, recompute_statistics
 from training_container.merge.options import MergeOptions
 from training_container.merge.parts import Part
+from training_container.merge.progress import counted
 from training_container.merge.reports import Network, check_average, check_ensemble
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
@@ -61,16 +62,20 @@ class NetworkMerge:
 
     def run(self) -> None:
         """Merge, evaluate and export."""
+        title, total = f"{self.options.method} of {len(self.networks)}", len(self.networks)
         merged = self._average() if self.options.method == "average" else Ensemble(list(models_of(self.networks)))
         found = Evaluation(
-            merged=self._evaluate(merged),
+            merged=self._evaluate(merged, f"the {title}"),
             parts=[
-                (str(network), self._evaluate(model))
-                for network, model in zip(self.networks, models_of(self.networks), strict=True)
+                (str(network), self._evaluate(model, f"{network} ({number} of {total})"))
+                for number, (network, model) in enumerate(
+                    zip(self.networks, models_of(self.networks), strict=True), start=1
+                )
             ],
         )
-        print("\n".join(found.lines(f"{self.options.method} of {len(self.networks)}")))
+        print("\n".join(found.lines(title)))
         print(found.metrics())
+        print("Exporting the merged network ...")
         export(merged, self.config, self.job.folders.model, self._report(found))
 
     def _validation_data(self) -> ValidationData:
@@ -78,14 +83,16 @@ class NetworkMerge:
         assert data is not None  # noqa: S101  # for the type checker: options.check() requires the channel
         return data
 
-    def _evaluate(self, model: tf.keras.Model) -> dict[str, float]:
-        return Validation(model, self.config)(self.data.epoch(0, self.stop_requested))
+    def _evaluate(self, model: tf.keras.Model, name: str) -> dict[str, float]:
+        batches = counted(self.data.epoch(0, self.stop_requested), f"Evaluating {name}")
+        return Validation(model, self.config)(batches)
 
     def _average(self) -> tf.keras.Model:
         """Return a network with the mean weights, and with statistics of batch norm that belong to them."""
         model = build_model(self.config)
         assign(model, average(read_weights(network, model) for network in self.networks))
-        images = recompute_statistics(model, self.config, self._training_batches(), self.options.statistics_images)
+        batches = counted(self._training_batches(), "Computing the statistics of batch norm")
+        images = recompute_statistics(model, self.config, batches, self.options.statistics_images)
         print(f"The statistics of batch norm are those of {images} training images.")
         return model
 

@@ -29,6 +29,7 @@ def read_weights(network: Network, model: tf.keras.Model) -> Weights:
     Raises:
         MergeError: There is no exported network, or a weight has another shape or is not finite.
     """
+    print(f"Reading the network of {network} ...")
     try:
         stored = tf.train.load_checkpoint(str(network.part.folder / "1" / "variables" / "variables"))
         shapes = stored.get_variable_to_shape_map()

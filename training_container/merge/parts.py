@@ -1,12 +1,15 @@
 """Parts: the models of a merge, unpacked from the archives of the channel, and joined into one folder.
 
-This module does not import TensorFlow.
+Parts may have millions of files. So only folders are listed in memory: the folder with the joined files is the index by
+which conflicts are found. This module does not import TensorFlow.
 """
 
 import filecmp
+import os
 import re
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,57 +64,120 @@ def unpack(channel: Path, scratch: Path, count: int) -> list[Part]:
 
 
 def _unpacked(archive: Path, part: Part) -> Part:
+    print(f"Unpacking the model of {part}, {archive.stat().st_size:,} bytes ...")
     try:
         with tarfile.open(archive, "r:gz") as opened:
             part.folder.mkdir()
-            opened.extractall(part.folder, filter="data")
+            opened.extractall(part.folder, _members(opened), filter="data")
     except (tarfile.TarError, EOFError, OSError) as error:
         raise MergeError(f"The model of {part} cannot be unpacked: {error}.") from error
     return part
 
 
+def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yield the members of an archive without keeping them, as `TarFile` does in its attribute `members`.
+
+    A hard link is extracted as a link to the file that was extracted before it, for which no list is needed
+    (CPython, Lib/tarfile.py, `makelink`).
+    """
+    for member in archive:
+        yield member
+        archive.members.clear()  # type: ignore[attr-defined]  # typeshed does not have it
+
+
 def join(parts: Sequence[Part], target: Path, layout: Layout) -> int:
     """Move the files of all parts into one folder, and return their number. Nothing is moved if files conflict.
 
-    A file that several parts have with the same content is moved once.
+    A file that several parts have with the same content is moved once. Empty folders are left out.
 
     Args:
-        parts: The parts.
+        parts: The parts, at least one.
         target: The folder.
         layout: "shared" keeps the paths; "folders" puts each part below `<submission>-<index>/`.
 
     Raises:
         MergeError: Two parts have different files with the same path.
     """
-    owners: dict[Path, tuple[Part, Path]] = {}
-    for part in parts:
-        for path in _files(part.folder):
-            relative = path.relative_to(part.folder)
-            place = Path(f"{part.submission}-{part.index}") / relative if layout == "folders" else relative
-            _check_conflict(place, part, path, owners)
-            owners.setdefault(place, (part, path))
-    for place, (_, path) in owners.items():
-        (target / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(path, target / place)
-    return len(owners)
+    # Beside the parts, so that a link to a file takes the place of a copy.
+    with tempfile.TemporaryDirectory(prefix="joined-", dir=parts[0].folder.parent) as folder:
+        joined, count = Path(folder), 0
+        for number, part in enumerate(parts):
+            print(f"Joining the files of {part} ({number + 1} of {len(parts)}) ...")
+            top = joined / f"{part.submission}-{part.index}" if layout == "folders" else joined
+            count += _Joining(part, top, () if layout == "folders" else parts[:number]).add_files()
+        print(f"Moving {count:,} files into the model ...")
+        for place in _files(joined):
+            (target / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(joined / place, target / place)
+    return count
 
 
-def _check_conflict(place: Path, part: Part, path: Path, owners: dict[Path, tuple[Part, Path]]) -> None:
-    """Raise MergeError if a file cannot be at a place, because another part has a different file or a folder there."""
-    hint = "Use the option --folders, with which each part keeps its files in its own folder."
-    if place in owners:
-        other, same = owners[place]
-        if not _are_equal(path, same):
-            raise MergeError(f"The file {place} of {part} differs from that of {other}. {hint}")
-    for other, _ in (owners[above] for above in place.parents if above in owners):
-        raise MergeError(f"The file {place} of {part} needs a folder, where {other} has a file. {hint}")
-    if place not in owners and (below := next((one for one in owners if place in one.parents), None)):
-        raise MergeError(f"The file {place} of {part} is a folder of {owners[below][0]}. {hint}")
+@dataclass(frozen=True)
+class _Joining:
+    """A part whose files are joined to those of the parts before it.
+
+    Attributes:
+        part: The part.
+        top: The folder of the joined files.
+        before: The parts whose files are there.
+    """
+
+    part: Part
+    top: Path
+    before: Sequence[Part]
+
+    def add_files(self) -> int:
+        """Link the files of the part, and return the number of those that no part before has."""
+        folder, count = None, 0
+        for place in _files(self.part.folder):
+            if place.parent != folder:  # files of a folder follow each other
+                folder = place.parent
+                self._make_folder(place)
+            count += self._link(place)
+        return count
+
+    def _make_folder(self, place: Path) -> None:
+        """Make the folder of a file."""
+        for above in reversed(place.parents[:-1]):
+            if _is_file(self.top / above):
+                other = next(one for one in self.before if _is_file(one.folder / above))
+                raise MergeError(f"The file {place} of {self.part} needs a folder, where {other} has a file. {_HINT}")
+        (self.top / place).parent.mkdir(parents=True, exist_ok=True)
+
+    def _link(self, place: Path) -> bool:
+        """Link a file, and return True; return False if a part before has the same file."""
+        own, joined = self.part.folder / place, self.top / place
+        try:
+            os.link(own, joined, follow_symlinks=False)
+        except FileExistsError:
+            if not _is_file(joined):
+                other = next(one for one in self.before if next(_files(one.folder / place), None))
+                raise MergeError(f"The file {place} of {self.part} is a folder of {other}. {_HINT}") from None
+            if not _are_equal(own, joined):
+                other = next(one for one in self.before if _is_file(one.folder / place))
+                raise MergeError(f"The file {place} of {self.part} differs from that of {other}. {_HINT}") from None
+            return False
+        return True
 
 
-def _files(folder: Path) -> list[Path]:
-    """Return the files and links below a folder, in the order of their paths; empty folders are left out."""
-    return sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+_HINT = "Use the option --folders, with which each part keeps its files in its own folder."
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the paths of the files and links below a folder, in no order; those of a folder follow each other."""
+    waiting = [folder] if folder.is_dir() and not folder.is_symlink() else []
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                else:
+                    yield Path(entry.path).relative_to(folder)
+
+
+def _is_file(path: Path) -> bool:
+    """Return True for a file, or a link to anything."""
+    return path.is_symlink() or path.is_file()
 
 
 def _are_equal(one: Path, other: Path) -> bool:

@@ -1,5 +1,7 @@
 """Models: residual networks in Keras: ResNet-50 v1.5 for ImageNet, and ResNet-8, 20 and 32 for small images."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from training_container.trainer.config import Config
@@ -10,6 +12,27 @@ layers = tf.keras.layers
 SMALL = {"resnet8": 1, "resnet20": 3, "resnet32": 5}
 
 
+class OnCpu(tf.keras.initializers.Initializer):
+    """An initializer whose random values are computed on the CPU, also for variables of a GPU.
+
+    Merges average only networks whose initial weights are equal to the last bit (weights.py). TensorFlow documents the
+    values of a seed as consistent between CPU and GPU
+    (https://www.tensorflow.org/api_docs/python/tf/random/stateless_truncated_normal), but not to the last bit: each
+    computes logarithms and cosines with another library.
+
+    Args:
+        wrapped: The initializer.
+    """
+
+    def __init__(self, wrapped: tf.keras.initializers.Initializer) -> None:
+        self._wrapped = wrapped
+
+    def __call__(self, shape: tf.TensorShape, dtype: tf.DType | None = None, **options: Any) -> tf.Tensor:
+        """Return the initial values of a variable, which is not placed on the CPU itself."""
+        with tf.device("CPU:0"):
+            return self._wrapped(shape, dtype, **options)
+
+
 def build_model(config: Config) -> tf.keras.Model:
     """Return the network, from images [batch, size, size, 3] in 0..255 to logits [batch, classes] in float32."""
     images = tf.keras.Input([config.image_size, config.image_size, 3])
@@ -17,7 +40,7 @@ def build_model(config: Config) -> tf.keras.Model:
     x = _small(x, config, SMALL[config.model]) if config.model in SMALL else _resnet50(x, config)
     x = layers.GlobalAveragePooling2D()(x)
     # float32 with any precision policy: a softmax of 16-bit logits is too coarse.
-    logits = layers.Dense(config.classes)(x)
+    logits = layers.Dense(config.classes, kernel_initializer=OnCpu(tf.keras.initializers.GlorotUniform()))(x)
     return tf.keras.Model(images, layers.Activation("linear", dtype="float32")(logits), name=config.model)
 
 
@@ -58,9 +81,8 @@ def _shortcut(x: tf.Tensor, channels: int, stride: int, config: Config) -> tf.Te
 
 
 def _convolution(x: tf.Tensor, channels: int, size: int, stride: int = 1) -> tf.Tensor:
-    return layers.Conv2D(
-        channels, size, stride, padding="same", use_bias=False, kernel_initializer=tf.keras.initializers.HeNormal()
-    )(x)
+    initializer = OnCpu(tf.keras.initializers.HeNormal())
+    return layers.Conv2D(channels, size, stride, padding="same", use_bias=False, kernel_initializer=initializer)(x)
 
 
 def _normalised(x: tf.Tensor, config: Config, gamma: str = "ones") -> tf.Tensor:

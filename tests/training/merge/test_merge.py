@@ -102,6 +102,11 @@ def test_a_merged_network_is_compared_with_its_parts_and_exported(
     assert metrics(output, "validation_top1")[0] == pytest.approx(found["top1"], abs=1e-5)
     assert f"{method} of 2 " in output
     assert "job 1 of 0a1b2c3d" in output
+    assert "Unpacking the model of job 1 of 0a1b2c3d, " in output
+    assert "Reading the network of job 0 of 0a1b2c3d ..." in output
+    assert ("Computing the statistics of batch norm ..." in output) == (method == "average")
+    for name in (f"the {method} of 2", "job 0 of 0a1b2c3d (1 of 2)", "job 1 of 0a1b2c3d (2 of 2)"):
+        assert re.search(rf"Evaluating {re.escape(name)}: [0-9,]+ images in ", output), output
     assert [part["validation_top1"] for part in found["merged_from"]] == pytest.approx(parts, abs=1e-5)
     serve = tf.saved_model.load(str(tmp_path / "model" / "1")).signatures["serving_default"]
     answer = serve(images=tf.zeros([3, 28, 20, 3]))
@@ -147,5 +152,6 @@ def test_the_files_of_other_programs_are_joined(campaigns: Path, tmp_path: Path)
     base = tmp_path / "merge"
     status, output = run(base, campaigns / "campaign-1", MERGE | {"merge_method": "parts"}, folders)
     assert status == 0, output
+    assert "Joining the files of job 1 of 0a1b2c3d (2 of 2) ..." in output
     assert "Joined 2 files of 2 models." in output
     assert sorted(path.name for path in (base / "model").iterdir()) == ["rows-a.csv", "rows-b.csv"]

@@ -46,6 +46,21 @@ def test_small_networks_have_the_depth_and_size_of_the_paper(name: str, depth: i
     assert model(tf.zeros([2, 32, 32, 3])).shape == (2, 10)
 
 
+@pytest.mark.filterwarnings("ignore:The initializer .* is unseeded")  # this test calls each a second time
+@pytest.mark.parametrize("name", ["resnet8", "resnet50"])
+def test_initial_weights_are_computed_on_the_cpu(name: str, resnet50: tf.keras.Model) -> None:
+    """So that trainings on CPUs and GPUs begin with equal weights, by which a merge compares them."""
+    model = resnet50 if name == "resnet50" else build_model(Config(model=name, classes=10, image_size=8))
+    layers = [layer for layer in model.layers if hasattr(layer, "kernel_initializer")]
+    assert len(layers) > 8
+    for layer in layers:
+        with tf.Graph().as_default() as graph, tf.device("GPU:0"):
+            layer.kernel_initializer(layer.kernel.shape, layer.kernel.dtype)
+        random = [one for one in graph.get_operations() if "Random" in one.type or "Normal" in one.type]
+        assert random
+        assert {one.device for one in random} == {"/device:CPU:0"}, layer.name
+
+
 def test_logits_are_float32_with_any_precision() -> None:
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:

@@ -1,5 +1,6 @@
 """Merges in Python: models are copied once to one Region, and the same merge is submitted once."""
 
+import dataclasses
 from collections.abc import Callable
 
 import boto3
@@ -12,11 +13,12 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.merge import open_merge
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Channel, Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
+from traingrid.submission.files import submission_id
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 SUBMISSION = "0a1b2c3d"
@@ -30,7 +32,7 @@ def bucket(kind: Callable[[str, str, str], str], deployment: Deployment, region:
 
 @pytest.fixture
 def deployment(deployment: Deployment) -> Deployment:
-    grid = deployment.grid.model_copy(update={"moves": True, "instance_types": ("ml.m5.large",)})
+    grid = deployment.grid.model_copy(update={"moves": True, "instance_types": ("ml.m5.large", "ml.m5.xlarge")})
     return type(deployment)(**{**vars(deployment), "grid": grid})
 
 
@@ -94,6 +96,53 @@ def test_another_method_is_another_submission_with_the_same_copies(
     assert len(keys(bucket(names.data_bucket, deployment, "us-east-1"))) == 2
 
 
+OPTIONS: dict[str, dict[str, object]] = {
+    "method": {"method": "ensemble"},
+    "region": {"region": "eu-west-1"},
+    "data": {"data": "s3://{data}/all"},
+    "instance_type": {"instance_type": "ml.m5.xlarge"},
+    "image": {"image": "resnet"},
+    "folders": {"method": "parts", "folders": True},
+    "statistics_images": {"statistics_images": 4096},
+}
+"""Another value of each option."""
+
+
+def key(grid: tg.Grid, *indexes: int, **options: object) -> str:
+    return open_merge(grid.plane, SUBMISSION, indexes, tg.MergeRequest(**options)).key  # type: ignore[arg-type]  # options
+
+
+def test_every_option_and_model_is_another_submission(grid: tg.Grid, deployment: Deployment) -> None:
+    assert OPTIONS.keys() == {field.name for field in dataclasses.fields(tg.MergeRequest)}
+    data = bucket(names.data_bucket, deployment, "us-east-1")
+    made = [key(grid), key(grid, 0, 1), key(grid, 1, 0), key(grid, method="parts")]
+    for options in OPTIONS.values():
+        given = {name: value.format(data=data) if name == "data" else value for name, value in options.items()}  # type: ignore[attr-defined]  # a text
+        assert key(grid, **given) == key(grid, **given)
+        made.append(key(grid, **given))
+    assert len(set(made)) == len(made)
+    boto3.client("s3").put_object(
+        Bucket=bucket(names.output_bucket, deployment, "us-east-1"), Key="0/output/model.tar.gz", Body=b"trained again"
+    )
+    assert key(grid) not in made
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"folders": True}, "The method average does not read the option --folders."),
+        ({"method": "parts", "data": "s3://b/all"}, "The method parts does not read the option --data."),
+        ({"method": "ensemble", "statistics_images": 1}, "The method ensemble does not read the option --statistics-"),
+    ],
+)
+def test_an_option_that_the_method_does_not_read_is_refused(
+    grid: tg.Grid, options: dict[str, object], expected: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^{expected}") as error:
+        key(grid, **options)
+    assert error.value.next_step.startswith("Leave --")
+
+
 def test_the_cost_of_the_transfer_is_that_of_other_regions(grid: tg.Grid) -> None:
     found = open_merge(grid.plane, SUBMISSION, (), tg.MergeRequest())
     assert found.job.region == "us-east-1"
@@ -114,3 +163,28 @@ def test_an_option_that_the_grid_refuses_copies_nothing(grid: tg.Grid, deploymen
         tg.Submission(grid, SUBMISSION).merge(request=tg.MergeRequest(instance_type="ml.m5.96xlarge"))
     assert keys(bucket(names.data_bucket, deployment, "us-east-1")) == []
     assert keys(deployment.manifest_bucket) == []
+
+
+def test_a_rejected_merge_is_submitted_again_after_its_cause_is_removed(
+    grid: tg.Grid, storage: Storage, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = ["rejected", "submitted"]
+
+    def intake(storage: Storage, uri: S3Uri, version: str) -> dict[str, object]:
+        """Answer as the intake, whose report stays beside the manifest."""
+        report = {"version": version, "state": answers.pop(0), "errors": [], "errors_in_total": 0}
+        storage.write_json(S3Uri(uri.bucket, f"{uri.key}.report.json"), report)
+        return report
+
+    monkeypatch.setattr("traingrid.api.submit_once.wait_for_report", intake)
+    with pytest.raises(TraingridError, match="rejected"):
+        tg.Submission(grid, SUBMISSION).merge()
+    (rejected,) = [key for key in keys(deployment.manifest_bucket) if key.endswith(".jsonl")]
+    merged = tg.Submission(grid, SUBMISSION).merge()
+    first, again = sorted(key for key in keys(deployment.manifest_bucket) if key.endswith(".jsonl"))
+    assert {first, again} == {rejected, rejected.replace(".jsonl", "-try2.jsonl")}
+    assert answers == []
+    uri = S3Uri(deployment.manifest_bucket, rejected)
+    version = storage.first_version(uri)
+    assert version is not None
+    assert merged.id != submission_id(str(uri), version)

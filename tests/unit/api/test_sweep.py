@@ -153,6 +153,19 @@ def test_only_a_rejected_manifest_has_no_jobs(grid: tg.Grid, monkeypatch: pytest
         jobs(grid).submit("rates/000001-0.jsonl", b"a")
 
 
+def test_a_batch_that_an_interrupted_command_saw_rejected_is_submitted_again(
+    grid: tg.Grid, storage: Storage, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = S3Uri(deployment.manifest_bucket, "manifests/sweeps/rates/000001-0.jsonl")
+    version = uploaded_once(storage, uri, b"a")
+    storage.write_json(S3Uri(uri.bucket, f"{uri.key}.report.json"), {"version": version, "state": "rejected"})
+    monkeypatch.setattr("traingrid.api.submit_once.wait_for_report", lambda *_: {"state": "submitted"})
+    again = S3Uri(uri.bucket, "manifests/sweeps/rates/000001-0-try2.jsonl")
+    submitted = jobs(grid).submit("rates/000001-0.jsonl", b"a")
+    version = uploaded_once(storage, again, b"other")
+    assert (submitted, storage.read(again, version)) == (submission_id(str(again), version), b"a")
+
+
 def test_a_curve_has_one_value_for_each_epoch() -> None:
     def point(value: float, epoch: int | None) -> tg.MetricPoint:
         when = datetime(2026, 1, 1, tzinfo=UTC)

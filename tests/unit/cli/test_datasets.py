@@ -24,7 +24,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deployment: Deployme
 
 def test_a_marker_counts_the_files_of_a_folder(folder: Path) -> None:
     options = {"dataset": "day", "version": "1", "campaign": None, "format": None}
-    assert json.loads(marker_of(options, ["sensor=a=b"], [folder / "train/a"])) == {
+    (folder / "train/_records.json").write_text("{}")
+    files = [folder / "train/_records.json", folder / "train/a"]
+    assert json.loads(marker_of(options, ["sensor=a=b"], files)) == {
         "dataset": "day",
         "version": "1",
         "attributes": {"sensor": "a=b"},

@@ -141,6 +141,11 @@ def test_folders_of_the_console_do_not_count_as_objects(s3: Any, deployment: Dep
     assert registering(deployment).register(upload(s3))["state"] == "registered"
 
 
+def test_an_index_of_records_does_not_count_as_an_object(s3: Any, deployment: Deployment) -> None:
+    s3.put_object(Bucket="ragab-ml", Key="oslo-1/train/_records.json", Body=b"{}")
+    assert registering(deployment).register(upload(s3))["state"] == "registered"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

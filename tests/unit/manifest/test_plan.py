@@ -85,6 +85,14 @@ def test_a_plan_reports_an_index_of_records_that_would_be_streamed(
     assert only.outcome.startswith(outcome)
 
 
+@pytest.mark.usefixtures("data")
+def test_a_folder_with_nothing_but_an_index_of_records_has_no_data(deployment: Deployment) -> None:
+    boto3.client("s3").put_object(Bucket=SAMPLE_BUCKETS["us-east-1"], Key="old/train/_records.json", Body=b"{}")
+    line = {"region": "us-east-1", "inputs": {"train": "s3://ragab-ml/old/train/"}, "processes_per_host": 1}
+    (only,) = planned(parse(json.dumps(line).encode(), deployment), deployment)
+    assert only.outcome == "would fail: no data found under s3://ragab-ml/old/train/"
+
+
 def test_a_plan_names_the_next_regions(deployment: Deployment) -> None:
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
     (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: Found())

@@ -150,3 +150,26 @@ def test_a_job_without_validation_data_is_named(model: Make, deployment: Deploym
     train = {"train": Channel(uri="s3://b/train/")}
     with pytest.raises(UsageError, match=r"^Job 0 has no channel validation, which the method average reads"):
         line([model(0, inputs=train), model(1)], deployment)
+
+
+@pytest.mark.parametrize(
+    ("settings", "form"),
+    [
+        ({"attributes": ("image-ref", "label"), "record_wrapper": "RecordIO"}, "an augmented manifest"),
+        ({"content_type": "application/x-recordio"}, "RecordIO"),
+        ({"record_wrapper": "RecordIO"}, "RecordIO"),
+    ],
+)
+def test_data_that_can_only_be_streamed_is_refused(
+    model: Make, deployment: Deployment, settings: dict[str, Any], form: str
+) -> None:
+    files = Channel(uri="s3://b/train/")
+    streamed = Channel(uri="s3://b/validation", input_mode="Pipe", **settings)
+    models = [model(0, inputs={"train": files, "validation": streamed}), model(1)]
+    expected = f"The channel validation of job 0 is {form}, which can only be streamed, and a merge reads files."
+    for method in ("average", "ensemble"):
+        with pytest.raises(UsageError, match=f"^{expected}") as error:
+            line(models, deployment, method=method)
+        assert "--data s3://BUCKET/FOLDER" in error.value.next_step
+    assert line(models, deployment, data="s3://b/all")["inputs"]["validation"]["uri"] == "s3://b/all/validation/"
+    assert set(line(models, deployment, method="parts")["inputs"]) == {"models"}

@@ -79,6 +79,16 @@ def test_empty_keys_for_folders_are_not_copied(s3: Any) -> None:
     assert stored(s3) == CONTENT
 
 
+def test_indexes_of_records_belong_to_each_copy(s3: Any) -> None:
+    upload(s3, CONTENT)
+    before = run(folder_copy(folders()))
+    theirs, ours = {"train/_records.json": b"{}"}, {"train/_records.json": b"own", "validation/_records.json": b"own"}
+    upload(s3, theirs)
+    upload(s3, ours, TARGET)
+    assert run(folder_copy(folders())) == before
+    assert stored(s3) == CONTENT | ours
+
+
 def test_a_source_without_objects_is_refused(s3: Any) -> None:
     upload(s3, {"dataset.json": b"{}"})
     with pytest.raises(MoveError, match=r"day1/1 has no objects to copy\. Correct copy_from or init_from"):

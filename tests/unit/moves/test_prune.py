@@ -104,6 +104,14 @@ def test_objects_that_are_not_part_of_the_copy_are_kept_and_named(copied: Any, m
     assert stored(copied) == others
 
 
+def test_an_index_of_records_that_a_user_has_written_is_kept_and_named(copied: Any, moves: Moves) -> None:
+    upload(copied, {"train/_records.json": b"{}"})
+    upload(copied, {"train/_records.json": b"own"}, TARGET)
+    report = prune(moves)
+    assert (report.result, report.objects, report.named) == ("pruned", 3, ["train/_records.json"])
+    assert stored(copied) == {"train/_records.json": b"own"}
+
+
 def test_objects_that_the_source_no_longer_has_are_kept(copied: Any, moves: Moves) -> None:
     for name in CONTENT:
         copied.delete_object(Bucket=SOURCE.bucket, Key=f"{SOURCE.key}/{name}")

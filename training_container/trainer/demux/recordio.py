@@ -10,8 +10,10 @@ include/dmlc/recordio.h (https://github.com/dmlc/dmlc-core/blob/main/include/dml
 CONTENT is `pairs` or `images`. With `pairs`, records alternate: an encoded image, and the text of its label. SageMaker
 streams an augmented manifest with two attributes and RecordWrapperType RecordIO in this form
 (https://docs.aws.amazon.com/sagemaker/latest/dg/augmented-manifest-stream.html). With `images`, each record is one that
-MXNet's im2rec has written: a header with a label, and the encoded image
-(https://github.com/apache/mxnet/blob/master/src/io/image_recordio.h).
+MXNet's im2rec has written: a header, its labels, and the encoded image. The header is `IRHeader(flag, label, id, id2)`:
+with flag 0 its field `label` is the only label, and with a greater flag as many float32 follow the header
+(https://github.com/apache/mxnet/blob/master/python/mxnet/recordio.py, `pack` and `unpack`;
+https://github.com/apache/mxnet/blob/master/src/io/image_recordio.h, `Load`).
 
 The process ends when its standard input is closed, like the demultiplexer, and reports an error in the same way.
 """
@@ -33,7 +35,8 @@ from training_container.trainer.demux.record_reader import blocks, ending
 MAGIC = 0xCED7230A
 _MAGIC_BYTES = struct.pack("<I", MAGIC)
 _FRAME = struct.Struct("<II")
-_IMAGE_HEADER = struct.Struct("<IfQQ")  # the number of labels (0: the next value is the label), a label, two ids
+_IMAGE_HEADER = struct.Struct("<IfQQ")  # the flag, a label, two ids
+_FLOAT_LABEL = struct.Struct("<f")
 _LENGTH_BITS = 29
 _COMPLETE, _FIRST, _MIDDLE, _LAST = range(4)
 _LABEL = re.compile(rb"-?[0-9]{1,18}")  # fits into 64 bits
@@ -147,11 +150,16 @@ def images(stream: Stream) -> Iterator[tuple[bytes, int]]:
     for number, record in enumerate(stream.records()):
         if len(record) < _IMAGE_HEADER.size:
             raise stream.error(f"record {number} of {stream.path} has {len(record)} bytes, and no header. {_IMAGES}")
-        labels, label, _, _ = _IMAGE_HEADER.unpack_from(record)
-        if labels or not label.is_integer():
-            shown = f"{labels} labels" if labels else f"the label {label:g}"
+        flag, label, _, _ = _IMAGE_HEADER.unpack_from(record)
+        begin = _IMAGE_HEADER.size + flag * _FLOAT_LABEL.size
+        if begin > len(record):
+            raise stream.error(f"record {number} of {stream.path} ends within its labels. {_IMAGES}")
+        if flag == 1:  # mxnet.recordio.pack writes an array with one label in this form
+            (label,) = _FLOAT_LABEL.unpack_from(record, _IMAGE_HEADER.size)
+        if flag > 1 or not label.is_integer():
+            shown = f"{flag} labels" if flag > 1 else f"the label {label:g}"
             raise stream.error(f"record {number} of {stream.path} has {shown}. {_IMAGES}")
-        yield record[_IMAGE_HEADER.size :], int(label)
+        yield record[begin:], int(label)
 
 
 _IMAGES = "Streamed as application/x-recordio, records must be those of MXNet's im2rec, with one whole number as label."

@@ -84,6 +84,13 @@ def test_files_of_mxnet_are_read(content: str, block: int) -> None:
     assert struct.pack("<I", MAGIC) in found[3][0]
 
 
+def test_a_single_label_may_follow_the_header() -> None:
+    """As mxnet.recordio.pack writes an array with one label: flag 1, 0 as the header's label, and one float32."""
+    image = FILES["images"].read_bytes()[:40]
+    first, second = struct.pack("<IfQQf", 1, 0, 5, 0, 3) + image, struct.pack("<IfQQ", 0, 4, 6, 0) + image
+    assert list(CONTENTS["images"](stream(wrapped(first, second)))) == [(image, 3), (image, 4)]
+
+
 @pytest.mark.parametrize("label", [0, 1, 127, 128, 10**12, -1])
 def test_a_record_is_an_example_of_tensorflow(tmp_path: Path, label: int) -> None:
     image = bytes(range(256)) * 3
@@ -150,6 +157,8 @@ IMAGES, PAIRS = FILES["images"].read_bytes(), FILES["pairs"].read_bytes()
         ("images", wrapped(b"short"), "record 0 of train_0 has 5 bytes, and no header"),
         ("images", wrapped(struct.pack("<IfQQ", 2, 0, 0, 0) + bytes(8)), "record 0 of train_0 has 2 labels"),
         ("images", wrapped(struct.pack("<IfQQ", 0, 1.5, 0, 0)), r"record 0 of train_0 has the label 1\.5"),
+        ("images", wrapped(struct.pack("<IfQQf", 1, 7, 0, 0, 1.5)), r"record 0 of train_0 has the label 1\.5"),
+        ("images", wrapped(struct.pack("<IfQQ", 1, 7, 0, 0) + b"abc"), "record 0 of train_0 ends within its labels"),
         ("images", struct.pack("<II", MAGIC, 2 << 29), "record 0 of train_0 is damaged at byte 0"),
         ("images", struct.pack("<II", MAGIC, 1 << 29), "train_0 ended inside record 0"),
     ],
