@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.grid.residency import is_resident
 from traingrid.job.state import JobState
 from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.queue_checks import too_large_with_model
 from traingrid.manifest.values import RefusedError, literal
 from traingrid.submission.model_fit import unfit
 from traingrid.submission.submitted_jobs import last_submitted_job
@@ -81,7 +82,10 @@ class InitialModels:
         if isinstance(source, RefusedError):
             return line
         known = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
-        return replace(line, settings={**line.settings, "init_from": known})
+        begun = replace(line, settings={**line.settings, "init_from": known})
+        for field_name, value, refused in too_large_with_model(begun, self.deployment):
+            errors.append(_line_error(line, field_name, value, refused))
+        return begun
 
     def _source(self, model: InitialModel) -> Source | RefusedError:
         if str(model) not in self._found:
@@ -142,5 +146,9 @@ class InitialModels:
 
 
 def _error(line: Line, model: InitialModel, refused: RefusedError) -> LineError:
+    return _line_error(line, "init_from", str(model), refused)
+
+
+def _line_error(line: Line, name: str, value: str, refused: RefusedError) -> LineError:
     facts: dict[str, Any] = {"reason": refused.reason, "next_step": refused.next_step}
-    return LineError(line=line.number, field="init_from", value=literal(str(model)), **facts)
+    return LineError(line=line.number, field=name, value=literal(value), **facts)

@@ -1,7 +1,9 @@
 """Initial models: the job that `init_from` names is found in the ledger, or the line is refused."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -255,3 +257,33 @@ def test_the_defaults_to_compare_are_those_of_the_trainer() -> None:
     known = {name: model_fit._DEFAULTS[name] for name in ("model", "classes")}
     assert known == {name: str(getattr(Config(), name)) for name in known}
     assert hasattr(Config(), model_fit.NEW_HEAD)
+
+
+def test_a_queued_request_that_the_channel_of_the_model_makes_too_large_is_refused(
+    ledger: Ledger, deployment: Deployment
+) -> None:
+    trained(ledger, a_job())
+    regions = {name: {"data_buckets": [bucket]} for name, bucket in SAMPLE_BUCKETS.items()}
+    queues: dict[str, Any] = {HERE: {**regions[HERE], "service_queue": {"instances": 4}}}
+    grid = changed(deployment, regions={**regions, **queues})
+
+    def padded(characters: int) -> Line:
+        values = {f"x{number}": "y" * 2_000 for number in range(3)} | {"last": "y" * characters}
+        return a_line(grid, launch="queued", hyperparameters={"classes": 10} | values)
+
+    accepted = next(number for number in range(2_500, 0, -100) if not refuses(partial(padded, number)))
+    models = InitialModels(deployment=grid, ledger=ledger)
+    assert models.resolved([padded(accepted - 600)])
+    with pytest.raises(ManifestError) as error:
+        models.resolved([padded(accepted)])
+    ((field, text),) = [(one.field, one.reason) for one in error.value.errors]
+    assert field == "launch"
+    assert text.endswith("bytes, and a service queue accepts at most 10,240")
+
+
+def refuses(parsed: Callable[[], Line]) -> bool:
+    try:
+        parsed()
+    except ManifestError:
+        return True
+    return False
