@@ -1,7 +1,7 @@
 """Initial models: finds in the ledger the models with which lines begin (`init_from`).
 
-The intake reads the ledger only. Commands also compare a line with the line of the job that trained its model, before
-they upload a manifest; the intake may not read the lines of other submissions.
+The intake reads the ledger only. Commands also look at the archive of each model, and compare a line with the line of
+the job that trained it, before they upload a manifest or retry a job; the intake may read neither.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.residency import is_resident
 from traingrid.job.state import JobState
 from traingrid.manifest.errors import LineError, ManifestError
@@ -18,7 +20,7 @@ from traingrid.submission.model_fit import unfit
 from traingrid.submission.submitted_jobs import last_submitted_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.manifest.line import Line
+    from traingrid.submission.model_archives import ModelArchives
 
 _OTHER = "Name a completed job; `traingrid status SUBMISSION` lists them."
 
@@ -55,11 +58,13 @@ class InitialModels:
         deployment: The grid.
         ledger: The ledger.
         storage: Reads the lines of other submissions; None to read the ledger only.
+        archives: Looks at the archives of the models; None for a caller that may not.
     """
 
     deployment: Deployment
     ledger: Ledger
     storage: Storage | None = None
+    archives: ModelArchives | None = None
     _found: dict[str, Source | RefusedError] = field(default_factory=dict, init=False)
 
     def resolved(self, lines: Sequence[Line]) -> list[Line]:
@@ -77,15 +82,23 @@ class InitialModels:
     def _line(self, line: Line, errors: list[LineError]) -> Line:
         model: InitialModel = line.settings["init_from"]
         source = self._source(model)
-        problems = [source] if isinstance(source, RefusedError) else list(self._problems(line, source))
-        errors += [_error(line, model, problem) for problem in problems[:1]]
         if isinstance(source, RefusedError):
+            errors.append(_line_error(line, "init_from", str(model), source))
             return line
+        problems = [*self._unreadable((line.region, *line.replicas), source), *self._unfit(line, source)]
+        errors += [_line_error(line, "init_from", str(model), problem) for problem in problems[:1]]
         known = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
         begun = replace(line, settings={**line.settings, "init_from": known})
         for field_name, value, refused in too_large_with_model(begun, self.deployment):
             errors.append(_line_error(line, field_name, value, refused))
         return begun
+
+    def refused(self, job: Job) -> RefusedError | None:
+        """Return the reason why a submitted job cannot begin with its model any more; None if it can, or has none."""
+        if job.init_from is None:
+            return None
+        source = self._source(job.init_from)
+        return source if isinstance(source, RefusedError) else next(self._unreadable(job.regions, source), None)
 
     def _source(self, model: InitialModel) -> Source | RefusedError:
         if str(model) not in self._found:
@@ -111,11 +124,29 @@ class InitialModels:
         job = last_submitted_job(self.storage, bucket, head, item) if self.storage else None
         return Source(head=head, item=item, job=job)
 
-    def _problems(self, line: Line, source: Source) -> Iterator[RefusedError]:
-        """Yield the reasons why a line cannot begin with a model."""
-        for region in (line.region, *line.replicas):
+    def _unreadable(self, regions: Iterable[str], source: Source) -> Iterator[RefusedError]:
+        """Yield the reasons why a model cannot be used in Regions."""
+        for region in regions:
             if region != source.item.region:
                 yield from self._not_copied(region, source)
+        yield from self._elsewhere(source.item)
+        if self.archives and (refused := self.archives.look(source.item.artifact, source.item.region).refused):
+            yield refused
+
+    def _elsewhere(self, item: JobItem) -> Iterator[RefusedError]:
+        """Yield an error for a model in a bucket that is not the output bucket of its Region any more.
+
+        The roles of the grid may only read the output bucket of the Region's present account.
+        """
+        if item.region not in self.deployment.grid.regions:
+            return
+        account, bucket = self.deployment.account_of(item.region), S3Uri.parse(item.artifact).bucket
+        if bucket != names.output_bucket(self.deployment.grid.name, account, item.region):
+            reason = f"its archive is in {bucket}, which is not the output bucket of {item.region} in {account}"
+            yield RefusedError(f"{reason}, the account that grid.yaml has now", _OTHER)
+
+    def _unfit(self, line: Line, source: Source) -> Iterator[RefusedError]:
+        """Yield the reasons why a line cannot begin with a model, as far as its job's line is read."""
         if source.job:
             yield from unfit(line, source.job, self.deployment)
 
@@ -145,10 +176,6 @@ class InitialModels:
             yield RefusedError(reason, f"{train}.")
 
 
-def _error(line: Line, model: InitialModel, refused: RefusedError) -> LineError:
-    return _line_error(line, "init_from", str(model), refused)
-
-
-def _line_error(line: Line, name: str, value: str, refused: RefusedError) -> LineError:
+def _line_error(line: Line, name: str, value: object, refused: RefusedError) -> LineError:
     facts: dict[str, Any] = {"reason": refused.reason, "next_step": refused.next_step}
     return LineError(line=line.number, field=name, value=literal(value), **facts)

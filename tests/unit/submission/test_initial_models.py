@@ -6,7 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support.sample_deployment import ACCOUNT, SAMPLE_BUCKETS
 from tests.support.sample_job import sample_job
@@ -22,9 +24,10 @@ from traingrid.ledger.submission_item import Array
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
-from traingrid.submission import model_fit
+from traingrid.submission import model_archives, model_fit
 from traingrid.submission.files import jobs_key, normalised, retry_key
 from traingrid.submission.initial_models import InitialModels
+from traingrid.submission.model_archives import ModelArchives
 from training_container.trainer.config import Config
 
 HERE, THERE, TRAINED = "us-east-1", "eu-west-1", "89abcdef"
@@ -287,3 +290,39 @@ def refuses(parsed: Callable[[], Line]) -> bool:
     except ManifestError:
         return True
     return False
+
+
+@pytest.fixture
+def s3(aws: None) -> Any:
+    client: Any = boto3.client("s3", HERE)
+    client.create_bucket(Bucket=S3Uri.parse(ARTIFACT).bucket)
+    return client
+
+
+def test_a_command_refuses_a_model_whose_archive_was_deleted(
+    ledger: Ledger, storage: Storage, deployment: Deployment, s3: Any
+) -> None:
+    trained(ledger, a_job())
+    stored(storage, deployment, a_job())
+    line, uri = a_line(deployment), S3Uri.parse(ARTIFACT)
+
+    def models() -> InitialModels:
+        archives = ModelArchives(deployment=deployment)
+        return InitialModels(deployment=deployment, ledger=ledger, storage=storage, archives=archives)
+
+    assert reason(models(), line) == f"its archive {ARTIFACT} does not exist any more"
+    s3.put_object(Bucket=uri.bucket, Key=uri.key, Body=b"weights")
+    assert models().resolved([line])
+
+
+def test_an_archive_that_a_submitter_may_not_read_is_left_to_the_roles_of_the_grid(
+    ledger: Ledger, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class S3:
+        def head_object(self, **_: Any) -> None:
+            raise ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadObject")
+
+    monkeypatch.setattr(model_archives, "client", lambda *_: S3())
+    trained(ledger, a_job())
+    archives = ModelArchives(deployment=deployment)
+    assert InitialModels(deployment=deployment, ledger=ledger, archives=archives).resolved([a_line(deployment)])
