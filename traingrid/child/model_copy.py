@@ -15,6 +15,7 @@ from traingrid.child.data_copy import CopyOrder, copy_of
 from traingrid.errors import UsageError
 from traingrid.grid.residency import is_resident
 from traingrid.job.initial_model import initial_model_uri
+from traingrid.submission.model_limits import MAX_COPIED_BYTES
 from traingrid.submission.submitted_jobs import last_submitted_job
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def model_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
         target=S3Uri(target.bucket, target.key.removesuffix(f"/{name}")),
         from_region=model.region,
         only=name,
+        max_bytes=MAX_COPIED_BYTES,
     )
     return copy_of(attempt, deployment, order)
 

@@ -17,10 +17,11 @@ from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.queue_checks import too_large_with_model
 from traingrid.manifest.values import RefusedError, literal
 from traingrid.submission.model_fit import unfit
+from traingrid.submission.model_limits import check_copies, check_models, too_large_to_copy
 from traingrid.submission.submitted_jobs import last_submitted_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
@@ -71,12 +72,14 @@ class InitialModels:
         """Return the lines, those with `init_from` with the Region and the URI of their model.
 
         Raises:
-            ManifestError: A model does not exist or cannot be used by its line.
+            ManifestError: A model does not exist or cannot be used by its line, or the lines need too many models.
         """
+        check_models(lines)
         errors: list[LineError] = []
         found = [self._line(line, errors) if "init_from" in line.settings else line for line in lines]
         if errors:
             raise ManifestError(errors)
+        check_copies(found)
         return found
 
     def _line(self, line: Line, errors: list[LineError]) -> Line:
@@ -124,13 +127,18 @@ class InitialModels:
         job = last_submitted_job(self.storage, bucket, head, item) if self.storage else None
         return Source(head=head, item=item, job=job)
 
-    def _unreadable(self, regions: Iterable[str], source: Source) -> Iterator[RefusedError]:
+    def _unreadable(self, regions: Sequence[str], source: Source) -> Iterator[RefusedError]:
         """Yield the reasons why a model cannot be used in Regions."""
         for region in regions:
             if region != source.item.region:
                 yield from self._not_copied(region, source)
         yield from self._elsewhere(source.item)
-        if self.archives and (refused := self.archives.look(source.item.artifact, source.item.region).refused):
+        if self.archives is None:
+            return
+        archive, trained = self.archives.look(source.item.artifact, source.item.region), source.item.region
+        is_copied = any(region != trained for region in regions)
+        refused = archive.refused or (too_large_to_copy(archive.size or 0, trained) if is_copied else None)
+        if refused:
             yield refused
 
     def _elsewhere(self, item: JobItem) -> Iterator[RefusedError]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -28,6 +29,7 @@ from traingrid.submission import model_archives, model_fit
 from traingrid.submission.files import jobs_key, normalised, retry_key
 from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.model_archives import ModelArchives
+from traingrid.submission.model_limits import MAX_COPIED_BYTES, MAX_COPIES, MAX_MODELS
 from training_container.trainer.config import Config
 
 HERE, THERE, TRAINED = "us-east-1", "eu-west-1", "89abcdef"
@@ -326,3 +328,55 @@ def test_an_archive_that_a_submitter_may_not_read_is_left_to_the_roles_of_the_gr
     trained(ledger, a_job())
     archives = ModelArchives(deployment=deployment)
     assert InitialModels(deployment=deployment, ledger=ledger, archives=archives).resolved([a_line(deployment)])
+
+
+def numbered(deployment: Deployment, count: int, region: str = HERE, **line: Any) -> list[Line]:
+    """Return lines that begin with different models."""
+    return [
+        replace(a_line(deployment, region, f"{number:08x}/0", **line), number=number + 1) for number in range(count)
+    ]
+
+
+def test_a_file_with_too_many_models_is_refused_before_the_ledger_is_read(deployment: Deployment) -> None:
+    absent: Any = None
+    with pytest.raises(ManifestError) as error:
+        InitialModels(deployment=deployment, ledger=absent).resolved(numbered(deployment, MAX_MODELS + 1))
+    (found,) = error.value.errors
+    assert found.reason == "its lines begin with 101 different models, and those of a submission with at most 100"
+
+
+def test_any_number_of_lines_may_begin_with_one_model(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    lines = [replace(a_line(deployment), number=number) for number in range(1, MAX_MODELS + 2)]
+    assert len(InitialModels(deployment=deployment, ledger=ledger).resolved(lines)) == MAX_MODELS + 1
+
+
+def test_a_file_that_needs_too_many_copies_is_refused(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    item, head = ledger.job(TRAINED, 0), ledger.submission(TRAINED)
+    known: Any = SimpleNamespace(submission=lambda _: head, job=lambda *_: item)
+    models = InitialModels(deployment=changed(deployment, moves=True), ledger=known)
+    replicas = {"us-west-2": f"s3://{SAMPLE_BUCKETS['us-west-2']}/x"}
+    lines = numbered(deployment, MAX_COPIES // 2 + 1, THERE, replicas=replicas)
+    assert models.resolved(lines[1:])
+    with pytest.raises(ManifestError) as error:
+        models.resolved(lines)
+    (found,) = error.value.errors
+    text = "its lines need 102 copies of models to other Regions, and those of a submission at most 100"
+    assert found.reason == text
+
+
+def test_a_model_that_is_too_large_is_not_copied(
+    ledger: Ledger, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class S3:
+        def head_object(self, **_: Any) -> dict[str, int]:
+            return {"ContentLength": MAX_COPIED_BYTES + 10**10}
+
+    monkeypatch.setattr(model_archives, "client", lambda *_: S3())
+    trained(ledger, a_job())
+    moving = changed(deployment, moves=True)
+    models = InitialModels(deployment=moving, ledger=ledger, archives=ModelArchives(deployment=moving))
+    assert models.resolved([a_line(deployment)])
+    text = "its archive has 60 GB, and models of at most 50 GB are copied to another Region"
+    assert reason(models, a_line(deployment, THERE)) == text
