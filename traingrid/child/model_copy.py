@@ -13,7 +13,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.child.data_copy import CopyOrder, copy_of
 from traingrid.errors import UsageError
-from traingrid.grid.residency import is_resident
+from traingrid.grid.residency import common_residency, is_resident
 from traingrid.job.initial_model import initial_model_uri
 from traingrid.submission.model_limits import MAX_COPIED_BYTES
 from traingrid.submission.submitted_jobs import last_submitted_job
@@ -55,7 +55,7 @@ def model_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
 
 
 def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) -> tuple[str, ...]:
-    """Return the residency in the line of the job that trained a model."""
+    """Return the residency of the job that trained a model, which includes that of its own initial model."""
     head, item = attempt.ledger.submission(model.submission), attempt.ledger.job(model.submission, model.index)
     storage = patient(partial(Storage, deployment.grid.home), deployment.grid.home)
     if head is None or item is None:
@@ -65,4 +65,4 @@ def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) ->
     if trained is None:
         text = f"Job {model} was submitted to Batch by hand, so the residency of its model is not known."
         raise UsageError(text, f"Submit a line that trains in {model.region}.")
-    return trained.residency
+    return common_residency(item.residency, trained.residency)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.grid.residency import is_resident
+from traingrid.grid.residency import common_residency, is_resident
 from traingrid.job.state import JobState
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.queue_checks import too_large_with_model
@@ -50,6 +50,11 @@ class Source:
     item: JobItem
     job: Job | None
 
+    @property
+    def residency(self) -> tuple[str, ...]:
+        """The geographies and Regions in which the model may be: those of the data that it was trained with."""
+        return common_residency(self.item.residency, self.job.residency if self.job else ())
+
 
 @dataclass(kw_only=True)
 class InitialModels:
@@ -69,7 +74,7 @@ class InitialModels:
     _found: dict[str, Source | RefusedError] = field(default_factory=dict, init=False)
 
     def resolved(self, lines: Sequence[Line]) -> list[Line]:
-        """Return the lines, those with `init_from` with the Region and the URI of their model.
+        """Return the lines, those with `init_from` with the Region, the URI and the residency of their model.
 
         Raises:
             ManifestError: A model does not exist or cannot be used by its line, or the lines need too many models.
@@ -91,7 +96,7 @@ class InitialModels:
         problems = [*self._unreadable((line.region, *line.replicas), source), *self._unfit(line, source)]
         errors += [_line_error(line, "init_from", str(model), problem) for problem in problems[:1]]
         known = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
-        begun = replace(line, settings={**line.settings, "init_from": known})
+        begun = replace(line, settings={**line.settings, "init_from": known, **_passed_on(line, source)})
         for field_name, value, refused in too_large_with_model(begun, self.deployment):
             errors.append(_line_error(line, field_name, value, refused))
         return begun
@@ -178,10 +183,16 @@ class InitialModels:
         if source.head.is_by_hand:
             reason = f"{place}, and the residency of a job that was submitted to Batch by hand is not stored"
             yield RefusedError(reason, f"{train}.")
-        if source.job and not is_resident(region, source.job.residency):
-            areas = ", ".join(source.job.residency)
+        if not is_resident(region, source.residency):
+            areas = ", ".join(source.residency)
             reason = f"{place}, and its line allows the data only in {areas}, not in {region}"
             yield RefusedError(reason, f"{train}.")
+
+
+def _passed_on(line: Line, source: Source) -> dict[str, Any]:
+    """Return the residency of a line that begins with a model, because the new model may contain the data of both."""
+    found = common_residency(line.settings.get("residency", ()), source.residency)
+    return {"residency": found} if found else {}
 
 
 def _line_error(line: Line, name: str, value: object, refused: RefusedError) -> LineError:

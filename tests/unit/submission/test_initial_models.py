@@ -37,13 +37,16 @@ ARTIFACT = f"s3://traingrid-output-{ACCOUNT}-{HERE}/{TRAINED}/0/traingrid-{TRAIN
 RESNET = {"tensorboard": True, "hyperparameters": {"model": "resnet50", "classes": "10"}}
 
 
-def trained(ledger: Ledger, job: Job, state: JobState = JobState.COMPLETED, artifact: str = ARTIFACT) -> None:
+def trained(
+    ledger: Ledger, job: Job, state: JobState = JobState.COMPLETED, artifact: str = ARTIFACT, **facts: Any
+) -> None:
     """Record a submission of two jobs, of which the first has reached a state."""
     ledger.claim_submission(TRAINED, "test", {"manifest": "s3://m/a.csv", "jobs": 2})
     ledger.record_submitted(TRAINED, "b", [Array(batch_job="b", file="jobs.jsonl", count=2)])
     ledger.open_job(TRAINED, job, job.regions, "jobs")
     key = JobKey(submission=TRAINED, index=0, attempt=1)
-    ledger.record_job(key, {"state": state, "training_job": "t", "artifact": artifact})
+    recorded: Any = {"state": state, "training_job": "t", "artifact": artifact, **facts}
+    ledger.record_job(key, recorded)
 
 
 def a_job(**changes: Any) -> Job:
@@ -380,3 +383,22 @@ def test_a_model_that_is_too_large_is_not_copied(
     assert models.resolved([a_line(deployment)])
     text = "its archive has 60 GB, and models of at most 50 GB are copied to another Region"
     assert reason(models, a_line(deployment, THERE)) == text
+
+
+def test_the_residency_of_a_model_becomes_that_of_the_line(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job(), residency=["us"])
+    models = InitialModels(deployment=deployment, ledger=ledger)
+    lines = [a_line(deployment), a_line(deployment, residency=["us-east-1", "eu"])]
+    resolved = [line.settings["residency"] for line in models.resolved(lines)]
+    assert resolved == [("us",), ("us-east-1",)]
+
+
+def test_the_intake_refuses_a_copy_out_of_a_residency_that_was_passed_on(
+    ledger: Ledger, deployment: Deployment
+) -> None:
+    """The intake reads no lines of other submissions, so the ledger has what they have passed on."""
+    trained(ledger, a_job(), residency=["us"])
+    models = InitialModels(deployment=changed(deployment, moves=True), ledger=ledger)
+    found = reason(models, a_line(deployment, THERE))
+    assert found == f"the model is in {HERE}, and its line allows the data only in us, not in {THERE}"
+    assert models.resolved([a_line(deployment, "us-west-2")])
