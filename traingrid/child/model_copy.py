@@ -55,7 +55,7 @@ def model_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
 
 
 def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) -> tuple[str, ...]:
-    """Return the residency of the job that trained a model, which includes that of its own initial model."""
+    """Return the residency of the job that trained a model, which includes that of its initial model."""
     head, item = attempt.ledger.submission(model.submission), attempt.ledger.job(model.submission, model.index)
     storage = patient(partial(Storage, deployment.grid.home), deployment.grid.home)
     if head is None or item is None:

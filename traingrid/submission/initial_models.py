@@ -72,6 +72,7 @@ class InitialModels:
     storage: Storage | None = None
     archives: ModelArchives | None = None
     _found: dict[str, Source | RefusedError] = field(default_factory=dict, init=False)
+    _heads: dict[str, SubmissionItem | None] = field(default_factory=dict, init=False)
 
     def resolved(self, lines: Sequence[Line]) -> list[Line]:
         """Return the lines, those with `init_from` with the Region, the URI and the residency of their model.
@@ -113,8 +114,14 @@ class InitialModels:
             self._found[str(model)] = self._read(model)
         return self._found[str(model)]
 
+    def _head(self, submission: str) -> SubmissionItem | None:
+        """Return the item of a submission, which is read by its key, once for all of its models."""
+        if submission not in self._heads:
+            self._heads[submission] = self.ledger.submission(submission)
+        return self._heads[submission]
+
     def _read(self, model: InitialModel) -> Source | RefusedError:
-        head = self.ledger.submission(model.submission)
+        head = self._head(model.submission)
         if head is None:
             return RefusedError(f"this grid has no submission {model.submission}", "`traingrid status` lists them.")
         if model.index >= head.jobs:

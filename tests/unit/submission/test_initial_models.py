@@ -31,6 +31,7 @@ from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.model_archives import ModelArchives
 from traingrid.submission.model_limits import MAX_COPIED_BYTES, MAX_COPIES, MAX_MODELS
 from training_container.trainer.config import Config
+from verification.model.table import ModelTable
 
 HERE, THERE, TRAINED = "us-east-1", "eu-west-1", "89abcdef"
 ARTIFACT = f"s3://traingrid-output-{ACCOUNT}-{HERE}/{TRAINED}/0/traingrid-{TRAINED}-0-1/output/model.tar.gz"
@@ -396,9 +397,28 @@ def test_the_residency_of_a_model_becomes_that_of_the_line(ledger: Ledger, deplo
 def test_the_intake_refuses_a_copy_out_of_a_residency_that_was_passed_on(
     ledger: Ledger, deployment: Deployment
 ) -> None:
-    """The intake reads no lines of other submissions, so the ledger has what they have passed on."""
+    """The intake reads no lines of other submissions, so the ledger has the residency that they have passed on."""
     trained(ledger, a_job(), residency=["us"])
     models = InitialModels(deployment=changed(deployment, moves=True), ledger=ledger)
     found = reason(models, a_line(deployment, THERE))
     assert found == f"the model is in {HERE}, and its line allows the data only in us, not in {THERE}"
     assert models.resolved([a_line(deployment, "us-west-2")])
+
+
+def test_models_are_found_by_their_keys_in_a_ledger_of_any_size(
+    table: ModelTable, ledger: Ledger, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(ledger, a_job())
+    read: list[object] = []
+    get = table.get
+
+    def recorded(*key: Any) -> Any:
+        read.append(key)
+        return get(*key)
+
+    monkeypatch.setattr(table, "get", recorded)
+    for other in ("scan", "query", "everything"):
+        monkeypatch.setattr(table, other, None)
+    lines = [replace(a_line(deployment), number=number) for number in (1, 2)]
+    assert InitialModels(deployment=deployment, ledger=ledger).resolved(lines)
+    assert read == [(TRAINED, "submission"), (TRAINED, "job#00000")]
