@@ -23,8 +23,10 @@ from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
 from traingrid.manifest.errors import ManifestError
-from traingrid.manifest.line import Line
+from traingrid.manifest.line import Line, job_of_line
 from traingrid.manifest.parse import parse
+from traingrid.merge.line import MergeRequest, merge_line
+from traingrid.merge.models import Model
 from traingrid.submission import model_archives, model_fit
 from traingrid.submission.files import jobs_key, normalised, retry_key
 from traingrid.submission.initial_models import InitialModels
@@ -422,3 +424,44 @@ def test_models_are_found_by_their_keys_in_a_ledger_of_any_size(
     lines = [replace(a_line(deployment), number=number) for number in (1, 2)]
     assert InitialModels(deployment=deployment, ledger=ledger).resolved(lines)
     assert read == [(TRAINED, "submission"), (TRAINED, "job#00000")]
+
+
+def merge_of(deployment: Deployment, method: str) -> Job:
+    """Return the job of a merge of two models with 10 classes, in a grid whose default is 1,000 classes."""
+    parts = [
+        Model(submission=TRAINED, job=a_job(index=index), archive=S3Uri("output", f"{index}/model.tar.gz"))
+        for index in range(2)
+    ]
+    request = MergeRequest(method=method, data=f"s3://{SAMPLE_BUCKETS[HERE]}/all")  # type: ignore[arg-type]  # a method
+    grid = changed(deployment, instance_types=["ml.m5.xlarge"])
+    made = merge_line(parts, request, S3Uri(SAMPLE_BUCKETS[HERE], "merges/0"), 10**6, (HERE, grid))
+    (line,) = parse(json.dumps(made).encode(), grid)
+    return job_of_line(line, 0, grid, TRAINED)
+
+
+@pytest.mark.parametrize(
+    ("method", "line", "expected"),
+    [
+        ("average", {}, []),
+        (
+            "average",
+            {"hyperparameters": {"classes": 5}},
+            ["the hyperparameter classes is 5, and the model was trained with 10"],
+        ),
+        (
+            "ensemble",
+            {},
+            ["the model is a merge with the method ensemble, and this line's program begins with one network"],
+        ),
+        (
+            "parts",
+            {},
+            ["the model is a merge with the method parts, and this line's program begins with one network"],
+        ),
+    ],
+)
+def test_a_line_may_begin_with_an_average_of_its_own_network(
+    deployment: Deployment, method: str, line: dict[str, Any], expected: list[str]
+) -> None:
+    job = merge_of(deployment, method)
+    assert [one.reason for one in model_fit.unfit(a_line(deployment, **line), job, deployment)] == expected
