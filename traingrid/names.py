@@ -51,6 +51,9 @@ CATALOG_FOLLOWER = "traingrid_follower"
 COPY_PREFIX = "copies/"
 """The prefix in a Region's data bucket of the copies that plans choose; dataset and version follow."""
 
+MODEL_ARCHIVE = "model.tar.gz"
+"""The name of a model's archive in the output of its training job
+(https://docs.aws.amazon.com/sagemaker/latest/dg/cdf-training.html)."""
 INITIAL_MODEL_PREFIX = "initial-models/"
 """The prefix in a Region's output bucket of copies of models from other Regions, with which jobs begin."""
 

@@ -122,7 +122,12 @@ class Prune:
         return self._report
 
     def _delete_marker(self) -> bool:
-        """Delete the marker, which comes first because it registers the folder; return False if it is another one."""
+        """Delete the marker, which comes first because it registers the folder; return False if it is another one.
+
+        A copy of a single object has none, and the user's permissions for models do not include one.
+        """
+        if self.folders.only:
+            return True
         uri = self.folders.target / names.DATASET_MARKER
         present = self.folders.target_store.head(uri)
         if present is None:
@@ -150,9 +155,13 @@ class Prune:
 
     def _pairs(self) -> Iterator[tuple[str, Listed, Listed | None]]:
         """Yield the objects of the copy by name, each with the source's object of that name."""
+        only = self.folders.only
         sources = named_objects(self.folders.source_store, self.folders.source)
         source = next(sources, None)
         for name, listed in named_objects(self.folders.target_store, self.folders.target):
+            if only and name != only:  # a copy of a single object has not written it
+                self._keep(name)
+                continue
             while source is not None and source[0] < name:
                 source = next(sources, None)
             yield name, listed, source[1] if source is not None and source[0] == name else None
