@@ -99,7 +99,7 @@ def _claim(attempt: Attempt, item: JobItem) -> JobFacts:
     claim: JobFacts = {"training_job": attempt.name, "batch_child": attempt.batch_child}
     claim["fingerprint"] = attempt.fingerprint
     if attempt.job.residency:  # for lines that begin with the model of this attempt
-        claim["residency"] = list(attempt.job.residency)
+        claim["residency"] = attempt.job.residency
     if attempt.job.epochs:
         claim["epochs"] = attempt.job.epochs
     if not item.was_seen:

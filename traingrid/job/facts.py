@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from traingrid.job.state import JobState
 
@@ -17,7 +17,7 @@ class JobFacts(TypedDict, total=False):
     phase: str
     batch_child: str
     fingerprint: str
-    residency: Sequence[str]
+    residency: tuple[str, ...]
     training_job: str
     training_job_arn: str
     service_job: str
