@@ -22,6 +22,10 @@ SUBMISSION_PREFIX = "submissions/"
 SWEEP_PREFIX = "sweeps/"
 """The prefix in the manifest bucket of the journals of sweeps, and below `MANIFEST_PREFIX` of their manifests."""
 
+IMAGE_PROGRAM = "sagemaker_image_program"
+"""The hyperparameter that chooses a program of the training image (training_container/contract/launch_options.py)."""
+MERGE_PROGRAM, MERGE_METHOD = "merge", "merge_method"
+"""The program that merges models, and the hyperparameter with its method (training_container/merge/options.py)."""
 MERGE_PREFIX = "merges/"
 """The prefix in a Region's data bucket of the copies of models to merge, and below `MANIFEST_PREFIX` of the manifests
 of merges."""
@@ -47,6 +51,9 @@ CATALOG_FOLLOWER = "traingrid_follower"
 COPY_PREFIX = "copies/"
 """The prefix in a Region's data bucket of the copies that plans choose; dataset and version follow."""
 
+MODEL_ARCHIVE = "model.tar.gz"
+"""The name of a model's archive in the output of its training job
+(https://docs.aws.amazon.com/sagemaker/latest/dg/cdf-training.html)."""
 INITIAL_MODEL_PREFIX = "initial-models/"
 """The prefix in a Region's output bucket of copies of models from other Regions, with which jobs begin."""
 

@@ -1,6 +1,6 @@
 """Merges end to end: networks of two Regions are averaged and combined, and files of several hosts are joined.
 
-Six trainings and three merges, about two minutes on two cores.
+Seven trainings and three merges, about two minutes on two cores.
 """
 
 import io
@@ -105,6 +105,19 @@ def test_networks_of_two_regions_are_averaged_and_compared_with_each(
     again, _ = merged(cloud, plane, trained.submission, "0", "1", "2")
     assert again == submission
     assert len(created(cloud) - before) == 1
+
+
+def test_a_job_begins_with_the_average(trained: SubmissionStatus, cloud: LocalCloud, plane: ControlPlane) -> None:
+    average, _ = merged(cloud, plane, trained.submission, "0", "1", "2")
+    data = upload_folder(plane.deployment, DIGITS / "campaign-1", "us-east-1")
+    row = {"region": "us-east-1", "s3_uri": str(data), "init_from": f"{average}/0"}
+    report = submit(plane, "began.jsonl", json.dumps(row | {"hyperparameters": {"batch_size": 32}}))
+    assert report["state"] == "submitted", report
+    (job,) = ended(plane, report["submission"]).jobs
+    assert job.state == "Completed", job.reason
+    grid = str(Path(cloud.data_dir) / "grid.yaml")
+    log = CliRunner().invoke(cli, ["--grid", grid, "logs", report["submission"], "0"]).output
+    assert "Beginning with the weights of the initial model, the average of 3 models." in log
 
 
 def test_an_ensemble_is_exported_as_one_network(

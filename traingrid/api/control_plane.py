@@ -16,6 +16,7 @@ from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller
 from traingrid.submission.files import SUBMISSION_ID_LENGTH
 from traingrid.submission.overview import SubmissionOverview, submission_overview
+from traingrid.submission.prefixes import matching_id
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.submission.submitted_jobs import last_submitted_jobs
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.submission_item import SubmissionItem
-
-_SHOWN_IDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,15 +90,7 @@ class ControlPlane:
             raise UsageError("The submission's id is empty.", "`traingrid status` lists the submissions.")
         if len(given) == SUBMISSION_ID_LENGTH:  # then its item is read, and no other
             return given
-        ids = (item.submission for item in self.ledger.submissions())
-        found = [known for known in ids if known.startswith(given)]
-        if not found:
-            raise UnknownSubmissionError(given)
-        if len(found) > 1:
-            more = ", …" if len(found) > _SHOWN_IDS else ""
-            text = f"{len(found)} submissions start with {given}: {', '.join(found[:_SHOWN_IDS])}{more}."
-            raise UsageError(text, "Give more characters of the id.")
-        return found[0]
+        return matching_id(given, (item.submission for item in self.ledger.submissions()))
 
     def head(self, submission: str) -> SubmissionItem:
         """Return the ledger's item of a submission.

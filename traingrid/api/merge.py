@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.api.merge_copies import MergeCopies, ModelCopy
 from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.errors import TraingridError
+from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.plan import NO_SUBMISSION
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.aws.s3_copy import ObjectHead
-    from traingrid.aws.s3_uri import S3Uri
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.merge.line import MergeRequest
@@ -34,21 +35,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _NAME = Path("the merge")
 """Stands for the manifest in errors."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelCopy:
-    """A model, and its copy in the Region of the merge.
-
-    Attributes:
-        model: The model.
-        head: The facts about its archive.
-        target: The copy.
-    """
-
-    model: Model
-    head: ObjectHead
-    target: S3Uri
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +69,24 @@ class OpenMerge:
         Raises:
             TraingridError: A copy fails, the manifest is rejected, or AWS Batch does not accept its job.
         """
+        deployment = self.plane.deployment
+        recorded = MergeCopies(moves=Moves(deployment.table, deployment.grid.home), region=self.job.region)
         for copy in self.copies:
-            self._copy(copy, announce)
+            self._copy(copy, recorded, announce)
+        for copy in self.copies:
+            recorded.hold(copy)
         once = submit_once(self.plane, self.key, self.manifest.encode())
         if once.report is not None:
             raise_unless_submitted(_NAME, once.report)
+        for copy in self.copies:
+            recorded.finish(copy, once.submission)
         return once.submission
 
-    def _copy(self, copy: ModelCopy, announce: Callable[[str], None]) -> None:
+    def _copy(self, copy: ModelCopy, recorded: MergeCopies, announce: Callable[[str], None]) -> None:
         deployment, target_store = self.plane.deployment, CopyStore(self.job.region)
-        if target_store.head(copy.target) is None:
+        is_missing = target_store.head(copy.target) is None
+        recorded.begin(copy, is_missing=is_missing)
+        if is_missing:
             announce(f"copies {copy.model.archive} to {copy.target}")
         objects = ObjectCopy(
             source_store=CopyStore(copy.model.job.region),

@@ -6,23 +6,19 @@ write. Its key is derived from its content, so that equal files always have the 
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.api.initial_model_ids import with_full_ids
+from traingrid.api.manifest_edit import readable_rows, with_value
 from traingrid.api.source_folder import archive, check_place
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
-from traingrid.manifest.columns import columns_of
-from traingrid.manifest.errors import ManifestError
-from traingrid.manifest.rows import Row, Rows
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.clients import ActingRole
     from traingrid.grid.deployment import Deployment
+    from traingrid.manifest.rows import Row
 
 logger = logging.getLogger(__name__)
 _SHOWN_ERRORS = 20
@@ -65,7 +62,7 @@ class PackedManifest:
     """A manifest in which the URIs of archives replace local sources.
 
     Attributes:
-        content: The manifest's bytes; unchanged if it has no local source.
+        content: The manifest's bytes; unchanged if it has no local source and no short id.
         sources: The packed folders, one for each Region.
     """
 
@@ -80,7 +77,7 @@ class PackedManifest:
 
 
 def packed(manifest: Path, deployment: Deployment, content: bytes | None = None) -> PackedManifest:
-    """Pack the local folders in a manifest's `source` fields; upload nothing.
+    """Pack the local folders in a manifest's `source` fields, and complete ids in `init_from`; upload nothing.
 
     Args:
         manifest: The file; a source is relative to its folder.
@@ -88,9 +85,9 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
         content: The manifest's bytes; by default those of the file.
 
     Raises:
-        UsageError: A folder or its program does not exist, or the folder is too large.
+        UsageError: A folder or its program does not exist, the folder is too large, or an id is not unique.
     """
-    content = manifest.read_bytes() if content is None else content
+    content = with_full_ids(manifest, manifest.read_bytes() if content is None else content, deployment)
     found = PackedManifest(content=content)
     # A row with a Region outside of the grid is left unchanged: it has no bucket, and the manifest check rejects it.
     local = [row for row in _local_rows(content) if row.values.get("region") in deployment.grid.regions]
@@ -105,16 +102,13 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
             archives[folder] = archive(_where(manifest, row), folder)
         source = source_in(str(row.values["region"]), folder, *archives[folder], deployment)
         sources[source.uri] = source
-        lines[row.number - 1] = _with_source(lines, row, str(source.uri))
+        lines[row.number - 1] = with_value(lines, row, "source", str(source.uri))
     return PackedManifest(content=b"".join(lines), sources=list(sources.values()))
 
 
 def _local_rows(content: bytes) -> list[Row]:
-    """Return the rows with a local source; ignore errors of other rows, which the manifest check reports."""
-    try:
-        return [row for row in Rows(chunks=[content]) if isinstance(row, Row) and _is_local(row.values)]
-    except ManifestError:
-        return []
+    """Return the rows with a local source."""
+    return [row for row in readable_rows(content) if _is_local(row.values)]
 
 
 def _is_local(values: dict[str, Any]) -> bool:
@@ -165,26 +159,3 @@ def source_in(region: str, folder: Path, files: int, archive: bytes, deployment:
     return Source(
         folder=folder, uri=uri, region=region, files=files, archive=archive, role=deployment.acting_in(region)
     )
-
-
-def _with_source(lines: list[bytes], row: Row, uri: str) -> bytes:
-    """Return a row's line with a replaced source and its original line end."""
-    line = lines[row.number - 1]
-    end = line[len(line.rstrip(b"\r\n")) :]
-    if not row.csv:
-        return json.dumps(row.values | {"source": uri}).encode() + end
-    header = next(text for text in map(_text, lines) if text.strip() and not text.lstrip().startswith("#"))
-    columns, _ = columns_of(0, _cells(header))
-    cells = _cells(_text(line))
-    cells[columns.index(("source", ""))] = uri
-    written = io.StringIO()
-    csv.writer(written, lineterminator="").writerow(cells)
-    return written.getvalue().encode() + end
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
-
-
-def _cells(text: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([text]))]

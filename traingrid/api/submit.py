@@ -29,6 +29,7 @@ from traingrid.submission.files import submission_id
 from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake import ANSWERED_WITHIN
 from traingrid.submission.intake_failure import FAILED, RETRYING
+from traingrid.submission.model_archives import ModelArchives
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -155,17 +156,19 @@ def with_initial_models(manifest: Path, lines: list[Line], deployment: Deploymen
     """Return the lines of a manifest, those with `init_from` with the model that the ledger has.
 
     Lines are returned unchanged if the caller may not read the ledger or the lines of the other submission; the intake
-    checks `init_from` again.
+    checks `init_from` again. An archive that the caller may not read is not checked.
 
     Raises:
-        TraingridError: A model does not exist or cannot be used by its line; the text lists the errors.
+        TraingridError: A model does not exist any more or cannot be used by its line; the text lists the errors.
     """
     if not any("init_from" in line.settings for line in lines):
         return lines
     home = deployment.grid.home
     ledger, storage = Ledger(deployment.table, home), Storage(home)
+    archives = ModelArchives(deployment=deployment)
+    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage, archives=archives)
     try:
-        return InitialModels(deployment=deployment, ledger=ledger, storage=storage).resolved(lines)
+        return models.resolved(lines)
     except ManifestError as error:
         raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
     except ClientError as error:

@@ -59,7 +59,9 @@ def _unneeded(items: list[MoveItem], in_use: FoldersInUse, now: float) -> Iterat
             if item.written_bytes:  # otherwise all objects had existed before
                 yield UnneededCopy(item=item, bytes=item.written_bytes, why="no open job uses it")
         elif now - epoch_seconds(item.updated_at) > SETTLED_SECONDS:
-            why = f"job {item.job} ended at {item.percent} % of the copy, and no open job uses it"
+            why = "its merge was not submitted, and no open job uses it"
+            if not item.is_object:
+                why = f"job {item.job} ended at {item.percent} % of the copy, and no open job uses it"
             yield UnneededCopy(item=item, bytes=item.written_bytes, why=why)
 
 

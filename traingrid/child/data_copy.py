@@ -83,12 +83,14 @@ class CopyOrder:
         target: The folder that it is copied to, in the Region of the attempt.
         from_region: The Region of the source.
         only: The name of the only object to copy; empty to copy all objects.
+        max_bytes: The maximum size; 0 for any size.
     """
 
     source: S3Uri
     target: S3Uri
     from_region: str
     only: str = ""
+    max_bytes: int = 0
 
 
 def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataCopy:
@@ -100,6 +102,7 @@ def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataC
         target=order.target,
         target_store=_store(attempt.job.region),
         only=order.only,
+        max_bytes=order.max_bytes,
     )
     has_kms = deployment.grid.encryption.kind != "s3"
     objects = ObjectCopy(source_store=folders.source_store, target_store=folders.target_store, target_has_kms=has_kms)

@@ -98,6 +98,8 @@ def _claim(attempt: Attempt, item: JobItem) -> JobFacts:
     """Return the fields that are recorded just before the training job is requested."""
     claim: JobFacts = {"training_job": attempt.name, "batch_child": attempt.batch_child}
     claim["fingerprint"] = attempt.fingerprint
+    if attempt.job.residency:  # for lines that begin with the model of this attempt
+        claim["residency"] = attempt.job.residency
     if attempt.job.epochs:
         claim["epochs"] = attempt.job.epochs
     if not item.was_seen:

@@ -13,8 +13,9 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.child.data_copy import CopyOrder, copy_of
 from traingrid.errors import UsageError
-from traingrid.grid.residency import is_resident
+from traingrid.grid.residency import common_residency, is_resident
 from traingrid.job.initial_model import initial_model_uri
+from traingrid.submission.model_limits import MAX_COPIED_BYTES
 from traingrid.submission.submitted_jobs import last_submitted_job
 
 if TYPE_CHECKING:
@@ -48,12 +49,13 @@ def model_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
         target=S3Uri(target.bucket, target.key.removesuffix(f"/{name}")),
         from_region=model.region,
         only=name,
+        max_bytes=MAX_COPIED_BYTES,
     )
     return copy_of(attempt, deployment, order)
 
 
 def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) -> tuple[str, ...]:
-    """Return the residency in the line of the job that trained a model."""
+    """Return the residency of the job that trained a model, which includes that of its initial model."""
     head, item = attempt.ledger.submission(model.submission), attempt.ledger.job(model.submission, model.index)
     storage = patient(partial(Storage, deployment.grid.home), deployment.grid.home)
     if head is None or item is None:
@@ -63,4 +65,4 @@ def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) ->
     if trained is None:
         text = f"Job {model} was submitted to Batch by hand, so the residency of its model is not known."
         raise UsageError(text, f"Submit a line that trains in {model.region}.")
-    return trained.residency
+    return common_residency(item.residency, trained.residency)

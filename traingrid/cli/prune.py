@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
@@ -136,11 +137,14 @@ def _rows(
 
 def _prune(deployment: Deployment, item: MoveItem) -> Prune:
     home, store = deployment.grid.home, CopyStore(item.region)
+    target = S3Uri.parse(item.target)
+    outputs = names.output_bucket(deployment.grid.name, deployment.account_of(item.region), item.region)
     folders = Folders(
         source=S3Uri.parse(item.source),
         source_store=CopyStore(item.from_region),
-        target=S3Uri.parse(item.target),
+        target=target,
         target_store=store,
+        only=names.MODEL_ARCHIVE if target.bucket == outputs else "",  # an output bucket has only copies of models
     )
     return Prune(
         item=item,

@@ -1,7 +1,7 @@
 """Residency: the geographies and Regions in which data may be."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -34,6 +34,21 @@ def is_resident(region: str, residency: Iterable[str]) -> bool:
     """
     allowed = set(residency)
     return not allowed or region in allowed or region.partition("-")[0] in allowed
+
+
+def common_residency(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    """Return the geographies and Regions that two residencies allow; an empty one allows every Region.
+
+    The result is empty, too, if they have nothing in common, so a caller checks its Region with both of them.
+
+    Args:
+        first: A residency.
+        second: Another one.
+    """
+    if not first or not second:
+        return tuple(first or second)
+    both = [word for word in first if is_resident(word, second)]  # a geography, too, is resident in itself
+    return tuple(dict.fromkeys([*both, *(word for word in second if is_resident(word, first))]))
 
 
 def unknown_areas(residency: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ class JobFacts(TypedDict, total=False):
     phase: str
     batch_child: str
     fingerprint: str
+    residency: tuple[str, ...]
     training_job: str
     training_job_arn: str
     service_job: str

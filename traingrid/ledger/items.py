@@ -135,6 +135,8 @@ class JobItem:
         on_demand: True if the current attempt uses on-demand instances although the line has `spot`.
         service_job: The id of the service job that queues the training job; empty if it was created directly.
         fingerprint: The fingerprint of the request, once a child has claimed the attempt.
+        residency: The geographies and Regions in which the data and the model of the current attempt may be; empty if
+            its line has no residency, or a version before `init_from` launched it.
         failure: The name of the failure class (`traingrid.job.failures`).
         reason: The reason of the failure, or why the job cannot start yet, as a sentence.
         artifact: The S3 URI of the model, once it exists.
@@ -170,6 +172,7 @@ class JobItem:
     on_demand: bool = False
     service_job: str = ""
     fingerprint: str = ""
+    residency: tuple[str, ...] = ()
     failure: str = ""
     reason: str = ""
     artifact: str = ""
@@ -213,6 +216,7 @@ class JobItem:
                 on_demand=get("on_demand", False),
                 service_job=get("service_job", ""),
                 fingerprint=get("fingerprint", ""),
+                residency=tuple(get("residency", ())),
                 failure=get("failure", ""),
                 reason=get("reason", ""),
                 artifact=get("artifact", ""),

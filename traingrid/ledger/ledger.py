@@ -45,6 +45,7 @@ _RETRY = "array#retry-"
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("epochs", "training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
+    "residency",
 )
 
 

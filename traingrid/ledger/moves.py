@@ -1,4 +1,4 @@
-"""Ledger items of copies between Regions: one item for each folder that data is copied to.
+"""Ledger items of copies: one item for each folder that data is copied to, and for each model that is merged.
 
 The items prevent that several children copy the same folder at once, show the progress, and record which job caused
 which transfer. A copy that two children make at once is still correct, because copying an object twice has no further
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MoveItem:
-    """The copy of one folder.
+    """The copy of one folder, or of one object.
 
     Attributes:
-        target: The S3 URI of the folder that is copied to.
-        source: The S3 URI of the folder that is copied.
+        target: The S3 URI of the folder, or of the object, that is copied to.
+        source: The S3 URI of the folder, or of the object, that is copied.
         region: The Region of the target.
         from_region: The Region of the source.
+        is_object: True if source and target are objects, which may have different names.
         state: `copying`; `copied` after every object was verified; `pruning` while its objects are deleted; `pruned`
             afterwards. An item is never deleted, because the transfer has been paid for.
         owner: The Batch child that copies, or the command that prunes; empty after a cancel.
@@ -53,6 +54,7 @@ class MoveItem:
     source: str
     region: str
     from_region: str
+    is_object: bool = False
     state: Literal["copying", "copied", "pruning", "pruned"] = "copying"
     owner: str = ""
     job: str = ""
@@ -103,13 +105,13 @@ class MoveItem:
 
     @property
     def transferred(self) -> dict[str, int]:
-        """The bytes that each job has transferred."""
-        return self._with(self.own_bytes)
+        """The bytes that each job has transferred between Regions; a merge also copies models within one."""
+        return {} if self.region == self.from_region else self._with(self.own_bytes)
 
     @property
     def written_bytes(self) -> int:
         """The size of the objects that the copy wrote and that still exist, in bytes."""
-        written = min(sum(self.transferred.values()), self.bytes)
+        written = min(sum(self._with(self.own_bytes).values()), self.bytes)
         return min(written, self.copied_bytes) if self.state in ("copying", "pruning") else written
 
     def is_written(self, modified_at: float) -> bool:

@@ -63,9 +63,26 @@ def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> It
         reason = f"the service queue of {region} runs at most {most} of {instance_type} at once for this job"
         next_step = "Reduce it, or write launch direct; service_queue in grid.yaml sets the limit."
         yield "instance_count", str(wanted), RefusedError(reason, next_step)
-    size = _payload_bytes(
-        in_region(job_of_line(line, _LATEST.index, deployment, _LATEST.submission), region), deployment
-    )
+    yield from _too_large(region, line, deployment)
+
+
+def too_large_with_model(line: Line, deployment: Deployment) -> Iterator[Wrong]:
+    """Yield an error for each Region of a line whose queued request is too large with the line's initial model.
+
+    `wrong_queue` checks a line before the ledger is read. The request then lacks the channel of the model.
+
+    Args:
+        line: The line, with the Region and the URI of its model.
+        deployment: The grid.
+    """
+    if line.setting("launch", deployment.grid.job) == "queued":
+        for region in (line.region, *line.replicas):
+            yield from _too_large(region, line, deployment)
+
+
+def _too_large(region: str, line: Line, deployment: Deployment) -> Iterator[Wrong]:
+    job = in_region(job_of_line(line, _LATEST.index, deployment, _LATEST.submission), region)
+    size = _payload_bytes(job, deployment)
     if size > MAX_PAYLOAD_BYTES:
         reason = f"the job's request has {size:,} bytes, and a service queue accepts at most {MAX_PAYLOAD_BYTES:,}"
         next_step = "Write direct, or fewer and shorter hyperparameters, environment variables and metrics."

@@ -15,6 +15,7 @@ from traingrid.errors import UsageError
 from traingrid.grid.residency import is_resident
 from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.line import is_ours
+from traingrid.merge.models import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -234,9 +235,11 @@ def _read(channel: Channel) -> dict[str, Any]:
 
 def _hyperparameters(models: Sequence[Model], request: MergeRequest) -> dict[str, str]:
     """Return the hyperparameters that the merge reads (training_container/merge/options.py)."""
-    found = {"sagemaker_image_program": "merge", "merge_method": request.method, "merge_count": str(len(models))}
+    found = {names.IMAGE_PROGRAM: names.MERGE_PROGRAM, names.MERGE_METHOD: request.method}
+    found["merge_count"] = str(len(models))
     if request.method == "average":
         found["merge_statistics_images"] = str(request.statistics_images)
+        found |= shape_of(models[0])  # the merge ignores it; lines that begin with the average are compared with it
     if request.folders:
         found["merge_layout"] = "folders"
     return found

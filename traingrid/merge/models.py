@@ -84,6 +84,11 @@ def models_of(
     return found
 
 
+def shape_of(model: Model) -> dict[str, str]:
+    """Return the hyperparameters that determine the shapes of the weights of a model of the image's trainer."""
+    return {name: model.job.hyperparameters.get(name, default).strip() for name, default in _SHAPE.items()}
+
+
 def check_method(models: Sequence[Model], method: Method) -> None:
     """Raise an error if the lines of the jobs show that their models cannot be merged in this way.
 

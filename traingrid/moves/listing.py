@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.moves.errors import MoveError, TargetDiffersError
+from traingrid.text import byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,8 @@ class Survey:
 class Folders:
     """The folder that is copied, and the folder that it is copied to, with the stores of their Regions.
 
-    If `only` is not empty, it is the name of the only object of the source that is copied.
+    If `only` is not empty, it is the name of the only object of the source that is copied. If `max_bytes` is not 0, a
+    larger source is not copied.
     """
 
     source: S3Uri
@@ -74,6 +76,7 @@ class Folders:
     target: S3Uri
     target_store: CopyStore
     only: str = ""
+    max_bytes: int = 0
 
     def pairs(self) -> Iterator[Pair]:
         """Yield every object of the source in the order of names, without indexes of records.
@@ -103,8 +106,8 @@ class Folders:
         """Compare the two folders by names and sizes, without a change.
 
         Raises:
-            MoveError: The source has no objects, an object must be restored from an archive, or the target has other
-                objects.
+            MoveError: The source has no objects or is too large, an object must be restored from an archive, or the
+                target has other objects.
         """
         objects = size = missing = missing_bytes = 0
         source, target = hashlib.sha256(), hashlib.sha256()
@@ -121,6 +124,9 @@ class Folders:
         if not objects:
             next_step = "Correct copy_from or init_from, or restore the objects."
             raise MoveError(f"{self.source} has no objects to copy.", next_step)
+        if self.max_bytes and size > self.max_bytes:
+            what = f"{self.source} has {byte_size(size)}, and at most {byte_size(self.max_bytes)} are copied."
+            raise MoveError(what, "Submit a line that trains in the Region of the source.")
         return Survey(
             objects=objects,
             bytes=size,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from traingrid import names
+from traingrid.aws.s3_copy import Listed
 from traingrid.errors import TraingridError
 from traingrid.moves.listing import named_objects
 from traingrid.moves.verification import evidence, mark_of
@@ -24,7 +25,7 @@ from traingrid.moves.workers import Workers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.aws.s3_copy import Listed
+    from traingrid.aws.s3_copy import ObjectHead
     from traingrid.aws.s3_delete import Deleter
     from traingrid.aws.s3_uri import S3Uri
     from traingrid.ledger.datasets import DatasetItem, Datasets
@@ -122,7 +123,12 @@ class Prune:
         return self._report
 
     def _delete_marker(self) -> bool:
-        """Delete the marker, which comes first because it registers the folder; return False if it is another one."""
+        """Delete the marker, which comes first because it registers the folder; return False if it is another one.
+
+        A copy of a single object has none, and the user's permissions for models do not include one.
+        """
+        if self.folders.only or self.item.is_object:
+            return True
         uri = self.folders.target / names.DATASET_MARKER
         present = self.folders.target_store.head(uri)
         if present is None:
@@ -150,12 +156,32 @@ class Prune:
 
     def _pairs(self) -> Iterator[tuple[str, Listed, Listed | None]]:
         """Yield the objects of the copy by name, each with the source's object of that name."""
+        if self.item.is_object:
+            yield from self._single_pair()
+            return
+        only = self.folders.only
         sources = named_objects(self.folders.source_store, self.folders.source)
         source = next(sources, None)
         for name, listed in named_objects(self.folders.target_store, self.folders.target):
+            if only and name != only:  # a copy of a single object has not written it
+                self._keep(name)
+                continue
             while source is not None and source[0] < name:
                 source = next(sources, None)
             yield name, listed, source[1] if source is not None and source[0] == name else None
+
+    def _single_pair(self) -> Iterator[tuple[str, Listed, Listed | None]]:
+        """Yield the only object of a copy of an object, if it exists, with its source."""
+        (source, target), name = self._uris(""), self.folders.target.key.rpartition("/")[2]
+        theirs, ours = self.folders.source_store.head(source), self.folders.target_store.head(target)
+        if ours:
+            yield name, _listed(target, ours), _listed(source, theirs) if theirs else None
+
+    def _uris(self, name: str) -> tuple[S3Uri, S3Uri]:
+        """Return an object of the source and its copy."""
+        if self.item.is_object:
+            return self.folders.source, self.folders.target
+        return self.folders.source / name, self.folders.target / name
 
     def _delete(self, pair: tuple[str, Listed, Listed | None]) -> None:
         """Delete an object if the copy wrote it, and the source still has the object of which it is a copy."""
@@ -164,7 +190,7 @@ class Prune:
         if source is None or not is_own or not (source.etag == listed.etag or self._is_copy(name)):
             self._keep(name)
             return
-        found = self.deleter.delete(self.folders.target / name, listed.etag)
+        found = self.deleter.delete(self._uris(name)[1], listed.etag)
         if found == "changed":
             self._keep(name)
             return
@@ -173,9 +199,8 @@ class Prune:
             self._report.versioned |= found == "versioned"
 
     def _is_copy(self, name: str) -> bool:
-        source: S3Uri = self.folders.source / name
-        theirs = self.folders.source_store.head(source)
-        ours = self.folders.target_store.head(self.folders.target / name)
+        source, target = self._uris(name)
+        theirs, ours = self.folders.source_store.head(source), self.folders.target_store.head(target)
         return bool(theirs and ours and evidence(theirs, ours, mark_of(source, theirs)))
 
     def _keep(self, name: str) -> None:
@@ -202,6 +227,10 @@ class Prune:
     def _taken_over(self) -> TraingridError:
         what = f"Another command has taken over the removal of {self.item.target}."
         return TraingridError(what, "Run `traingrid audit`: if it still lists the copy, run the command again.")
+
+
+def _listed(uri: S3Uri, head: ObjectHead) -> Listed:
+    return Listed(key=uri.key, size=head.size, etag=head.etag, modified_at=head.modified_at)
 
 
 def _batches(

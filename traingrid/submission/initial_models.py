@@ -1,7 +1,7 @@
 """Initial models: finds in the ledger the models with which lines begin (`init_from`).
 
-The intake reads the ledger only. Commands also compare a line with the line of the job that trained its model, before
-they upload a manifest; the intake may not read the lines of other submissions.
+The intake reads the ledger only. Commands also look at the archive of each model, and compare a line with the line of
+the job that trained it, before they upload a manifest or retry a job; the intake may read neither.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.grid.residency import is_resident
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.grid.residency import common_residency, is_resident
 from traingrid.job.state import JobState
 from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.queue_checks import too_large_with_model
 from traingrid.manifest.values import RefusedError, literal
 from traingrid.submission.model_fit import unfit
+from traingrid.submission.model_limits import check_copies, check_models, too_large_to_copy
 from traingrid.submission.submitted_jobs import last_submitted_job
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.manifest.line import Line
+    from traingrid.submission.model_archives import ModelArchives
 
 _OTHER = "Name a completed job; `traingrid status SUBMISSION` lists them."
 
@@ -45,6 +50,11 @@ class Source:
     item: JobItem
     job: Job | None
 
+    @property
+    def residency(self) -> tuple[str, ...]:
+        """The geographies and Regions in which the model may be: those of the data that it was trained with."""
+        return common_residency(self.item.residency, self.job.residency if self.job else ())
+
 
 @dataclass(kw_only=True)
 class InitialModels:
@@ -54,42 +64,64 @@ class InitialModels:
         deployment: The grid.
         ledger: The ledger.
         storage: Reads the lines of other submissions; None to read the ledger only.
+        archives: Looks at the archives of the models; None for a caller that may not.
     """
 
     deployment: Deployment
     ledger: Ledger
     storage: Storage | None = None
+    archives: ModelArchives | None = None
     _found: dict[str, Source | RefusedError] = field(default_factory=dict, init=False)
+    _heads: dict[str, SubmissionItem | None] = field(default_factory=dict, init=False)
 
     def resolved(self, lines: Sequence[Line]) -> list[Line]:
-        """Return the lines, those with `init_from` with the Region and the URI of their model.
+        """Return the lines, those with `init_from` with the Region, the URI and the residency of their model.
 
         Raises:
-            ManifestError: A model does not exist or cannot be used by its line.
+            ManifestError: A model does not exist or cannot be used by its line, or the lines need too many models.
         """
+        check_models(lines)
         errors: list[LineError] = []
         found = [self._line(line, errors) if "init_from" in line.settings else line for line in lines]
         if errors:
             raise ManifestError(errors)
+        check_copies(found)
         return found
 
     def _line(self, line: Line, errors: list[LineError]) -> Line:
         model: InitialModel = line.settings["init_from"]
         source = self._source(model)
-        problems = [source] if isinstance(source, RefusedError) else list(self._problems(line, source))
-        errors += [_error(line, model, problem) for problem in problems[:1]]
         if isinstance(source, RefusedError):
+            errors.append(_line_error(line, "init_from", str(model), source))
             return line
+        problems = [*self._unreadable((line.region, *line.replicas), source), *self._unfit(line, source)]
+        errors += [_line_error(line, "init_from", str(model), problem) for problem in problems[:1]]
         known = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
-        return replace(line, settings={**line.settings, "init_from": known})
+        begun = replace(line, settings={**line.settings, "init_from": known, **_passed_on(line, source)})
+        for field_name, value, refused in too_large_with_model(begun, self.deployment):
+            errors.append(_line_error(line, field_name, value, refused))
+        return begun
+
+    def refused(self, job: Job) -> RefusedError | None:
+        """Return the reason why a submitted job cannot begin with its model any more; None if it can, or has none."""
+        if job.init_from is None:
+            return None
+        source = self._source(job.init_from)
+        return source if isinstance(source, RefusedError) else next(self._unreadable(job.regions, source), None)
 
     def _source(self, model: InitialModel) -> Source | RefusedError:
         if str(model) not in self._found:
             self._found[str(model)] = self._read(model)
         return self._found[str(model)]
 
+    def _head(self, submission: str) -> SubmissionItem | None:
+        """Return the item of a submission, which is read by its key, once for all of its models."""
+        if submission not in self._heads:
+            self._heads[submission] = self.ledger.submission(submission)
+        return self._heads[submission]
+
     def _read(self, model: InitialModel) -> Source | RefusedError:
-        head = self.ledger.submission(model.submission)
+        head = self._head(model.submission)
         if head is None:
             return RefusedError(f"this grid has no submission {model.submission}", "`traingrid status` lists them.")
         if model.index >= head.jobs:
@@ -107,11 +139,34 @@ class InitialModels:
         job = last_submitted_job(self.storage, bucket, head, item) if self.storage else None
         return Source(head=head, item=item, job=job)
 
-    def _problems(self, line: Line, source: Source) -> Iterator[RefusedError]:
-        """Yield the reasons why a line cannot begin with a model."""
-        for region in (line.region, *line.replicas):
+    def _unreadable(self, regions: Sequence[str], source: Source) -> Iterator[RefusedError]:
+        """Yield the reasons why a model cannot be used in Regions."""
+        for region in regions:
             if region != source.item.region:
                 yield from self._not_copied(region, source)
+        yield from self._elsewhere(source.item)
+        if self.archives is None:
+            return
+        archive, trained = self.archives.look(source.item.artifact, source.item.region), source.item.region
+        is_copied = any(region != trained for region in regions)
+        refused = archive.refused or (too_large_to_copy(archive.size or 0, trained) if is_copied else None)
+        if refused:
+            yield refused
+
+    def _elsewhere(self, item: JobItem) -> Iterator[RefusedError]:
+        """Yield an error for a model in a bucket that is not the output bucket of its Region any more.
+
+        The roles of the grid may only read the output bucket of the Region's present account.
+        """
+        if item.region not in self.deployment.grid.regions:
+            return
+        account, bucket = self.deployment.account_of(item.region), S3Uri.parse(item.artifact).bucket
+        if bucket != names.output_bucket(self.deployment.grid.name, account, item.region):
+            reason = f"its archive is in {bucket}, which is not the output bucket of {item.region} in {account}"
+            yield RefusedError(f"{reason}, the account that grid.yaml has now", _OTHER)
+
+    def _unfit(self, line: Line, source: Source) -> Iterator[RefusedError]:
+        """Yield the reasons why a line cannot begin with a model, as far as its job's line is read."""
         if source.job:
             yield from unfit(line, source.job, self.deployment)
 
@@ -135,12 +190,18 @@ class InitialModels:
         if source.head.is_by_hand:
             reason = f"{place}, and the residency of a job that was submitted to Batch by hand is not stored"
             yield RefusedError(reason, f"{train}.")
-        if source.job and not is_resident(region, source.job.residency):
-            areas = ", ".join(source.job.residency)
+        if not is_resident(region, source.residency):
+            areas = ", ".join(source.residency)
             reason = f"{place}, and its line allows the data only in {areas}, not in {region}"
             yield RefusedError(reason, f"{train}.")
 
 
-def _error(line: Line, model: InitialModel, refused: RefusedError) -> LineError:
+def _passed_on(line: Line, source: Source) -> dict[str, Any]:
+    """Return the residency of a line that begins with a model, because the new model may contain the data of both."""
+    found = common_residency(line.settings.get("residency", ()), source.residency)
+    return {"residency": found} if found else {}
+
+
+def _line_error(line: Line, name: str, value: object, refused: RefusedError) -> LineError:
     facts: dict[str, Any] = {"reason": refused.reason, "next_step": refused.next_step}
-    return LineError(line=line.number, field="init_from", value=literal(str(model)), **facts)
+    return LineError(line=line.number, field=name, value=literal(value), **facts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid import names
 from traingrid.manifest.line import hyperparameters, is_algorithm, is_ours
 from traingrid.manifest.values import RefusedError
 
@@ -27,6 +28,8 @@ _NETWORK = {
 Training")."""
 NEW_HEAD = "new_head"
 """The trainer's hyperparameter that begins with a new last layer (training_container/trainer/config.py)."""
+_AVERAGE = "average"
+"""The method of merges whose result is one network (docs/merge.md)."""
 _DEFAULTS = {
     "model": "resnet50",
     "classes": "1000",
@@ -73,6 +76,12 @@ def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
         reason = "the model was not trained by the training image's own trainer, which this line uses"
         yield RefusedError(reason, "Name a job of that trainer, or load the model in a script.")
         return
+    if trained.hyperparameters.get(names.IMAGE_PROGRAM) == names.MERGE_PROGRAM:
+        method = trained.hyperparameters.get(names.MERGE_METHOD, "")
+        if method != _AVERAGE:
+            reason = f"the model is a merge with the method {method}, and this line's program begins with one network"
+            yield RefusedError(reason, f"Name a merge with the method {_AVERAGE}, or one of the merged jobs.")
+            return
     new_head = mine.get(NEW_HEAD, "").lower() == "true"
     step = "Write the same value" if new_head else f"Write the same value, or for other classes {NEW_HEAD} true"
     yield from _changed(("model",) if new_head else ("model", "classes"), mine, trained, step)

@@ -13,7 +13,9 @@ from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
 from traingrid.ledger.ledger import is_cancelled
+from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.manifest_diff import mended_jobs
+from traingrid.submission.model_archives import ModelArchives
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
@@ -80,8 +82,8 @@ class RetryPlan:
 
         Raises:
             TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
-            UsageError: The corrected manifest has another number or order of lines, or the job of `index` does not
-                exist, or has not failed or stopped.
+            UsageError: The corrected manifest has another number or order of lines, the job of `index` does not
+                exist, or has not failed or stopped, or no job to retry can read its initial model any more.
         """
         head = self._head(submission)
         known = self._known(head, index)
@@ -103,6 +105,11 @@ class RetryPlan:
             left = {index: why for index, why in left.items() if index in changed}
             jobs = {index: one.job for index, one in mended.items()}
         wanted = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
+        unreadable = self._unreadable(wanted)
+        if unreadable and len(unreadable) == len(wanted):
+            raise UsageError(*_rejection(unreadable))
+        left |= {index: f"{refused.what} {refused.next_step}" for index, refused in unreadable.items()}
+        wanted = [job for job in wanted if job.index not in unreadable]
         return ToRetry(
             submission=submission,
             jobs=wanted,
@@ -111,6 +118,17 @@ class RetryPlan:
             late=[index for index in late if index in left],
             changed={job.index: changed[job.index] for job in wanted if job.index in changed},
         )
+
+    def _unreadable(self, jobs: Sequence[Job]) -> dict[int, UsageError]:
+        """Return the errors of jobs whose initial model they cannot read any more, by index."""
+        archives = ModelArchives(deployment=self.deployment, refuse_denied=True)
+        models = InitialModels(deployment=self.deployment, ledger=self.ledger, storage=self.storage, archives=archives)
+        found = {}
+        for job in jobs:
+            if refused := models.refused(job):
+                text = f"line {job.line} cannot begin with the model of job {job.init_from}: {refused.reason}."
+                found[job.index] = UsageError(text, refused.next_step)
+        return found
 
     def _known(self, head: SubmissionItem, index: int | None) -> dict[int, JobItem]:
         """Return the opened jobs, or the one with an index if it is opened, by index."""
@@ -184,6 +202,13 @@ class RetryPlan:
             for state in ACTIVE_STATES
             for job in training_jobs_in(self.deployment, region).listed(state=state, submission=submission)
         }
+
+
+def _rejection(unreadable: Mapping[int, UsageError]) -> tuple[str, str]:
+    """Return the text and the next step of the error for a retry in which no job can read its initial model."""
+    errors = list(unreadable.values())
+    more = f" The same applies to {len(errors) - 1} other lines with their models." if len(errors) > 1 else ""
+    return f"{errors[0].what[:1].upper()}{errors[0].what[1:]}{more} Nothing was retried.", errors[0].next_step
 
 
 def _state_of(item: JobItem | None) -> str:

@@ -50,7 +50,7 @@ def _load(model: tf.keras.Model, config: Config, folders: Folders) -> str:
         if id(variable) not in skipped:
             variable.assign(reader.get_tensor(f"model_variables/{number}/.ATTRIBUTES/VARIABLE_VALUE"))
     head = ", with a new last layer" if config.new_head else ""
-    return f"Beginning with the weights of the initial model, of epoch {report.get('exported_epoch')}{head}."
+    return f"Beginning with the weights of the initial model, {_origin(report)}{head}."
 
 
 def _report(folder: Path) -> dict[str, Any]:
@@ -70,7 +70,18 @@ def _report(folder: Path) -> dict[str, Any]:
     return dict(report)
 
 
+def _origin(report: dict[str, Any]) -> str:
+    """Return the origin of a model: the epoch of a training, or the number of models of an average."""
+    parts = report.get("merged_from")
+    return f"the average of {len(parts)} models" if parts else f"of epoch {report.get('exported_epoch')}"
+
+
 def _check_network(report: dict[str, Any], config: Config) -> None:
+    if report.get("merge_method", "average") != "average":  # merge/merge.py writes it
+        raise InitialModelError(
+            f"The initial model is a merge with the method {report['merge_method']}, but a training begins with the "
+            "weights of one network. Set init_from to a merge with the method average, or to one of the merged jobs."
+        )
     if report.get("model") != config.model:
         raise InitialModelError(
             f"The initial model is a {report.get('model')}, but the hyperparameter model is {config.model}. Set it to "

@@ -1,5 +1,6 @@
 """The models of a merge are copied between Regions with exactly the documented permissions of a user."""
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.sample_job import sample_job
 from traingrid import names
 from traingrid.api import merge
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.merge_copies import ModelCopy
 from traingrid.api.submit_once import SubmittedOnce
 from traingrid.aws.clients import client, renew
 from traingrid.aws.s3_copy import CopyStore
@@ -23,11 +25,12 @@ NEEDED = {
     "output": ("s3:GetObject",),
     "copies": ("s3:GetObject", "s3:PutObject"),
     "data bucket": ("s3:ListBucket",),
+    "ledger": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
 }
 """The permissions of `merge` in docs/operations.md for copies of models below 512 MiB, by their resources."""
 OF_PARTS = ("AbortMultipartUpload", "ListMultipartUploadParts", "ListBucketMultipartUploads")
 """Those for larger models, which S3 copies in parts."""
-REFUSED = ("AccessDenied", "403", "Forbidden")
+REFUSED = ("AccessDenied", "AccessDeniedException", "403", "Forbidden")
 
 
 @pytest.fixture
@@ -39,8 +42,7 @@ def opened(account: Account) -> merge.OpenMerge:
     if output not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}:
         s3.create_bucket(Bucket=output, CreateBucketConfiguration={"LocationConstraint": OTHER})
     s3.put_object(Bucket=archive.bucket, Key=archive.key, Body=b"model")
-    target = S3Uri(account.data(HOME), "merges/0/part-000-0a1b2c3d-0.tar.gz")
-    client("s3", HOME).delete_object(Bucket=target.bucket, Key=target.key)
+    target = S3Uri(account.data(HOME), f"merges/{uuid.uuid4().hex}/part-000-0a1b2c3d-0.tar.gz")
     head = CopyStore(OTHER).head(archive)
     assert head is not None
     model = Model(submission="0a1b2c3d", job=sample_job(OTHER), archive=archive)
@@ -50,7 +52,7 @@ def opened(account: Account) -> merge.OpenMerge:
         batch=None,  # type: ignore[arg-type]  # not called
         storage=account.storage,
     )
-    copies = (merge.ModelCopy(model=model, head=head, target=target),)
+    copies = (ModelCopy(model=model, head=head, target=target),)
     return merge.OpenMerge(copies=copies, job=sample_job(HOME), key="merges/0.jsonl", manifest="", plane=plane)
 
 
@@ -58,11 +60,12 @@ def copied(
     opened: merge.OpenMerge, cloud: LocalCloud, patch: pytest.MonkeyPatch, without: tuple[str, str] = ("", "")
 ) -> bytes:
     """Copy the model as a user with the documented permissions, perhaps without one of them, and return the copy."""
-    (copy,) = opened.copies
+    (copy,), deployment = opened.copies, opened.plane.deployment
     where = {
         "output": f"arn:aws:s3:::{copy.model.archive.bucket}/*",
         "copies": f"arn:aws:s3:::{copy.target.bucket}/merges/*",
         "data bucket": f"arn:aws:s3:::{copy.target.bucket}",
+        "ledger": f"arn:aws:dynamodb:{HOME}:{deployment.account}:table/{deployment.table}",
     }
     statements = [
         {"Effect": "Allow", "Action": kept, "Resource": where[kind]}
@@ -101,5 +104,5 @@ def test_each_of_them_is_needed(
 
 def test_the_page_names_them() -> None:
     (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith("| `merge`"))
-    for action in {action.removeprefix("s3:") for actions in NEEDED.values() for action in actions} | {*OF_PARTS}:
+    for action in {action.rpartition(":")[2] for actions in NEEDED.values() for action in actions} | {*OF_PARTS}:
         assert action in row

@@ -23,7 +23,11 @@ MERGE = {"sagemaker_image_program": "merge", "merge_count": "2", "merge_statisti
 
 
 def started(
-    base: Path, data: Path, hyperparameters: Mapping[str, str], models: Sequence[Path] = ()
+    base: Path,
+    data: Path,
+    hyperparameters: Mapping[str, str],
+    models: Sequence[Path] = (),
+    initial: Path | None = None,
 ) -> "subprocess.Popen[str]":
     """Start `train` in a folder.
 
@@ -32,6 +36,7 @@ def started(
         data: The folder of the channels train and validation.
         hyperparameters: The hyperparameters.
         models: The folders of the models to merge.
+        initial: The folder of the model with which a training begins.
     """
     channels = base / "input" / "data"
     (base / "input" / "config").mkdir(parents=True)
@@ -42,10 +47,16 @@ def started(
     for place, folder in enumerate(models):
         with tarfile.open(channels / "models" / f"part-{place:03d}-0a1b2c3d-{place}.tar.gz", "w:gz") as archive:
             archive.add(folder, ".")
+    if initial:
+        (channels / "model").mkdir()
+        with tarfile.open(channels / "model" / "model.tar.gz", "w:gz") as archive:
+            archive.add(initial, ".")
     content = {
         "hyperparameters": LAUNCH | dict(hyperparameters),
         "resourceconfig": {"current_host": "algo-1", "hosts": ["algo-1"]},
-        "inputdataconfig": {"train": {}, "validation": {}} | ({"models": {}} if models else {}),
+        "inputdataconfig": {"train": {}, "validation": {}}
+        | ({"models": {}} if models else {})
+        | ({"model": {}} if initial else {}),
     }
     for name, value in content.items():
         (base / "input" / "config" / f"{name}.json").write_text(json.dumps(value))
@@ -59,9 +70,15 @@ def started(
     )
 
 
-def run(base: Path, data: Path, hyperparameters: Mapping[str, str], models: Sequence[Path] = ()) -> tuple[int, str]:
+def run(
+    base: Path,
+    data: Path,
+    hyperparameters: Mapping[str, str],
+    models: Sequence[Path] = (),
+    initial: Path | None = None,
+) -> tuple[int, str]:
     """Run `train` as `started` starts it, and return its exit status and output."""
-    return finished(started(base, data, hyperparameters, models))
+    return finished(started(base, data, hyperparameters, models, initial))
 
 
 def report(base: Path) -> dict[str, object]:
@@ -117,6 +134,15 @@ def test_a_merged_network_is_compared_with_its_parts_and_exported(
         assert answer["probabilities"].numpy() == pytest.approx(
             mean.numpy(), abs=0.01
         )  # which were exported in bfloat16 here
+
+
+def test_a_training_begins_with_the_average(models: list[Path], campaigns: Path, tmp_path: Path) -> None:
+    base = tmp_path / "merge"
+    status, output = run(base, campaigns / "campaign-3", MERGE | {"merge_method": "average"}, models)
+    assert status == 0, output
+    status, output = run(tmp_path / "again", campaigns / "campaign-1", TINY, initial=base / "model")
+    assert status == 0, output
+    assert "Beginning with the weights of the initial model, the average of 2 models." in output
 
 
 def test_networks_with_other_initial_weights_are_not_averaged(

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +28,9 @@ def folders(job: Callable[..., Folders]) -> Folders:
     return job(train=[1, 2, 3, 4], validation=[1, 2, 3, 4, 5])
 
 
-def archived(folders: Folders, **settings: object) -> list[np.ndarray]:
+def archived(folders: Folders, report: Mapping[str, object] | None = None, **settings: object) -> list[np.ndarray]:
     """Export a network with random weights as the initial model of a job, and return the weights."""
+    origin = report or {"exported_epoch": 5}
     config = with_(**settings)
     model = build_model(config)
     random = np.random.default_rng(7)
@@ -37,7 +38,7 @@ def archived(folders: Folders, **settings: object) -> list[np.ndarray]:
     model.set_weights(weights)
     folder = folders.base / "earlier"
     folder.mkdir()
-    export(model, config, folder, {"model": config.model, "classes": config.classes, "exported_epoch": 5})
+    export(model, config, folder, {"model": config.model, "classes": config.classes, **origin})
     archive(folder, folders)
     return weights
 
@@ -129,3 +130,16 @@ def test_a_model_that_the_trainer_exported_can_be_the_next_initial_model(folders
     again = started(folders)
     assert all(equal(again.model.get_weights(), exported))
     assert tf.io.gfile.exists(str(folders.base / "initial_model" / "1" / "saved_model.pb"))
+
+
+def test_the_log_names_an_average(folders: Folders, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = archived(folders, {"merge_method": "average", "merged_from": [{"index": 0}, {"index": 1}]})
+    training = started(folders)
+    assert all(equal(training.model.get_weights(), weights))
+    assert "Beginning with the weights of the initial model, the average of 2 models." in capsys.readouterr().out
+
+
+def test_an_ensemble_is_refused_in_one_sentence(folders: Folders) -> None:
+    archived(folders, {"merge_method": "ensemble", "merged_from": [{"index": 0}, {"index": 1}]})
+    with pytest.raises(InitialModelError, match="The initial model is a merge with the method ensemble, but"):
+        started(folders)

@@ -1,7 +1,9 @@
 """Merges in Python: models are copied once to one Region, and the same merge is submitted once."""
 
 import dataclasses
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import boto3
 import pytest
@@ -11,14 +13,19 @@ from tests.support.sample_job import sample_job
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.merge import open_merge
+from traingrid.audit.copies import unneeded_copies
+from traingrid.audit.snapshot import SETTLED_SECONDS
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.prune import _prune
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Channel, Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.submission.files import submission_id
+from traingrid.submission.folders_in_use import FoldersInUse
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 SUBMISSION = "0a1b2c3d"
@@ -37,7 +44,9 @@ def deployment(deployment: Deployment) -> Deployment:
 
 
 @pytest.fixture
-def grid(deployment: Deployment, ledger: Ledger, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> tg.Grid:
+def grid(
+    deployment: Deployment, ledger: Ledger, storage: Storage, moves: Moves, monkeypatch: pytest.MonkeyPatch
+) -> tg.Grid:
     """A grid with three completed jobs, whose models are in the output buckets of two Regions."""
     jobs, statuses = dict[int, Job](), list[JobStatus]()
     for region in dict.fromkeys(REGIONS):
@@ -57,6 +66,13 @@ def grid(deployment: Deployment, ledger: Ledger, storage: Storage, monkeypatch: 
     monkeypatch.setattr(ControlPlane, "status", lambda *_: status)
     monkeypatch.setattr(ControlPlane, "last_submitted_jobs", lambda *_: jobs)
     return tg.Grid(ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage))  # type: ignore[arg-type]  # Batch is not called
+
+
+@pytest.fixture
+def moves(table: object, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Moves:
+    """The ledger's items of copies, in the same table as the ledger."""
+    monkeypatch.setattr("traingrid.ledger.moves.Table", lambda *_: table)
+    return Moves(deployment.table)
 
 
 @pytest.fixture
@@ -188,3 +204,89 @@ def test_a_rejected_merge_is_submitted_again_after_its_cause_is_removed(
     version = storage.first_version(uri)
     assert version is not None
     assert merged.id != submission_id(str(uri), version)
+
+
+def merged(grid: tg.Grid) -> str:
+    return tg.Submission(grid, SUBMISSION).merge(1, 2).id
+
+
+def test_the_ledger_has_the_copies_and_attributes_transfers_to_the_merge(
+    grid: tg.Grid, moves: Moves, intake: None
+) -> None:
+    merge = merged(grid)
+    first, second = moves.all()
+    assert [(item.state, item.job, item.bytes) for item in (first, second)] == [("copied", f"{merge}/0", 7)] * 2
+    assert (first.from_region, first.transferred, first.written_bytes) == ("us-east-1", {}, 7)
+    assert (second.from_region, second.transferred, second.written_bytes) == ("eu-west-1", {f"{merge}/0": 7}, 7)
+    assert merged(grid) == merge
+    assert [(item.state, item.job, item.transferred) for item in moves.all()] == [
+        ("copied", f"{merge}/0", {}),
+        ("copied", f"{merge}/0", {f"{merge}/0": 7}),
+    ]
+
+
+def pruned(deployment: Deployment, item: MoveItem) -> str:
+    return _prune(deployment, item).run().result
+
+
+@pytest.fixture
+def unused(monkeypatch: pytest.MonkeyPatch, table: object) -> None:
+    """No job uses a copy."""
+    monkeypatch.setattr("traingrid.cli.prune.folders_in_use", lambda _: FoldersInUse())
+    monkeypatch.setattr("traingrid.ledger.datasets.Table", lambda *_: table)
+
+
+def test_copies_of_a_merge_are_pruned_and_copied_again(
+    grid: tg.Grid, deployment: Deployment, moves: Moves, intake: None, unused: None
+) -> None:
+    merge, data = merged(grid), bucket(names.data_bucket, deployment, "us-east-1")
+    copies = unneeded_copies(deployment, moves, FoldersInUse)
+    assert [copy.why for copy in copies] == ["no open job uses it"] * 2
+    assert [pruned(deployment, copy.item) for copy in copies] == ["pruned", "pruned"]
+    assert keys(data) == []
+    merged(grid)
+    assert len(keys(data)) == 2
+    transferred = [item.transferred for item in moves.all()]
+    assert transferred == [{}, {f"{merge}/0": 14}], "both transfers are billed"
+
+
+def test_a_copy_that_an_open_merge_reads_is_not_unneeded(
+    grid: tg.Grid, deployment: Deployment, moves: Moves, intake: None
+) -> None:
+    merged(grid)
+    folder = next(iter(moves.all())).target.rpartition("/")[0]
+    assert unneeded_copies(deployment, moves, lambda: FoldersInUse(jobs={f"{folder}/": "job 0 of a merge"})) == []
+
+
+def test_a_model_whose_source_was_deleted_is_kept(
+    grid: tg.Grid, deployment: Deployment, moves: Moves, intake: None, unused: None
+) -> None:
+    merged(grid)
+    boto3.client("s3", "eu-west-1").delete_object(
+        Bucket=bucket(names.output_bucket, deployment, "eu-west-1"), Key="2/output/model.tar.gz"
+    )
+    assert [pruned(deployment, item) for item in list(moves.all())] == ["pruned", "kept"]
+    assert len(keys(bucket(names.data_bucket, deployment, "us-east-1"))) == 1
+
+
+def test_a_merge_waits_for_the_end_of_a_removal(grid: tg.Grid, moves: Moves, intake: None) -> None:
+    merged(grid)
+    item = next(iter(moves.all()))
+    assert moves.change(item, replace(item, state="pruning", owner="prune-1"))
+    with pytest.raises(TraingridError, match=r"part-000-.* is being removed by `traingrid data prune`\."):
+        merged(grid)
+
+
+def test_a_copy_without_a_merge_is_unneeded_after_ten_minutes(
+    grid: tg.Grid, deployment: Deployment, moves: Moves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise TraingridError("no")
+
+    monkeypatch.setattr("traingrid.api.merge.submit_once", refuse)
+    with pytest.raises(TraingridError):
+        merged(grid)
+    assert unneeded_copies(deployment, moves, FoldersInUse) == []
+    later = time.time() + SETTLED_SECONDS + 2
+    found = unneeded_copies(deployment, moves, FoldersInUse, later)
+    assert [copy.why for copy in found] == ["its merge was not submitted, and no open job uses it"] * 2

@@ -129,3 +129,14 @@ def test_a_child_only_copies_a_model_of_another_region(s3: Any, begin: Begin, le
     assert needs_copy(attempt.job, attempt.item())
     here = attempt.job.model_copy(update={"init_from": MODEL.model_copy(update={"region": TARGET_REGION})})
     assert not needs_copy(here, attempt.item())
+
+
+def test_a_child_does_not_copy_a_model_that_is_too_large(
+    s3: Any, begin: Begin, moving: Deployment, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.child.model_copy.MAX_COPIED_BYTES", 3)
+    assert not model_copy(begin(), moving).run()
+    assert stored(s3, S3Uri(OUTPUT[TARGET_REGION], "initial-models")) == {}
+    item = ledger.job(SUBMISSION, 0)
+    assert item is not None
+    assert "has 7 bytes, and at most 3 bytes are copied." in item.reason

@@ -376,3 +376,16 @@ def test_a_supervisor_that_runs_after_the_end_launches_nothing(job: Job, ledger:
     late = FakeBackend(TRAINING)
     assert supervisor(job, late, ledger).run().state == "Completed"
     assert late.created == []
+
+
+def test_the_ledger_has_the_residency_of_the_launched_attempt(job: Job, ledger: Ledger) -> None:
+    first = job.model_copy(update={"residency": ("us",)})
+    assert supervisor(first, FakeBackend(TRAINING, COMPLETED), ledger).run().residency == ("us",)
+
+
+def test_a_retry_without_a_residency_forgets_that_of_the_previous_attempt(job: Job, ledger: Ledger) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job(job_key(), {"state": JobState.FAILED, "residency": ["us"]})
+    failed: AttemptFacts = {"region": job.region, "state": JobState.FAILED}
+    assert ledger.next_attempt(job_key(), failed, job.region, reopen="again")
+    assert existing(ledger.job("0123abcd", 0)).residency == ()

@@ -6,13 +6,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import traingrid as tg
-from tests.unit.api.test_merge import SUBMISSION, bucket, deployment, grid, intake, keys
+from tests.unit.api.test_merge import SUBMISSION, bucket, deployment, grid, intake, keys, moves
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.main import cli
 from traingrid.grid.deployment import Deployment
 
-__all__ = ["deployment", "grid", "intake"]
+__all__ = ["deployment", "grid", "intake", "moves"]
 
 
 @pytest.fixture(autouse=True)

@@ -149,7 +149,7 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     texts = ("batch_child", "training_job", "training_job_arn", "service_job", "fingerprint", "failure", "reason")
     recorded: Any = {name: f"the {name}" for name in (*texts, "phase", "artifact")}
     recorded |= {"state": JobState.FAILED, "metrics": {"loss": 0.5}, "training_seconds": 7, "billable_seconds": 8}
-    recorded |= {"training_started_at": 1795000000, "epochs": 20}
+    recorded |= {"training_started_at": 1795000000, "epochs": 20, "residency": ("us",)}
     assert ledger.record_job(job_key(attempt=2), recorded)
     assert ledger.record_progress(job_key(attempt=2), {"epoch": 3})
     item = existing(ledger.job("0123abcd", 0))

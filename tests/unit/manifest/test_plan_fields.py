@@ -8,7 +8,7 @@ import pytest
 from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.grid.residency import is_resident
+from traingrid.grid.residency import common_residency, is_resident
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -159,3 +159,20 @@ class TestResidencyOfRegions:
         replicas = {"eu-central-1": "s3://ragab-ml-fra/day1"}
         (error,) = errors(limited, {"residency": ["eu-west-1"], "replicas": replicas})
         assert "the data may only be in eu-west-1, but the line names eu-central-1" in error
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        ((), (), ()),
+        (("eu",), (), ("eu",)),
+        ((), ("us-east-1",), ("us-east-1",)),
+        (("eu",), ("eu-west-1", "us"), ("eu-west-1",)),
+        (("eu", "us"), ("us", "eu"), ("eu", "us")),
+        (("us-east-1", "eu"), ("us", "ap"), ("us-east-1",)),
+    ],
+)
+def test_two_residencies_have_in_common_what_both_allow(
+    first: tuple[str, ...], second: tuple[str, ...], both: tuple[str, ...]
+) -> None:
+    assert common_residency(first, second) == both

@@ -1,10 +1,15 @@
 """Initial models: the job that `init_from` names is found in the ledger, or the line is refused."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support.sample_deployment import ACCOUNT, SAMPLE_BUCKETS
 from tests.support.sample_job import sample_job
@@ -18,25 +23,33 @@ from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
 from traingrid.manifest.errors import ManifestError
-from traingrid.manifest.line import Line
+from traingrid.manifest.line import Line, job_of_line
 from traingrid.manifest.parse import parse
-from traingrid.submission import model_fit
+from traingrid.merge.line import MergeRequest, merge_line
+from traingrid.merge.models import Model
+from traingrid.submission import model_archives, model_fit
 from traingrid.submission.files import jobs_key, normalised, retry_key
 from traingrid.submission.initial_models import InitialModels
+from traingrid.submission.model_archives import ModelArchives
+from traingrid.submission.model_limits import MAX_COPIED_BYTES, MAX_COPIES, MAX_MODELS
 from training_container.trainer.config import Config
+from verification.model.table import ModelTable
 
 HERE, THERE, TRAINED = "us-east-1", "eu-west-1", "89abcdef"
 ARTIFACT = f"s3://traingrid-output-{ACCOUNT}-{HERE}/{TRAINED}/0/traingrid-{TRAINED}-0-1/output/model.tar.gz"
 RESNET = {"tensorboard": True, "hyperparameters": {"model": "resnet50", "classes": "10"}}
 
 
-def trained(ledger: Ledger, job: Job, state: JobState = JobState.COMPLETED, artifact: str = ARTIFACT) -> None:
+def trained(
+    ledger: Ledger, job: Job, state: JobState = JobState.COMPLETED, artifact: str = ARTIFACT, **facts: Any
+) -> None:
     """Record a submission of two jobs, of which the first has reached a state."""
     ledger.claim_submission(TRAINED, "test", {"manifest": "s3://m/a.csv", "jobs": 2})
     ledger.record_submitted(TRAINED, "b", [Array(batch_job="b", file="jobs.jsonl", count=2)])
     ledger.open_job(TRAINED, job, job.regions, "jobs")
     key = JobKey(submission=TRAINED, index=0, attempt=1)
-    ledger.record_job(key, {"state": state, "training_job": "t", "artifact": artifact})
+    recorded: Any = {"state": state, "training_job": "t", "artifact": artifact, **facts}
+    ledger.record_job(key, recorded)
 
 
 def a_job(**changes: Any) -> Job:
@@ -255,3 +268,200 @@ def test_the_defaults_to_compare_are_those_of_the_trainer() -> None:
     known = {name: model_fit._DEFAULTS[name] for name in ("model", "classes")}
     assert known == {name: str(getattr(Config(), name)) for name in known}
     assert hasattr(Config(), model_fit.NEW_HEAD)
+
+
+def test_a_queued_request_that_the_channel_of_the_model_makes_too_large_is_refused(
+    ledger: Ledger, deployment: Deployment
+) -> None:
+    trained(ledger, a_job())
+    regions = {name: {"data_buckets": [bucket]} for name, bucket in SAMPLE_BUCKETS.items()}
+    queues: dict[str, Any] = {HERE: {**regions[HERE], "service_queue": {"instances": 4}}}
+    grid = changed(deployment, regions={**regions, **queues})
+
+    def padded(characters: int) -> Line:
+        values = {f"x{number}": "y" * 2_000 for number in range(3)} | {"last": "y" * characters}
+        return a_line(grid, launch="queued", hyperparameters={"classes": 10} | values)
+
+    accepted = next(number for number in range(2_500, 0, -100) if not refuses(partial(padded, number)))
+    models = InitialModels(deployment=grid, ledger=ledger)
+    assert models.resolved([padded(accepted - 600)])
+    with pytest.raises(ManifestError) as error:
+        models.resolved([padded(accepted)])
+    ((field, text),) = [(one.field, one.reason) for one in error.value.errors]
+    assert field == "launch"
+    assert text.endswith("bytes, and a service queue accepts at most 10,240")
+
+
+def refuses(parsed: Callable[[], Line]) -> bool:
+    try:
+        parsed()
+    except ManifestError:
+        return True
+    return False
+
+
+@pytest.fixture
+def s3(aws: None) -> Any:
+    client: Any = boto3.client("s3", HERE)
+    client.create_bucket(Bucket=S3Uri.parse(ARTIFACT).bucket)
+    return client
+
+
+def test_a_command_refuses_a_model_whose_archive_was_deleted(
+    ledger: Ledger, storage: Storage, deployment: Deployment, s3: Any
+) -> None:
+    trained(ledger, a_job())
+    stored(storage, deployment, a_job())
+    line, uri = a_line(deployment), S3Uri.parse(ARTIFACT)
+
+    def models() -> InitialModels:
+        archives = ModelArchives(deployment=deployment)
+        return InitialModels(deployment=deployment, ledger=ledger, storage=storage, archives=archives)
+
+    assert reason(models(), line) == f"its archive {ARTIFACT} does not exist any more"
+    s3.put_object(Bucket=uri.bucket, Key=uri.key, Body=b"weights")
+    assert models().resolved([line])
+
+
+def test_an_archive_that_a_submitter_may_not_read_is_left_to_the_roles_of_the_grid(
+    ledger: Ledger, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class S3:
+        def head_object(self, **_: Any) -> None:
+            raise ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadObject")
+
+    monkeypatch.setattr(model_archives, "client", lambda *_: S3())
+    trained(ledger, a_job())
+    archives = ModelArchives(deployment=deployment)
+    assert InitialModels(deployment=deployment, ledger=ledger, archives=archives).resolved([a_line(deployment)])
+
+
+def numbered(deployment: Deployment, count: int, region: str = HERE, **line: Any) -> list[Line]:
+    """Return lines that begin with different models."""
+    return [
+        replace(a_line(deployment, region, f"{number:08x}/0", **line), number=number + 1) for number in range(count)
+    ]
+
+
+def test_a_file_with_too_many_models_is_refused_before_the_ledger_is_read(deployment: Deployment) -> None:
+    absent: Any = None
+    with pytest.raises(ManifestError) as error:
+        InitialModels(deployment=deployment, ledger=absent).resolved(numbered(deployment, MAX_MODELS + 1))
+    (found,) = error.value.errors
+    assert found.reason == "its lines begin with 101 different models, and those of a submission with at most 100"
+
+
+def test_any_number_of_lines_may_begin_with_one_model(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    lines = [replace(a_line(deployment), number=number) for number in range(1, MAX_MODELS + 2)]
+    assert len(InitialModels(deployment=deployment, ledger=ledger).resolved(lines)) == MAX_MODELS + 1
+
+
+def test_a_file_that_needs_too_many_copies_is_refused(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job())
+    item, head = ledger.job(TRAINED, 0), ledger.submission(TRAINED)
+    known: Any = SimpleNamespace(submission=lambda _: head, job=lambda *_: item)
+    models = InitialModels(deployment=changed(deployment, moves=True), ledger=known)
+    replicas = {"us-west-2": f"s3://{SAMPLE_BUCKETS['us-west-2']}/x"}
+    lines = numbered(deployment, MAX_COPIES // 2 + 1, THERE, replicas=replicas)
+    assert models.resolved(lines[1:])
+    with pytest.raises(ManifestError) as error:
+        models.resolved(lines)
+    (found,) = error.value.errors
+    text = "its lines need 102 copies of models to other Regions, and those of a submission at most 100"
+    assert found.reason == text
+
+
+def test_a_model_that_is_too_large_is_not_copied(
+    ledger: Ledger, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class S3:
+        def head_object(self, **_: Any) -> dict[str, int]:
+            return {"ContentLength": MAX_COPIED_BYTES + 10**10}
+
+    monkeypatch.setattr(model_archives, "client", lambda *_: S3())
+    trained(ledger, a_job())
+    moving = changed(deployment, moves=True)
+    models = InitialModels(deployment=moving, ledger=ledger, archives=ModelArchives(deployment=moving))
+    assert models.resolved([a_line(deployment)])
+    text = "its archive has 60 GB, and models of at most 50 GB are copied to another Region"
+    assert reason(models, a_line(deployment, THERE)) == text
+
+
+def test_the_residency_of_a_model_becomes_that_of_the_line(ledger: Ledger, deployment: Deployment) -> None:
+    trained(ledger, a_job(), residency=["us"])
+    models = InitialModels(deployment=deployment, ledger=ledger)
+    lines = [a_line(deployment), a_line(deployment, residency=["us-east-1", "eu"])]
+    resolved = [line.settings["residency"] for line in models.resolved(lines)]
+    assert resolved == [("us",), ("us-east-1",)]
+
+
+def test_the_intake_refuses_a_copy_out_of_a_residency_that_was_passed_on(
+    ledger: Ledger, deployment: Deployment
+) -> None:
+    """The intake reads no lines of other submissions, so the ledger has the residency that they have passed on."""
+    trained(ledger, a_job(), residency=["us"])
+    models = InitialModels(deployment=changed(deployment, moves=True), ledger=ledger)
+    found = reason(models, a_line(deployment, THERE))
+    assert found == f"the model is in {HERE}, and its line allows the data only in us, not in {THERE}"
+    assert models.resolved([a_line(deployment, "us-west-2")])
+
+
+def test_models_are_found_by_their_keys_in_a_ledger_of_any_size(
+    table: ModelTable, ledger: Ledger, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(ledger, a_job())
+    read: list[object] = []
+    get = table.get
+
+    def recorded(*key: Any) -> Any:
+        read.append(key)
+        return get(*key)
+
+    monkeypatch.setattr(table, "get", recorded)
+    for other in ("scan", "query", "everything"):
+        monkeypatch.setattr(table, other, None)
+    lines = [replace(a_line(deployment), number=number) for number in (1, 2)]
+    assert InitialModels(deployment=deployment, ledger=ledger).resolved(lines)
+    assert read == [(TRAINED, "submission"), (TRAINED, "job#00000")]
+
+
+def merge_of(deployment: Deployment, method: str) -> Job:
+    """Return the job of a merge of two models with 10 classes, in a grid whose default is 1,000 classes."""
+    parts = [
+        Model(submission=TRAINED, job=a_job(index=index), archive=S3Uri("output", f"{index}/model.tar.gz"))
+        for index in range(2)
+    ]
+    request = MergeRequest(method=method, data=f"s3://{SAMPLE_BUCKETS[HERE]}/all")  # type: ignore[arg-type]  # a method
+    grid = changed(deployment, instance_types=["ml.m5.xlarge"])
+    made = merge_line(parts, request, S3Uri(SAMPLE_BUCKETS[HERE], "merges/0"), 10**6, (HERE, grid))
+    (line,) = parse(json.dumps(made).encode(), grid)
+    return job_of_line(line, 0, grid, TRAINED)
+
+
+@pytest.mark.parametrize(
+    ("method", "line", "expected"),
+    [
+        ("average", {}, []),
+        (
+            "average",
+            {"hyperparameters": {"classes": 5}},
+            ["the hyperparameter classes is 5, and the model was trained with 10"],
+        ),
+        (
+            "ensemble",
+            {},
+            ["the model is a merge with the method ensemble, and this line's program begins with one network"],
+        ),
+        (
+            "parts",
+            {},
+            ["the model is a merge with the method parts, and this line's program begins with one network"],
+        ),
+    ],
+)
+def test_a_line_may_begin_with_an_average_of_its_own_network(
+    deployment: Deployment, method: str, line: dict[str, Any], expected: list[str]
+) -> None:
+    job = merge_of(deployment, method)
+    assert [one.reason for one in model_fit.unfit(a_line(deployment, **line), job, deployment)] == expected

@@ -1,0 +1,53 @@
+"""Manifest edits: replaces the value of a field in a line of a manifest, before it is uploaded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+from traingrid.manifest.columns import columns_of
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.rows import Row, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def readable_rows(content: bytes) -> list[Row]:
+    """Return the rows of a manifest that can be read; the manifest check reports the errors of the others."""
+    try:
+        return [row for row in Rows(chunks=[content]) if isinstance(row, Row)]
+    except ManifestError:
+        return []
+
+
+def with_value(lines: Sequence[bytes], row: Row, field: str, value: str) -> bytes:
+    """Return a row's line with another value of a field that the row has, and with its original line end.
+
+    Args:
+        lines: All lines of the manifest, with their ends.
+        row: The row.
+        field: The field, which is no mapping.
+        value: The value.
+    """
+    line = lines[row.number - 1]
+    end = line[len(line.rstrip(b"\r\n")) :]
+    if not row.csv:
+        return json.dumps(row.values | {field: value}).encode() + end
+    header = next(text for text in map(_text, lines) if text.strip() and not text.lstrip().startswith("#"))
+    columns, _ = columns_of(0, _cells(header))
+    cells = _cells(_text(line))
+    cells[columns.index((field, ""))] = value
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(cells)
+    return written.getvalue().encode() + end
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
+
+
+def _cells(text: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([text]))]
