@@ -385,7 +385,7 @@ def test_the_ledger_has_the_residency_of_the_launched_attempt(job: Job, ledger: 
 
 def test_a_retry_without_a_residency_forgets_that_of_the_previous_attempt(job: Job, ledger: Ledger) -> None:
     ledger.open_job("0123abcd", job)
-    ledger.record_job(job_key(), {"state": JobState.FAILED, "residency": ["us"]})
+    ledger.record_job(job_key(), {"state": JobState.FAILED, "residency": ("us",)})
     failed: AttemptFacts = {"region": job.region, "state": JobState.FAILED}
     assert ledger.next_attempt(job_key(), failed, job.region, reopen="again")
     assert existing(ledger.job("0123abcd", 0)).residency == ()
