@@ -1,14 +1,15 @@
 import os
-import signal
-from collections.abc import Iterator
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+
+from tests.support.interrupts import allow_interrupts
 
 # Read when the CDK starts. Its validation of templates takes more than half of the CPU time of a synthesis;
 # tests/integration/posture runs it on every kind of grid.
 os.environ["CDK_VALIDATION"] = "false"
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+allow_interrupts()
 
 
 class Scheduling(LoadFileScheduling):
@@ -22,11 +23,3 @@ class Scheduling(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
     """Replace the scheduling of `--dist`."""
     return Scheduling(config, log)
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Restore SIGINT's default handler: a shell starts background processes with SIGINT ignored, which is inherited."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

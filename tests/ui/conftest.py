@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.support.interrupts import allow_interrupts
 from tests.support.local_page import LocalGrid
 from traingrid.ledger.ledger import Ledger
 from traingrid.ui import poller
@@ -12,6 +13,7 @@ from verification.model.table import ModelTable
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE_MILLISECONDS = 60_000
+allow_interrupts()
 
 
 @pytest.fixture(scope="session")

@@ -113,7 +113,6 @@ def test_nothing_is_created_once_the_deletion_has_begun() -> None:
     assert deleted == ["late"], "a resource that was created just before is deleted at once"
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_deletes_all_resources() -> None:
     deleted, created = list[str](), threading.Event()
 

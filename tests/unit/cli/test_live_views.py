@@ -83,7 +83,6 @@ def test_the_table_changes_in_place_and_never_wraps(start: Start, columns: int) 
     assert not terminal.screen.cursor.hidden
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_window_that_becomes_narrow_loses_columns_not_jobs(start: Start) -> None:
     terminal = start("status", "0123abcd", "--watch", turns=60, size=(120, 24))
     wide = terminal.until(lambda text: "3/20" in text)
@@ -117,7 +116,6 @@ def test_an_outage_is_a_sentence_below_the_table(start: Start) -> None:
     assert "has not answered" not in "\n".join(terminal.shown)
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_a_usable_terminal(start: Start) -> None:
     terminal = start("status", "0123abcd", "--watch", turns=10_000)
     terminal.until(lambda text: "2/20" in text)

@@ -18,7 +18,6 @@ from traingrid.errors import TraingridError
 from traingrid.ledger.ledger import Ledger
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("words", [[], ["--write"]])
 def test_the_printed_address_opens_the_page_until_an_interrupt(
     ledger: Ledger, words: list[str], monkeypatch: pytest.MonkeyPatch

@@ -150,7 +150,6 @@ def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["code"]
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(tmp_path: Path, number: signal.Signals) -> None:
     lay_out(tmp_path, MANIFEST)
