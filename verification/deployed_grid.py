@@ -17,8 +17,8 @@ from localcloud.settings import Settings
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
-from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.backends.training_jobs import ACTIVE_STATES
+from traingrid.backends import inventory_of
+from traingrid.backends.inventory import ACTIVE_STATES
 
 PATIENCE_SECONDS = 240.0
 """Shortest timeout, with a margin for busy machines."""
@@ -73,7 +73,7 @@ class DeployedGrid:
             job.name
             for region in grid.regions
             for state in ACTIVE_STATES
-            for job in training_jobs_in(self.plane.deployment, region).listed(state=state)
+            for job in inventory_of(self.plane.deployment, region).listed(state=state)
         ]
 
     def output(self, name: str) -> str:

@@ -41,7 +41,7 @@ def stopped_container_has_120_seconds(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "SageMaker changes the status of the job to Stopping"),
-    used_by="traingrid/backends/training_jobs.py traingrid/child/launch.py",
+    used_by="traingrid/backends/sagemaker_inventory.py traingrid/child/launch.py",
     trainings=1,
 )
 def stopping_job_may_be_stopped_again(aws: Aws) -> None:
@@ -59,7 +59,7 @@ def stopping_job_may_be_stopped_again(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/awslabs/benchmark-ai/issues/928"),
-    used_by="traingrid/backends/training_jobs.py",
+    used_by="traingrid/backends/sagemaker_inventory.py",
     trainings=1,
 )
 def ended_job_cannot_be_stopped(aws: Aws) -> None:

@@ -47,7 +47,7 @@ def unknown_name_is_a_validation_exception(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/aws/aws-sdk/issues/165"),
-    used_by="traingrid/backends/training_jobs.py traingrid/job/ownership.py",
+    used_by="traingrid/backends/sagemaker_inventory.py traingrid/job/ownership.py",
 )
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
     """StopTrainingJob for an unknown name fails with ValidationException or ResourceNotFound."""

@@ -116,7 +116,7 @@ def tags_of_the_request_are_listed(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ListTrainingJobsRequest", "only training jobs whose name contains the specified string"),
-    used_by="traingrid/backends/training_jobs.py",
+    used_by="traingrid/backends/sagemaker_inventory.py",
     trainings=1,
 )
 def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
@@ -134,7 +134,7 @@ def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "TrainingJobSummary", "This field is set only if the training job has one of the terminal"),
-    used_by="traingrid/backends/training_jobs.py",
+    used_by="traingrid/backends/sagemaker_inventory.py",
     trainings=1,
 )
 def listed_job_has_an_end_only_if_it_has_ended(aws: Aws) -> None:

@@ -85,10 +85,10 @@ class Region:
         self.world.meet(self.name)
         yield from (job for job in self.world.running.get(self.name, []) if job.state == state)
 
-    def stop(self, name: str) -> bool:
-        self.world.meet(f"stop {name}")
+    def stop(self, job: TrainingJob) -> bool:
+        self.world.meet(f"stop {job.name}")
         self.world.on_stop()
-        self.world.stopped.append(name)
+        self.world.stopped.append(job.name)
         return True
 
     def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
@@ -115,7 +115,7 @@ def a_reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconc
         children=fake,
         batch=fake,
         regions=list(deployment.grid.regions),
-        training_jobs=lambda name: region(world, name),
+        inventory=lambda name: region(world, name),
         backend=lambda name: region(world, name),
         grace_seconds=0.0,
     )

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem, Line, RecordedAttempt
     from traingrid.ledger.submission_item import SubmissionItem
 
-_DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_seconds": ("BillableTimeInSeconds",)}
+_DETAILS = ("artifact", "billable_seconds")
+"""The attributes of `Details` that the ledger also records of an attempt, under the same names."""
 
 
 def lost_submissions(world: World) -> Iterator[Violation]:
@@ -117,10 +118,7 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, kept
         return
     if recorded.state != job.state:
         yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"
-    for name, path in [(name, _DETAILS[name]) for name in kept if job.described is not None]:
-        value: object = job.described
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        kept_value = getattr(recorded, name)
+    for name in kept if job.details else ():
+        value, kept_value = getattr(job.details, name), getattr(recorded, name)
         if (kept_value or None) != (value or None):
             yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"

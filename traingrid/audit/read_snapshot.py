@@ -13,10 +13,10 @@ from traingrid.audit.calls import created, submission_of
 from traingrid.audit.snapshot import World
 from traingrid.aws.clients import gentle
 from traingrid.aws.s3 import Storage
+from traingrid.backends import inventory_of
 from traingrid.backends.found_job import owns
-from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.errors import TraingridError
-from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.items import JobItem, attempts, regions_of
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import SubmissionItem
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traingrid.backends.found_job import TrainingJob
-    from traingrid.backends.training_jobs import TrainingJobs
+    from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.items import Line
     from traingrid.ledger.user_requests import Cancel
@@ -55,13 +55,13 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
         TraingridError: Lines have trained in a Region that has left the grid, and that Region does not answer.
     """
     grid, home = deployment.grid, deployment.grid.home
-    regions = {region: training_jobs_in(deployment, region) for region in grid.regions}
+    regions = {region: inventory_of(deployment, region) for region in grid.regions}
     batch_jobs = _batch_jobs(deployment, submission)
     jobs = [job for region in regions.values() for job in region.listed(submission=submission)]
     ledger = Ledger(deployment.table, home)
     items = _read(ledger, submission)
     elsewhere = {
-        region: training_jobs_in(deployment, region) for region in regions_of(items[1].values()).difference(regions)
+        region: inventory_of(deployment, region) for region in regions_of(items[1].values()).difference(regions)
     }
     if elsewhere:
         jobs += [job for name, region in elsewhere.items() for job in _listed_elsewhere(name, region, submission)]
@@ -88,7 +88,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     )
 
 
-def _listed_elsewhere(name: str, region: TrainingJobs, submission: str) -> list[TrainingJob]:
+def _listed_elsewhere(name: str, region: Inventory, submission: str) -> list[TrainingJob]:
     """Return the training jobs in a Region that has left the grid."""
     try:
         return list(region.listed(submission=submission))
@@ -122,24 +122,18 @@ def _read(
     return submissions, lines, dict(cancels)
 
 
-def _looked_at(job: TrainingJob, item: JobItem | None, region: TrainingJobs, *, details: bool) -> TrainingJob | None:
+def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, details: bool) -> TrainingJob | None:
     """Describe a training job if the list is not sufficient, and read its tags if it does not match its line.
 
     A training job that was running when it was listed, but whose line has ended since, has probably ended too. Return
     None for a training job that has been deleted since.
     """
     if details or (job.active and not owns(item, job)):
-        described = region.described(job.name)
-        if described is None:
+        found = region.details(job)
+        if found is None:
             return None
-        ended = described.get("TrainingEndTime")
-        job = replace(
-            job,
-            state=JobState(described["TrainingJobStatus"]),
-            ended_at=ended.timestamp() if ended else None,
-            described=described if details else None,
-        )
-    return job if _fits(job, item) else replace(job, ours=region.bears_our_tag(job.arn))
+        job = replace(job, state=found.state, ended_at=found.ended_at, details=found if details else None)
+    return job if _fits(job, item) else replace(job, ours=region.has_our_tag(job))
 
 
 def _fits(job: TrainingJob, item: JobItem | None) -> bool:

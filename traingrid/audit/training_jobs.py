@@ -93,7 +93,7 @@ def misplaced(world: World) -> Iterator[Violation]:
         attempt = attempts(item).get(job.identity.attempt)
         if is_strangers(item, job):
             continue
-        role = (job.described or {}).get("RoleArn")
+        role = job.details.role if job.details else ""
         if attempt and attempt.region != job.region:
             what = f"{job.name} is in {job.region}, but its line is for {attempt.region}"
         elif role and role != world.roles.get(job.region, role):

@@ -1,16 +1,19 @@
-"""Backends: the services that run training jobs, one module per service behind one protocol."""
+"""Backends: the services that run training jobs, behind two protocols: `Backend` and `Inventory`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.aws.clients import Maker, client, once
+from traingrid.aws.clients import Maker, client, gentle, once
 from traingrid.backends.queued import Either, Queued
+from traingrid.backends.queued_inventory import QueuedInventory
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
     from traingrid.backends.base import Backend
+    from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
 
 
@@ -35,3 +38,9 @@ def watching(deployment: Deployment, region: str, make: Maker = client) -> SageM
     """Return the backend of a Region for processes that manage training jobs that children have launched."""
     made = Either if deployment.grid.service_queue(region) else SageMaker
     return made(deployment, region, make)
+
+
+def inventory_of(deployment: Deployment, region: str, make: Maker = gentle) -> Inventory:
+    """Return the training jobs of a grid in a Region, which may have left the grid."""
+    queue = deployment.grid.service_queue(region)
+    return QueuedInventory(deployment, region, queue, make) if queue else SageMakerInventory(deployment, region, make)

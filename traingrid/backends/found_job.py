@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traingrid.job.failures import CONFLICT
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from traingrid.backends.inventory import Details
     from traingrid.ledger.items import JobItem, Line
     from traingrid.names import TrainingJobName
 
@@ -28,7 +27,7 @@ class TrainingJob:
         created_at: CreationTime in seconds since 1970.
         arn: Its ARN.
         ended_at: TrainingEndTime in seconds since 1970; None while it runs, and if it never started to train.
-        described: DescribeTrainingJob's reply, if the world was read with details.
+        details: Its details, if the world was read with them.
         ours: Whether it has the grid's tag; None if the tags were not read, because the job matches its line.
     """
 
@@ -39,7 +38,7 @@ class TrainingJob:
     created_at: float
     arn: str = ""
     ended_at: float | None = None
-    described: Mapping[str, Any] | None = None
+    details: Details | None = None
     ours: bool | None = None
 
     @property

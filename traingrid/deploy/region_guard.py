@@ -19,8 +19,8 @@ from traingrid import names
 from traingrid.aws.batch import Batch
 from traingrid.aws.clients import brisk, client
 from traingrid.aws.s3 import Storage
-from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.backends.training_jobs import ACTIVE_STATES
+from traingrid.backends import inventory_of
+from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.deploy.custom_resource import answer
 from traingrid.deploy.guarded_changes import GuardedChange, guarded_changes
 from traingrid.deploy.open_lines import OpenLine, OpenLines
@@ -29,7 +29,7 @@ from traingrid.ledger.ledger import Ledger
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from traingrid.backends.training_jobs import TrainingJobs
+    from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class RegionGuard:
         home: Its home Region.
         regions: Its training Regions.
         open_lines: Returns the unfinished lines.
-        training_jobs: Returns the training jobs of a Region.
+        inventory: Returns the inventory of a Region.
         stack_status: Returns the status of a stack by its id.
     """
 
@@ -84,7 +84,7 @@ class RegionGuard:
     home: str
     regions: Collection[str]
     open_lines: Callable[[], Iterable[OpenLine]]
-    training_jobs: Callable[[str], TrainingJobs]
+    inventory: Callable[[str], Inventory]
     stack_status: Callable[[str], str]
 
     @classmethod
@@ -103,7 +103,7 @@ class RegionGuard:
             home=grid.home,
             regions=list(grid.regions),
             open_lines=lines.find,
-            training_jobs=lambda region: training_jobs_in(deployment, region, brisk),
+            inventory=lambda region: inventory_of(deployment, region, brisk),
             stack_status=_stack_status,
         )
 
@@ -186,7 +186,7 @@ class RegionGuard:
         The same applies to a Region of another account, in which the guard has no role.
         """
         try:
-            active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
+            active = chain.from_iterable(map(self.inventory(region).listed, ACTIVE_STATES))
             return [job.name for job in active]
         except (ClientError, BotoCoreError) as error:
             message = "%s is checked by the ledger only, because SageMaker does not list its jobs: %s"

@@ -26,11 +26,10 @@ from traingrid.aws.clients import brisk
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.aws.sns import Topic
-from traingrid.backends import watching
+from traingrid.backends import inventory_of, watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
-from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import JobState
 from traingrid.ledger.items import elsewhere
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.backends.found_job import TrainingJob
+    from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.items import JobItem
 
@@ -89,7 +89,7 @@ class Reconciler:
         children: Batch's children.
         batch: The job queue; the reconciler submits nothing to it.
         regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
-        training_jobs: Returns the training jobs of a Region.
+        inventory: Returns the inventory of a Region.
         backend: Returns the service of a Region.
         notifications: Publishes events of submissions; None if the grid has no notifications.
         grace_seconds: See `GRACE_SECONDS`.
@@ -103,7 +103,7 @@ class Reconciler:
     children: Children
     batch: Batch
     regions: Collection[str]
-    training_jobs: Callable[[str], TrainingJobs]
+    inventory: Callable[[str], Inventory]
     backend: Callable[[str], Backend]
     notifications: Notifications | None = None
     grace_seconds: float = GRACE_SECONDS
@@ -122,7 +122,7 @@ class Reconciler:
             children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
             batch=Batch(deployment, grid.home, brisk),
             regions=list(grid.regions),
-            training_jobs=cache(lambda region: training_jobs_in(deployment, region, brisk)),
+            inventory=cache(lambda region: inventory_of(deployment, region, brisk)),
             backend=cache(lambda region: watching(deployment, region, brisk)),
             notifications=_notifications(deployment, ledger),
             grace_seconds=grace_seconds,
@@ -169,14 +169,14 @@ class Reconciler:
         """Return the active training jobs of the Regions that answer."""
         for region in regions:
             with reach.of_region(region, whole=True):
-                self.training_jobs(region)  # creates the clients; boto3 cannot do that in several threads
+                self.inventory(region)  # creates the clients; boto3 cannot do that in several threads
         asked = [region for region in regions if not reach.given_up(region)]
         return [job for found in self.in_regions(partial(self._listed, reach, until), asked) for job in found]
 
     def _listed(self, reach: Reach, until: float, region: str) -> list[TrainingJob]:
         found: list[TrainingJob] = []
         with reach.of_region(region, whole=True):
-            for job in chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES)):
+            for job in chain.from_iterable(map(self.inventory(region).listed, ACTIVE_STATES)):
                 found.append(job)
                 if time.time() >= until:
                     reach.too_slow(region, len(found))
@@ -198,7 +198,7 @@ class Reconciler:
                 continue
             with reach.of_region(job.region):
                 submission = submissions.get(job.line[0], Submission())
-                if self._is_unwanted(job, submission) and self.training_jobs(job.region).stop(job.name):
+                if self._is_unwanted(job, submission) and self.inventory(job.region).stop(job):
                     done.stopped.append(job.name)
                     self._record_why(job, submission)
 
@@ -289,7 +289,7 @@ class Reconciler:
             unwanted = is_cancelled(submission.cancels, index, job.region)
         else:
             unwanted = time.time() - job.created_at >= self.grace_seconds
-        return unwanted and job.state != "Stopping" and self.training_jobs(job.region).is_ours(job, item)
+        return unwanted and job.state != "Stopping" and self.inventory(job.region).is_ours(job, item)
 
     @property
     def _budgets(self) -> Budgets:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends import inventory_of
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger import ledger as ledgers
@@ -189,12 +189,12 @@ class Canceller:
 
     def _stop(self, wanted: Wanted, report: CancelReport) -> None:
         for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
-            region, most = training_jobs_in(self.deployment, name), len(report.errors) + _MOST_ERRORS
+            region, most = inventory_of(self.deployment, name), len(report.errors) + _MOST_ERRORS
             with report.noting(name):
                 for job in region.listed(state="InProgress", submission=wanted.submission):
                     if len(report.errors) >= most:
                         break
                     if wanted.covers(job.identity.index, name) and job.name not in report.training_jobs:
                         with report.noting(job.name):
-                            if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job.name):
+                            if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job):
                                 report.training_jobs.append(job.name)

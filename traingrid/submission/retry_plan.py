@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.backends.training_jobs import ACTIVE_STATES
+from traingrid.backends import inventory_of
+from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import UnknownSubmissionError
@@ -200,7 +200,7 @@ class RetryPlan:
             job.identity.index: job.name
             for region in sorted(regions_of(ended.values()).union(grid.regions))
             for state in ACTIVE_STATES
-            for job in training_jobs_in(self.deployment, region).listed(state=state, submission=submission)
+            for job in inventory_of(self.deployment, region).listed(state=state, submission=submission)
         }
 
 

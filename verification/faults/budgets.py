@@ -110,12 +110,8 @@ class _Round:
 
     def _jobs(self) -> list[tuple[float, float]]:
         """Return the start and end of each training job that has started."""
-        described = [job.described or {} for job in self.grid.world(self.submission.id).training_jobs]
-        return [
-            (one["TrainingStartTime"].timestamp(), one["TrainingEndTime"].timestamp())
-            for one in described
-            if "TrainingStartTime" in one
-        ]
+        details = [job.details for job in self.grid.world(self.submission.id).training_jobs]
+        return [(one.started_at, one.ended_at) for one in details if one and one.started_at and one.ended_at]
 
     def _writes(self) -> int:
         key = {"submission": {"S": self.submission.id}, "item": {"S": f"{CANCEL_PREFIX}{CANCEL_ALL}"}}

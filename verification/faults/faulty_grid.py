@@ -14,7 +14,7 @@ from moto.awslambda.models import lambda_backends
 from localcloud.faults.plan import Plan, Stub
 from localcloud.processes.process_group import ProcessGroup, groups
 from traingrid.aws.clients import client
-from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends import inventory_of
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep import Sweep
 from verification.deployed_grid import until
@@ -154,9 +154,9 @@ class FaultyGrid(SubmittingGrid):
         for batch_job in self._batch_jobs_left():
             self.children().terminate(batch_job, "the experiment is over")
         for region in REGIONS:
-            jobs = training_jobs_in(self.plane.deployment, region)
+            jobs = inventory_of(self.plane.deployment, region)
             for job in jobs.listed(state="InProgress"):
-                jobs.stop(job.name)
+                jobs.stop(job)
         with suppress(TimeoutError):
             until(lambda: not (self.children_left() or self.active()), "nothing is running")
 

@@ -12,7 +12,8 @@ from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
-from traingrid.backends.training_jobs import TrainingJobs
+from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError
@@ -84,7 +85,7 @@ def test_the_intent_is_recorded_before_any_job_is_stopped(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingJobs, "stop", dies)
+        patch.setattr(SageMakerInventory, "stop", dies)
         with pytest.raises(KeyboardInterrupt):
             canceller.cancel(Wanted(submission=submission, by="Ada"))
     assert is_cancelled(account.ledger.cancels(submission), 0, HOME)
@@ -116,15 +117,15 @@ def test_a_job_that_cannot_be_stopped_does_not_prevent_stopping_others(
 ) -> None:
     submission = account.submit((HOME, OTHER))
     names = account.train(submission, 0), account.train(submission, 1, region=OTHER)
-    stop, refused = TrainingJobs.stop, ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Stop")
+    stop, refused = SageMakerInventory.stop, ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Stop")
 
-    def stops(self: TrainingJobs, name: str) -> bool:
-        if name == names[0]:
+    def stops(self: SageMakerInventory, job: TrainingJob) -> bool:
+        if job.name == names[0]:
             raise refused
-        return stop(self, name)
+        return stop(self, job)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingJobs, "stop", stops)
+        patch.setattr(SageMakerInventory, "stop", stops)
         report = canceller.cancel(Wanted(submission=submission, by="Ada"))
     assert (report.training_jobs, list(report.errors)) == ([names[1]], [names[0]])
     assert len(report.batch_jobs) == 1

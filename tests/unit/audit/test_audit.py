@@ -8,6 +8,7 @@ import pytest
 from tests.support.snapshots import NOON, ROLES, SUBMISSION, a_cancel, a_job, a_line, a_world
 from traingrid.audit.audit import audit, counts, notes
 from traingrid.audit.snapshot import World
+from traingrid.backends.inventory import Details
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 
@@ -153,8 +154,8 @@ def test_a_tagged_job_without_its_line_is_an_orphan_until_it_stops(failure: str)
     ("line", "job"),
     [
         (a_line(0, "Failed"), a_job(0)),
-        (a_line(0), a_job(0, described={"ModelArtifacts": {"S3ModelArtifacts": "s3://b/m"}})),
-        (a_line(0, billable_seconds=5), a_job(0, described={"BillableTimeInSeconds": 6})),
+        (a_line(0), a_job(0, details=Details(state=JobState.COMPLETED, artifact="s3://b/m"))),
+        (a_line(0, billable_seconds=5), a_job(0, details=Details(state=JobState.COMPLETED, billable_seconds=6))),
     ],
     ids=["state", "artifact", "billable seconds"],
 )
@@ -202,9 +203,9 @@ def test_only_requests_sent_before_a_cancel_create_jobs_after_it() -> None:
 
 
 def test_a_training_job_has_the_region_and_role_of_its_line() -> None:
-    wrong = a_job(0, described={"RoleArn": "role-of-somebody"})
+    wrong = a_job(0, details=Details(state=JobState.COMPLETED, role="role-of-somebody"))
     assert found(a_world([a_line(0)], [wrong])) == [("I7", "other")]
-    right = a_job(0, described={"RoleArn": ROLES["us-east-1"]})
+    right = a_job(0, details=Details(state=JobState.COMPLETED, role=ROLES["us-east-1"]))
     assert found(a_world([a_line(0)], [right])) == []
     assert ("I7", "other") in found(a_world([a_line(0)], [a_job(0, region="eu-west-1")]))
 

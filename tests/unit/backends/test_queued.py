@@ -10,10 +10,11 @@ from botocore.exceptions import ReadTimeoutError
 
 from tests.support.sample_deployment import SAMPLE
 from tests.support.service_queue import FakeQueue, FakeTraining, answer
-from traingrid.backends import launching, watching
+from traingrid.backends import inventory_of, launching, watching
 from traingrid.backends.base import LaunchError
+from traingrid.backends.inventory import Details
 from traingrid.backends.queued import Either, Queued
-from traingrid.backends.queued_jobs import QueuedTrainingJobs, training_jobs_in
+from traingrid.backends.queued_inventory import QueuedInventory
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
 from traingrid.errors import UsageError
@@ -22,6 +23,7 @@ from traingrid.grid.model import Grid
 from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
+from traingrid.job.state import JobState
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
 
@@ -218,18 +220,19 @@ def test_a_service_job_that_never_trained_is_final(
 
 
 def test_a_training_job_is_found_when_its_arn_spells_its_name_in_lower_case(
-    backend: Queued, listing: QueuedTrainingJobs, queue: FakeQueue, training: FakeTraining, job: Job
+    backend: Queued, listing: QueuedInventory, queue: FakeQueue, training: FakeTraining, job: Job
 ) -> None:
     backend.start(NAME, job, {})
     queue.becomes(MADE.lower(), "SUCCEEDED")
-    assert [found.name for found in listing.listed("Completed")] == [NAME]
+    (found,) = listing.listed("Completed")
+    assert found.name == NAME
     for named in (MADE, MADE.lower()):
         training.jobs.clear()
-        training.put(named, "Completed", "Completed")
+        training.put(named, "Completed", "Completed", RoleArn=named)
         seen = backend.describe(NAME)
         assert seen is not None
         assert seen.arn.rpartition("/")[2] == named
-        assert (listing.described(NAME) or {}).get("TrainingJobArn") == seen.arn
+        assert listing.details(found) == Details(state=JobState.COMPLETED, role=named)
 
 
 def test_stopping_terminates_the_service_job(
@@ -260,8 +263,8 @@ def test_queued_and_direct_jobs_are_found_by_name(
 def test_a_region_without_a_queue_needs_no_additional_calls(aws: None, queues: Deployment) -> None:
     assert type(watching(queues, "us-west-2")) is SageMaker
     assert type(watching(queues, "us-east-1")) is Either
-    assert type(training_jobs_in(queues, "us-east-1")) is QueuedTrainingJobs
-    assert not isinstance(training_jobs_in(queues, "us-west-2"), QueuedTrainingJobs)
+    assert type(inventory_of(queues, "us-east-1")) is QueuedInventory
+    assert not isinstance(inventory_of(queues, "us-west-2"), QueuedInventory)
 
 
 def test_a_child_uses_the_launch_of_its_line(aws: None, queues: Deployment) -> None:
@@ -272,15 +275,15 @@ def test_a_child_uses_the_launch_of_its_line(aws: None, queues: Deployment) -> N
 
 
 @pytest.fixture
-def listing(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTraining) -> QueuedTrainingJobs:
-    made = training_jobs_in(queues, "us-east-1")
-    assert isinstance(made, QueuedTrainingJobs)
+def listing(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTraining) -> QueuedInventory:
+    made = inventory_of(queues, "us-east-1")
+    assert isinstance(made, QueuedInventory)
     made._sagemaker, made._jobs._batch = training, queue
     return made
 
 
 def test_a_waiting_job_is_listed_as_in_progress(
-    listing: QueuedTrainingJobs, backend: Queued, queue: FakeQueue, job: Job
+    listing: QueuedInventory, backend: Queued, queue: FakeQueue, job: Job
 ) -> None:
     backend.start(NAME, job, tags(backend, job))
     (found,) = listing.listed(state="InProgress")
@@ -288,8 +291,8 @@ def test_a_waiting_job_is_listed_as_in_progress(
     assert list(listing.listed(state="InProgress", submission="0123abcd")) == [found]
     assert list(listing.listed(submission="ffffffff")) == []
     assert list(listing.listed(state="Stopping")) == []
-    assert listing.bears_our_tag(found.arn)
-    assert listing.stop(found.name)
+    assert listing.has_our_tag(found)
+    assert listing.stop(found)
     assert queue.terminated == ["id-1"]
     queue.becomes("", "FAILED", isTerminated=True, stoppedAt=1_005_000)
     assert list(listing.listed(state="InProgress")) == []
@@ -298,12 +301,12 @@ def test_a_waiting_job_is_listed_as_in_progress(
 
 
 def test_a_terminating_service_job_is_stopping(
-    listing: QueuedTrainingJobs, backend: Queued, queue: FakeQueue, job: Job
+    listing: QueuedInventory, backend: Queued, queue: FakeQueue, job: Job
 ) -> None:
     backend.start(NAME, job, {})
     queue.becomes("", "RUNNING", isTerminated=True)
     assert [found.state for found in listing.listed(state="Stopping")] == ["Stopping"]
     assert list(listing.listed(state="InProgress")) == []
     (found,) = listing.listed()
-    assert not listing.bears_our_tag(found.arn), "it bears no tags at all"
-    assert (listing.described(NAME) or {})["TrainingJobStatus"] == "Stopping"
+    assert not listing.has_our_tag(found), "it bears no tags at all"
+    assert listing.details(found) == Details(state=JobState.STOPPING)

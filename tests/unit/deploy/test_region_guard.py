@@ -54,7 +54,7 @@ class Account:
             home=HOME,
             regions=ALL,
             open_lines=lines.find,
-            training_jobs=lambda name: region(self.world, name),
+            inventory=lambda name: region(self.world, name),
             stack_status=lambda _stack: self.stack,
         )
 

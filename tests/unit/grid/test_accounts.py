@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from traingrid.aws.clients import ActingRole, client, once, renew
 from traingrid.aws.s3 import Storage
-from traingrid.backends.training_jobs import TrainingJobs
+from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid, GridError
@@ -143,7 +143,7 @@ def whose(role: ActingRole | None) -> str:
 @pytest.mark.usefixtures("accounts")
 def test_a_client_with_a_role_uses_the_roles_account(two: Deployment) -> None:
     assert (whose(None), whose(two.acting_in("us-east-1"))) == (HOME, OTHER)
-    jobs = TrainingJobs(two, "us-east-1")
+    jobs = SageMakerInventory(two, "us-east-1")
     assert list(jobs.listed()) == []
     Storage("us-east-1")._s3.create_bucket(Bucket="at-home")
     seen = Storage("us-east-1", role=two.acting_in("us-east-1"))._s3.list_buckets()["Buckets"]

@@ -167,7 +167,7 @@ def test_an_unreachable_region_fails_the_sweep_after_all_others(
                 raise EndpointConnectionError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com")
             return []
 
-    monkeypatch.setattr(reconciling, "training_jobs_in", Unreachable)
+    monkeypatch.setattr(reconciling, "inventory_of", Unreachable)
     with pytest.raises(Exception, match=r"The sweep is incomplete: us-west-2: Could not connect"):
         module.handler({}, CONTEXT)
     assert {region for region, _ in asked} == set(deployment.grid.regions)

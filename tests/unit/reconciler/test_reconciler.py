@@ -288,7 +288,7 @@ def test_every_call_of_the_reconciler_times_out_within_a_minute(
     monkeypatch.setattr(clients, "_client", kept)
     reconciler = Reconciler.of(deployment)
     for region in deployment.grid.regions:
-        reconciler.training_jobs(region)
+        reconciler.inventory(region)
         reconciler.backend(region)
     assert {service for service, _ in made} == {"dynamodb", "s3", "batch", "sagemaker"}
     assert max(seconds for _, seconds in made) < 60

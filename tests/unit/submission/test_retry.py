@@ -223,7 +223,7 @@ def test_a_running_job_is_not_retried_even_in_a_removed_region(
     def in_region(_grid: Any, region: str) -> SimpleNamespace:
         return SimpleNamespace(listed=lambda state, submission: running.get((region, state), []))
 
-    monkeypatch.setattr(retry_plan, "training_jobs_in", in_region)
+    monkeypatch.setattr(retry_plan, "inventory_of", in_region)
     submitted(retrier, [row("a"), row("b")], ["Failed", "InProgress"])
     key, moved = job_key(1).table_key, {"state": JobState.FAILED, "region": "ap-south-1"}
     assert retrier.ledger._table.update(key, moved, "#attempt = :attempt", {":attempt": 1})

@@ -1,26 +1,28 @@
-"""Queued jobs: lists a grid's training jobs in a Region with a service queue, both created and waiting ones."""
+"""Queued inventory: lists a grid's training jobs in a Region with a service queue, both created and waiting ones."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.inventory import ACTIVE_STATES, Details
+from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.backends.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
-from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.job.ownership import is_of_grid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from traingrid.grid.deployment import Deployment
 
 _SERVICE_JOB = ":service-job/"
 
 
-class QueuedTrainingJobs(TrainingJobs):
+class QueuedInventory(SageMakerInventory):
     """Training jobs and service jobs of a Region, each under its own name; both represent lines.
 
     Args:
@@ -36,7 +38,7 @@ class QueuedTrainingJobs(TrainingJobs):
         self._queued: dict[str, str] = {}
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """See `TrainingJobs.listed`; a waiting service job is InProgress."""
+        """See `Inventory.listed`; a waiting service job is InProgress."""
         return chain(super().listed(state, submission), self._service_jobs(state, submission))
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
@@ -57,31 +59,25 @@ class QueuedTrainingJobs(TrainingJobs):
                 ended_at=job["stoppedAt"] / 1000 if job.get("stoppedAt") else None,
             )
 
-    def described(self, name: str) -> Mapping[str, Any] | None:
-        """See `TrainingJobs.described`; for a waiting job, return only its state."""
-        if name not in self._queued:
-            return super().described(name)
-        job = self._jobs.described(self._queued[name])
-        spelled = (super(QueuedTrainingJobs, self).described(training_job) for training_job in training_job_names(job))
-        trained = next((found for found in spelled if found), None)
-        active = state_of(job) in ACTIVE_STATES
-        return {**(trained or {}), "TrainingJobStatus": state_of(job)} if active or not trained else trained
+    def details(self, job: TrainingJob) -> Details | None:
+        """See `Inventory.details`; for a waiting job, return only its state."""
+        if job.name not in self._queued:
+            return super().details(job)
+        queued = self._jobs.described(self._queued[job.name])
+        trained = next(filter(None, map(self._described, training_job_names(queued))), None)
+        if trained and state_of(queued) not in ACTIVE_STATES:
+            return trained
+        return replace(trained or Details(state=state_of(queued)), state=state_of(queued))
 
-    def bears_our_tag(self, arn: str) -> bool:
-        """See `TrainingJobs.bears_our_tag`."""
-        if _SERVICE_JOB not in arn:
-            return super().bears_our_tag(arn)
-        return is_of_grid(self._jobs.described(arn).get("tags", {}), self._grid)
+    def has_our_tag(self, job: TrainingJob) -> bool:
+        """See `Inventory.has_our_tag`."""
+        if _SERVICE_JOB not in job.arn:
+            return super().has_our_tag(job)
+        return is_of_grid(self._jobs.described(job.arn).get("tags", {}), self._grid)
 
-    def stop(self, name: str) -> bool:
-        """See `TrainingJobs.stop`; terminating an ended service job again is allowed."""
-        if name not in self._queued:
-            return super().stop(name)
-        self._jobs.terminate(self._queued[name])
+    def stop(self, job: TrainingJob) -> bool:
+        """See `Inventory.stop`; terminating an ended service job again is allowed."""
+        if job.name not in self._queued:
+            return super().stop(job)
+        self._jobs.terminate(self._queued[job.name])
         return True
-
-
-def training_jobs_in(deployment: Deployment, region: str, make: Maker = gentle) -> TrainingJobs:
-    """Return the training jobs of a grid in a Region, which may have left the grid."""
-    queue = deployment.grid.service_queue(region)
-    return QueuedTrainingJobs(deployment, region, queue, make) if queue else TrainingJobs(deployment, region, make)

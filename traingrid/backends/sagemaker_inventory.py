@@ -1,4 +1,4 @@
-"""Training jobs: lists, describes and stops the training jobs of a grid in one Region."""
+"""SageMaker inventory: lists, describes and stops the training jobs of a grid in one Region."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.inventory import Details
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.job.state import JobState
 from traingrid.ledger.items import attempts
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem
 
 _PAGE = 100  # the maximum page size of ListTrainingJobs (API reference, MaxResults)
-ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)
 
 
-class TrainingJobs:
-    """The training jobs of a grid in one Region. This class cannot create training jobs.
+class SageMakerInventory:
+    """The training jobs of a grid in one Region, as SageMaker lists them.
 
     Args:
         deployment: The grid.
@@ -38,12 +38,7 @@ class TrainingJobs:
         self._sagemaker: Any = make("sagemaker", region, deployment.acting_in(region))
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """Yield the training jobs with names of this grid.
-
-        Args:
-            state: Yield only training jobs in this state; by default in any state.
-            submission: Yield only training jobs of this submission; by default of all submissions.
-        """
+        """See `Inventory.listed`."""
         request = {"NameContains": f"{self._grid}-{submission}", "PaginationConfig": {"PageSize": _PAGE}}
         request |= {"StatusEquals": state} if state else {}
         for page in self._sagemaker.get_paginator("list_training_jobs").paginate(**request):
@@ -57,45 +52,53 @@ class TrainingJobs:
                         arn=summary["TrainingJobArn"],
                         state=JobState(summary["TrainingJobStatus"]),
                         created_at=summary["CreationTime"].timestamp(),
-                        ended_at=summary["TrainingEndTime"].timestamp() if "TrainingEndTime" in summary else None,
+                        ended_at=_seconds(summary, "TrainingEndTime"),
                     )
 
-    def described(self, name: str) -> Mapping[str, Any] | None:
-        """Return DescribeTrainingJob's reply for a listed training job; None if it has been deleted since."""
+    def details(self, job: TrainingJob) -> Details | None:
+        """See `Inventory.details`."""
+        return self._described(job.name)
+
+    def _described(self, name: str) -> Details | None:
+        """Return the details of the training job with a name, or None if SageMaker does not know it."""
         try:
-            return dict(self._sagemaker.describe_training_job(TrainingJobName=name))
+            reply = self._sagemaker.describe_training_job(TrainingJobName=name)
         except ClientError as error:
             if error.response["Error"]["Code"] in UNKNOWN_CODES:
                 return None
             raise
+        return Details(
+            state=JobState(reply["TrainingJobStatus"]),
+            started_at=_seconds(reply, "TrainingStartTime"),
+            ended_at=_seconds(reply, "TrainingEndTime"),
+            artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
+            billable_seconds=reply.get("BillableTimeInSeconds", 0),
+            role=reply.get("RoleArn", ""),
+        )
 
-    def bears_our_tag(self, arn: str) -> bool:
-        """Return True if the tags of a training job show that this grid created it."""
-        return is_of_grid(tags_at(self._sagemaker, arn), self._grid)
+    def has_our_tag(self, job: TrainingJob) -> bool:
+        """See `Inventory.has_our_tag`."""
+        return is_of_grid(tags_at(self._sagemaker, job.arn), self._grid)
 
     def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
-        """Return True if the ledger records the ARN of a training job, or its tag shows that this grid created it.
-
-        Args:
-            job: The training job.
-            item: The ledger's item of its line.
-        """
+        """See `Inventory.is_ours`. The ledger records the ARN of a training job."""
         recorded = attempts(item).get(job.identity.attempt)
         if recorded and recorded.training_job_arn and recorded.training_job_arn == job.arn:
             return True
-        return self.bears_our_tag(job.arn)
+        return self.has_our_tag(job)
 
-    def stop(self, name: str) -> bool:
-        """Stop a training job; repeated requests are allowed.
-
-        Returns:
-            False if it has already ended.
-        """
+    def stop(self, job: TrainingJob) -> bool:
+        """See `Inventory.stop`."""
         try:
-            self._sagemaker.stop_training_job(TrainingJobName=name)
+            self._sagemaker.stop_training_job(TrainingJobName=job.name)
         except ClientError as error:
             # SageMaker returns this for a job in a final state and for a job that does not exist; neither costs money.
             if error.response["Error"]["Code"] in UNKNOWN_CODES:
                 return False
             raise
         return True
+
+
+def _seconds(reply: Mapping[str, Any], name: str) -> float | None:
+    """Return a time of a reply in seconds since 1970; None if the reply does not have it."""
+    return float(reply[name].timestamp()) if name in reply else None

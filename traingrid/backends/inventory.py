@@ -1,0 +1,76 @@
+"""Inventory: the protocol with which running training jobs are found and stopped, independently of children.
+
+A `Backend` runs one job, whose request it knows. An `Inventory` lists all training jobs of a Region, also those that no
+child watches: the reconciler, cancel, retry, the region guard and audit compare them with the ledger. It cannot create
+training jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from traingrid.job.state import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.backends.found_job import TrainingJob
+    from traingrid.ledger.items import JobItem
+
+ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)
+"""The states of a training job that may still cost money."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """The description of a training job, with facts that its entry in a list lacks.
+
+    Attributes:
+        state: Its state.
+        started_at: The time in seconds since 1970 at which it started on its instances; None before.
+        ended_at: The time in seconds since 1970 at which it ended; None while it runs, and if it never started.
+        artifact: The S3 URI of the model; empty if there is none.
+        billable_seconds: The billed time; 0 before its end.
+        role: The ARN of the IAM role with which it runs.
+    """
+
+    state: JobState
+    started_at: float | None = None
+    ended_at: float | None = None
+    artifact: str = ""
+    billable_seconds: int = 0
+    role: str = ""
+
+
+class Inventory(Protocol):
+    """The training jobs with names of a grid in one Region."""
+
+    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+        """Yield the training jobs with names of this grid.
+
+        Args:
+            state: Yield only training jobs in this state; by default in any state.
+            submission: Yield only training jobs of this submission; by default of all submissions.
+        """
+
+    def details(self, job: TrainingJob) -> Details | None:
+        """Return the details of a listed training job; None if it has been deleted since."""
+
+    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
+        """Return True if the ledger records a training job, or its tags show that this grid created it.
+
+        Args:
+            job: The training job.
+            item: The ledger's item of its line.
+        """
+
+    def has_our_tag(self, job: TrainingJob) -> bool:
+        """Return True if the tags of a training job show that this grid created it."""
+
+    def stop(self, job: TrainingJob) -> bool:
+        """Stop a listed training job; repeated requests are allowed.
+
+        Returns:
+            False if it has already ended.
+        """
