@@ -37,7 +37,7 @@ def refusal(before: Deployed, after: Deployed, *, jobs: bool) -> str:
         home="us-east-1",
         regions=new["Regions"],
         open_lines=lambda: [OpenLine(submission="0123abcd", regions=frozenset())] if jobs else [],
-        training_jobs=never,
+        inventory=never,
         stack_status=lambda _: "UPDATE_IN_PROGRESS",
     )
     stay = [region for region in old["Regions"] if region in new["Regions"]]  # removing a Region is tested elsewhere

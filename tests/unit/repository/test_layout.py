@@ -84,6 +84,7 @@ PARTS = {
             "pricing",
             "cloudformation",
             "codebuild",
+            "kubernetes",
             "server",
         ),
     ),

@@ -1,0 +1,153 @@
+"""Server: serves the API of a cluster over HTTPS, with a certificate of its authority, as Amazon EKS does."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from localcloud.kubernetes import watch
+from localcloud.kubernetes.api import Api, Reply, Request
+from localcloud.kubernetes.status import ApiError, unauthorized
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from localcloud.kubernetes.certificate import Certificate
+    from localcloud.kubernetes.paths import Target
+
+_MAX_BODY = 3 << 20
+"""The largest body that kube-apiserver accepts (its MaxRequestBodyBytes)."""
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class ClusterServer:
+    """An HTTPS server of one cluster on this machine.
+
+    Args:
+        api: The API.
+        certificate: The server's certificate and key.
+        admit: Raises ApiError if the token in the first argument may not use the verb in the second on the target.
+    """
+
+    def __init__(self, api: Api, certificate: Certificate, admit: Callable[[str, str, Target | None], None]) -> None:
+        self.api, self.admit = api, admit
+        self.stopped = threading.Event()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
+        self._http.daemon_threads = True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.chain, certificate.key)
+        self._http.socket = context.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+
+    @property
+    def address(self) -> str:
+        """The URL of the server."""
+        return f"https://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        """Serve until the block ends."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the watches and the server."""
+        self.stopped.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection.
+
+    Attributes:
+        cluster: The server.
+    """
+
+    protocol_version = "HTTP/1.1"
+    cluster: ClusterServer
+
+    def do_GET(self) -> None:  # the name that http.server calls
+        """Answer a request of any method."""
+        split, length = urlsplit(self.path), int(self.headers.get("Content-Length") or 0)
+        try:
+            request = Request(
+                method=self.command,
+                path=split.path,
+                query=dict(parse_qsl(split.query)),
+                content_type=self.headers.get("Content-Type", "application/json"),
+                body=self._body(length),
+            )
+            self._answer(request)
+        except ApiError as error:
+            self._reply(Reply(code=error.code, body=error.body()))
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that http.server calls
+
+    def _answer(self, request: Request) -> None:
+        api, target = self.cluster.api, self.cluster.api.target(request.path)
+        watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
+        self.cluster.admit(self._token(), _verb(request, target, watched=watched), target)
+        if watched and target:
+            self._stream(watch.events(api.store, target, request.query, self.cluster.stopped.is_set))
+        else:
+            self._reply(api.answer(request))
+
+    def _body(self, length: int) -> bytes:
+        if length > _MAX_BODY:
+            self.close_connection = True
+            while length > 0 and (read := self.rfile.read(min(length, _MAX_BODY))):  # a client first sends all of it
+                length -= len(read)
+            limit = f"Request entity too large: limit is {_MAX_BODY}"
+            raise ApiError(code=413, reason="RequestEntityTooLarge", message=limit)
+        return self.rfile.read(length)
+
+    def _token(self) -> str:
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer" or not token:
+            raise unauthorized()
+        return token
+
+    def _reply(self, reply: Reply) -> None:
+        content = json.dumps(reply.body).encode()
+        self.send_response(reply.code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        for warning in reply.warnings:
+            quoted = warning.replace('"', "'")
+            self.send_header("Warning", f'299 - "{quoted}"')
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _stream(self, events: Iterator[dict[str, Any]]) -> None:
+        """Send events as lines of a chunked reply, until they end or the client disconnects."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        try:
+            for event in events:
+                line = json.dumps(event).encode() + b"\n"
+                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, *_arguments: object) -> None:
+        """Log nothing."""
+
+
+def _verb(request: Request, target: Target | None, *, watched: bool) -> str:
+    """Return the verb of a request, as authorization rules name it."""
+    if request.method in _VERBS:
+        return _VERBS[request.method]
+    return "watch" if watched else "get" if target is None or target.name else "list"

@@ -1,0 +1,231 @@
+"""Store: the objects of a cluster, with resource versions, generations, finalizers, and a history for watches.
+
+Sources: https://kubernetes.io/docs/reference/using-api/api-concepts/ (resource versions, watches, chunks) and
+https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes import status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localcloud.kubernetes.resources import Resource
+
+Object = dict[str, Any]
+_HISTORY = 1000
+"""The number of changes that watches can read again. A real server keeps five minutes of them."""
+_OWNED_BY_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change of an object.
+
+    Attributes:
+        version: The resource version of the cluster after it.
+        type: ADDED, MODIFIED or DELETED.
+        resource: The object's resource.
+        after: The object after the change; for DELETED, its last state.
+        before: The object before the change; None for ADDED.
+    """
+
+    version: int
+    type: str
+    resource: Resource
+    after: Object
+    before: Object | None = None
+
+
+class Store:
+    """The objects of one cluster.
+
+    Args:
+        now: Returns the time.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._objects: dict[tuple[Resource, str, str], Object] = {}
+        self._history: deque[Change] = deque(maxlen=_HISTORY)
+        self._changed = threading.Condition(threading.RLock())
+        self._version = 1
+
+    @property
+    def version(self) -> int:
+        """The resource version of the whole cluster."""
+        with self._changed:
+            return self._version
+
+    def create(self, resource: Resource, namespace: str, given: Object) -> Object:
+        """Store a new object, and return it.
+
+        Raises:
+            ApiError: The name is taken.
+        """
+        with self._changed:
+            made = copy.deepcopy(given)
+            metadata = made["metadata"]
+            key = (resource, namespace, metadata["name"])
+            if existing := self._objects.get(key):
+                deleting = "deletionTimestamp" in existing["metadata"]
+                raise status.already_exists(resource, metadata["name"], deleting=deleting)
+            for name in _OWNED_BY_SERVER:
+                metadata.pop(name, None)
+            metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": self._timestamp()}
+            if resource.has_generation:
+                metadata["generation"] = 1
+            if resource.namespaced:
+                metadata["namespace"] = namespace
+            if resource.has_status:
+                made.pop("status", None)
+            return self._commit("ADDED", key, made, None)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        """Return an object.
+
+        Raises:
+            ApiError: It does not exist.
+        """
+        with self._changed:
+            if (found := self._objects.get((resource, namespace, name))) is None:
+                raise status.not_found(resource, name)
+            return copy.deepcopy(found)
+
+    def all(self, resource: Resource, namespace: str = "") -> tuple[list[Object], int]:
+        """Return the objects of a resource in the order of their names, and the resource version of the cluster.
+
+        Args:
+            resource: The resource.
+            namespace: Only objects in this namespace; by default in all.
+        """
+        with self._changed:
+            keys = [key for key in self._objects if key[0] is resource and namespace in ("", key[1])]
+            return [copy.deepcopy(self._objects[key]) for key in sorted(keys, key=lambda key: key[1:])], self._version
+
+    def update(
+        self, resource: Resource, namespace: str, name: str, change: Callable[[Object], Object], *, of_status: bool
+    ) -> Object:
+        """Replace an object, and return the new one; remove it if it is being deleted and has no finalizers any more.
+
+        Args:
+            resource: The resource.
+            namespace: The object's namespace.
+            name: Its name.
+            change: Returns the new object for the present one. A `resourceVersion` in it must be the present one.
+            of_status: Change only the status; otherwise all else.
+
+        Raises:
+            ApiError: The object does not exist, or has another resource version.
+        """
+        with self._changed:
+            present = self.get(resource, namespace, name)
+            wanted = change(copy.deepcopy(present))
+            expected = wanted["metadata"].get("resourceVersion")
+            if expected not in (None, "", present["metadata"]["resourceVersion"]):
+                raise status.outdated(resource, name)
+            made = _merged(resource, present, wanted, of_status=of_status)
+            if made == present:
+                return present
+            key = (resource, namespace, name)
+            if "deletionTimestamp" in made["metadata"] and not made["metadata"].get("finalizers"):
+                return self._commit("DELETED", key, made, present)
+            return self._commit("MODIFIED", key, made, present)
+
+    def delete(
+        self, resource: Resource, namespace: str, name: str, finalizers: tuple[str, ...] = ()
+    ) -> tuple[Object, bool]:
+        """Delete an object, or mark it while it has finalizers.
+
+        Args:
+            resource: The resource.
+            namespace: The object's namespace.
+            name: Its name.
+            finalizers: Finalizers to add, for foreground propagation.
+
+        Returns:
+            The object's last state, and whether it is gone.
+        """
+        with self._changed:
+            present = self.get(resource, namespace, name)
+            made = copy.deepcopy(present)
+            metadata, key = made["metadata"], (resource, namespace, name)
+            added = [one for one in finalizers if one not in metadata.get("finalizers", [])]
+            if added and "deletionTimestamp" not in metadata:
+                metadata["finalizers"] = [*metadata.get("finalizers", []), *added]
+            if not metadata.get("finalizers"):
+                return self._commit("DELETED", key, made, present), True
+            if "deletionTimestamp" not in metadata:
+                metadata |= {"deletionTimestamp": self._timestamp(), "deletionGracePeriodSeconds": 0}
+                if resource.has_generation:
+                    metadata["generation"] += 1
+                made = self._commit("MODIFIED", key, made, present)
+            return made, False
+
+    def changes(self, since: int) -> list[Change]:
+        """Return the changes after a resource version.
+
+        Raises:
+            ApiError: The history does not reach back to it.
+        """
+        with self._changed:
+            oldest = self._history[0].version if self._history else self._version + 1
+            if since + 1 < oldest and since < self._version:
+                raise status.expired(since, oldest - 1)
+            return [change for change in self._history if change.version > since]
+
+    def wait(self, since: int, seconds: float) -> bool:
+        """Wait until the cluster has changed after a resource version; return False after the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._version > since, seconds)
+
+    def compact(self) -> None:
+        """Forget the history, as etcd's compaction does: watches from earlier versions end with 410."""
+        with self._changed:
+            self._history.clear()
+
+    def _commit(self, kind: str, key: tuple[Resource, str, str], made: Object, before: Object | None) -> Object:
+        self._version += 1
+        made["metadata"]["resourceVersion"] = str(self._version)
+        if kind == "DELETED":
+            del self._objects[key]
+        else:
+            self._objects[key] = made
+        after = copy.deepcopy(made)
+        self._history.append(Change(version=self._version, type=kind, resource=key[0], after=after, before=before))
+        self._changed.notify_all()
+        return copy.deepcopy(made)
+
+    def _timestamp(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _merged(resource: Resource, present: Object, wanted: Object, *, of_status: bool) -> Object:
+    """Return the object that an update stores: the server keeps some fields."""
+    if of_status:
+        return {**present, "status": wanted.get("status", {})}
+    made = copy.deepcopy(wanted)
+    made["metadata"] = {name: value for name, value in made["metadata"].items() if name not in _OWNED_BY_SERVER}
+    made["metadata"] |= {name: present["metadata"][name] for name in _OWNED_BY_SERVER if name in present["metadata"]}
+    if not made["metadata"].get("finalizers"):
+        made["metadata"].pop("finalizers", None)
+    if resource.has_status:
+        made.pop("status", None)
+        made |= {"status": present["status"]} if "status" in present else {}
+    if resource.has_generation and _content(made) != _content(present):
+        made["metadata"]["generation"] += 1
+    return made
+
+
+def _content(one: Object) -> list[tuple[str, Any]]:
+    """Return all of an object that its generation counts."""
+    return sorted((name, value) for name, value in one.items() if name not in ("metadata", "status"))
