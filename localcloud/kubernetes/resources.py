@@ -6,15 +6,11 @@ The fields of built-in kinds are those of `lightkube-models`, which is generated
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from lightkube.models import apps_v1, batch_v1, core_v1, rbac_v1
 
 from localcloud.kubernetes.mpi_job_schema import MPI_JOB
 from localcloud.kubernetes.schema import Schema, of_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,11 +137,3 @@ BUILT_IN = (
     ROLE,
     ROLE_BINDING,
 )
-
-
-def groups(resources: tuple[Resource, ...]) -> Mapping[str, list[Resource]]:
-    """Return the resources by `apiVersion`."""
-    found: dict[str, list[Resource]] = {}
-    for resource in resources:
-        found.setdefault(resource.api_version, []).append(resource)
-    return found

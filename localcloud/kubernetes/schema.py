@@ -38,7 +38,6 @@ class Schema:
         required: The names of an object's required fields.
         items: The schema of an array's items, or of the values of an object with any keys.
         defaults: The values of fields that are absent.
-        minimum: The least number.
         choices: The allowed strings; empty for all.
     """
 
@@ -47,7 +46,6 @@ class Schema:
     required: tuple[str, ...] = ()
     items: Schema | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    minimum: int | None = None
     choices: tuple[str, ...] = ()
 
 
@@ -153,8 +151,6 @@ def violations(value: object, schema: Schema, path: str = "") -> Iterator[tuple[
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from violations(inner, schema.items or ANY, f"{path}[{index}]")
-    elif isinstance(value, int) and schema.minimum is not None and value < schema.minimum:
-        yield path, f"Invalid value: {value}: {path} in body should be greater than or equal to {schema.minimum}"
     elif schema.choices and value not in schema.choices:
         supported = ", ".join(f'"{choice}"' for choice in schema.choices)
         yield path, f'Unsupported value: "{value}": supported values: {supported}'

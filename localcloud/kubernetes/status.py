@@ -114,22 +114,6 @@ def unauthorized() -> ApiError:
     return ApiError(code=401, reason="Unauthorized", message="Unauthorized")
 
 
-def forbidden(resource: Resource, name: str, user: str, verb: str, where: str) -> ApiError:
-    """Return the error for a request that no rule allows.
-
-    Args:
-        resource: The resource.
-        name: The object's name; empty for a list or a creation.
-        user: The user's name.
-        verb: The verb, for example "create".
-        where: The scope, for example 'in the namespace "training"'.
-    """
-    named = f' "{name}"' if name else ""
-    why = f'User "{user}" cannot {verb} resource "{resource.plural}" in API group "{resource.group}" {where}'
-    message = f"{resource.full_name}{named} is forbidden: {why}"
-    return ApiError(code=403, reason="Forbidden", message=message, details=_details(resource, name))
-
-
 def success(resource: Resource, name: str, uid: str) -> dict[str, Any]:
     """Return the reply to the deletion of an object that is gone."""
     details = {**_details(resource, name), "uid": uid}

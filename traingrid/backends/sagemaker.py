@@ -175,12 +175,9 @@ class SageMaker:
 
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`."""
-        try:
-            reply = self._sagemaker.describe_training_job(TrainingJobName=name)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in UNKNOWN_CODES:
-                return None
-            raise
+        reply = description_of(self._sagemaker, name)
+        if reply is None:
+            return None
         return Seen(
             state=JobState(reply["TrainingJobStatus"]),
             phase=reply["SecondaryStatus"],
@@ -230,6 +227,21 @@ class SageMaker:
             yield from (event.message for event in events)
             if not whole and len(events) < _LARGE_PAGE:
                 return  # another call would only return the end of the stream
+
+
+def description_of(sagemaker: Any, name: str) -> dict[str, Any] | None:
+    """Return DescribeTrainingJob's reply, or None if SageMaker does not know the name (yet or any longer).
+
+    Args:
+        sagemaker: The boto3 client of the training job's Region.
+        name: The training job's name.
+    """
+    try:
+        return dict(sagemaker.describe_training_job(TrainingJobName=name))
+    except ClientError as error:
+        if error.response["Error"]["Code"] in UNKNOWN_CODES:
+            return None
+        raise
 
 
 def host_of(stream: str) -> str:

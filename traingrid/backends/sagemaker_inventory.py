@@ -10,6 +10,7 @@ from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import Details
+from traingrid.backends.sagemaker import description_of
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.job.state import JobState
 from traingrid.ledger.items import attempts
@@ -61,12 +62,9 @@ class SageMakerInventory:
 
     def _described(self, name: str) -> Details | None:
         """Return the details of the training job with a name, or None if SageMaker does not know it."""
-        try:
-            reply = self._sagemaker.describe_training_job(TrainingJobName=name)
-        except ClientError as error:
-            if error.response["Error"]["Code"] in UNKNOWN_CODES:
-                return None
-            raise
+        reply = description_of(self._sagemaker, name)
+        if reply is None:
+            return None
         return Details(
             state=JobState(reply["TrainingJobStatus"]),
             started_at=_seconds(reply, "TrainingStartTime"),

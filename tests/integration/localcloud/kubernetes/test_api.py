@@ -133,7 +133,7 @@ def test_a_namespace_must_exist(cluster: Cluster) -> None:
 
 
 def test_a_request_needs_a_token_and_a_body_of_limited_size(cluster: Cluster) -> None:
-    assert cluster.request("GET", JOBS, token="of-somebody-else").status == 401
+    assert cluster.request("GET", JOBS, token="another-token").status == 401
     made = indexed_job("large", annotations={"a": "x" * (3 << 20)})
     assert cluster.request("POST", JOBS, made).status == 413
 

@@ -43,7 +43,7 @@ class Conversation:
         yield line("watch saw", f" {watched.seen}")
         yield from self.the_rest()
 
-    def said(
+    def answer(
         self,
         what: str,
         method: str,
@@ -59,20 +59,20 @@ class Conversation:
         def created(body: Any) -> list[Any]:
             return [sorted(body["metadata"])[:3], body["metadata"]["generation"], "status" in body]
 
-        yield self.said("create", "POST", MPI_JOBS, mpi_job("s1-0-1"), facts=created)
-        yield self.said("create again: name is taken", "POST", MPI_JOBS, mpi_job("s1-0-1"), facts=message_and_details)
+        yield self.answer("create", "POST", MPI_JOBS, mpi_job("s1-0-1"), facts=created)
+        yield self.answer("create again: name is taken", "POST", MPI_JOBS, mpi_job("s1-0-1"), facts=message_and_details)
         bad = mpi_job("s1-9-1")
         del bad["spec"]["mpiReplicaSpecs"]
-        yield self.said("create without required field", "POST", MPI_JOBS, bad, facts=message_to(90))
+        yield self.answer("create without required field", "POST", MPI_JOBS, bad, facts=message_to(90))
         bad = mpi_job("s1-9-1")
         bad["spec"]["slotsPerWorker"] = "two"
-        yield self.said("create with wrong type", "POST", MPI_JOBS, bad, facts=message_to(90))
+        yield self.answer("create with wrong type", "POST", MPI_JOBS, bad, facts=message_to(90))
         bad = mpi_job("s1-9-1")
         bad["spec"]["slotsPerWorkre"] = 2
         strict = {"fieldValidation": "Strict"}
-        yield self.said("unknown field, Strict", "POST", MPI_JOBS, bad, facts=message_to(120), **strict)
-        yield self.said("bad name", "POST", MPI_JOBS, mpi_job("S1_0"), facts=message_to(70))
-        yield self.said("get of an absent object", "GET", f"{MPI_JOBS}/nope", facts=message_and_details)
+        yield self.answer("unknown field, Strict", "POST", MPI_JOBS, bad, facts=message_to(120), **strict)
+        yield self.answer("bad name", "POST", MPI_JOBS, mpi_job("S1_0"), facts=message_to(70))
+        yield self.answer("get of an absent object", "GET", f"{MPI_JOBS}/nope", facts=message_and_details)
 
     def updates(self) -> Iterator[str]:
         def first_condition(body: Any) -> Any:
@@ -84,14 +84,14 @@ class Conversation:
         def of_spec(body: Any) -> list[Any]:
             return ["generation", body["metadata"]["generation"], first_condition(body)]
 
-        yield self.said("create second", "POST", MPI_JOBS, mpi_job("s1-1-1"))
+        yield self.answer("create second", "POST", MPI_JOBS, mpi_job("s1-1-1"))
         running = copy.deepcopy(self.cluster.ask("GET", SECOND)[1])
         running["status"] = {"conditions": [{"type": "Running", "status": "True"}]}
-        yield self.said("PUT status", "PUT", f"{SECOND}/status", running, facts=of_status)
+        yield self.answer("PUT status", "PUT", f"{SECOND}/status", running, facts=of_status)
         old = "PUT status with the old resourceVersion"
-        yield self.said(old, "PUT", f"{SECOND}/status", running, facts=message_to(70))
+        yield self.answer(old, "PUT", f"{SECOND}/status", running, facts=message_to(70))
         suspended = {"spec": {"runPolicy": {"suspend": True}}}
-        yield self.said("PATCH spec: suspend", "PATCH", SECOND, suspended, MERGE_PATCH, facts=of_spec)
+        yield self.answer("PATCH spec: suspend", "PATCH", SECOND, suspended, MERGE_PATCH, facts=of_spec)
 
     def deletions(self) -> Iterator[str]:
         def marked(body: Any) -> list[Any]:
@@ -100,18 +100,18 @@ class Conversation:
         def message(body: Any) -> list[Any]:
             return [body["message"]]
 
-        yield self.said("DELETE while a finalizer stands", "DELETE", SECOND, facts=marked)
+        yield self.answer("DELETE while a finalizer stands", "DELETE", SECOND, facts=marked)
         taken = "create while being deleted: name still taken"
-        yield self.said(taken, "POST", MPI_JOBS, mpi_job("s1-1-1"), facts=message)
+        yield self.answer(taken, "POST", MPI_JOBS, mpi_job("s1-1-1"), facts=message)
         recorded = {"metadata": {"finalizers": None}}
-        yield self.said("PATCH finalizer away", "PATCH", SECOND, recorded, MERGE_PATCH)
-        yield self.said("get after that", "GET", SECOND)
-        yield self.said("create after that: the name is free again", "POST", MPI_JOBS, mpi_job("s1-1-1"))
+        yield self.answer("PATCH finalizer away", "PATCH", SECOND, recorded, MERGE_PATCH)
+        yield self.answer("get after that", "GET", SECOND)
+        yield self.answer("create after that: the name is free again", "POST", MPI_JOBS, mpi_job("s1-1-1"))
 
     def the_rest(self) -> Iterator[str]:
         other: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         other |= {"preconditions": {"uid": "11111111-1111-1111-1111-111111111111"}}
-        yield self.said("DELETE with a wrong uid", "DELETE", SECOND, other, facts=message_to(60))
+        yield self.answer("DELETE with a wrong uid", "DELETE", SECOND, other, facts=message_to(60))
         status, page = self.cluster.ask("GET", MPI_JOBS, limit="1")
         more = page["metadata"].get("continue", "")
         yield line("list limit=1", f" {status}", len(page["items"]), bool(more))
