@@ -5,7 +5,7 @@ The fields of built-in kinds are those of `lightkube-models`, which is generated
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lightkube.models import apps_v1, batch_v1, core_v1, rbac_v1
 
@@ -57,60 +57,33 @@ class Resource:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-def _core(
-    kind: str, plural: str, short: tuple[str, ...] = (), *, namespaced: bool = True, status: bool = False
-) -> Resource:
-    schema = of_model(getattr(core_v1, kind))
+def _built_in(model: type, plural: str, *short_names: str, group: str = "", **facts: bool) -> Resource:
+    """Return the resource of a kind in `lightkube-models`; `facts` are the attributes that differ from the defaults."""
     return Resource(
-        group="",
+        group=group,
         version="v1",
         plural=plural,
-        kind=kind,
-        short_names=short,
-        namespaced=namespaced,
-        has_status=status,
-        schema=schema,
+        kind=model.__name__,
+        short_names=short_names,
+        schema=of_model(model),
+        **facts,
     )
 
 
-NAMESPACE = _core("Namespace", "namespaces", ("ns",), namespaced=False, status=True)
-NODE = _core("Node", "nodes", ("no",), namespaced=False, status=True)
-POD = replace(_core("Pod", "pods", ("po",), status=True), has_generation=True)
-SERVICE = _core("Service", "services", ("svc",), status=True)
-CONFIG_MAP = _core("ConfigMap", "configmaps", ("cm",))
-SECRET = _core("Secret", "secrets")
-EVENT = _core("Event", "events", ("ev",))
-SERVICE_ACCOUNT = _core("ServiceAccount", "serviceaccounts", ("sa",))
-RESOURCE_QUOTA = _core("ResourceQuota", "resourcequotas", ("quota",), status=True)
-JOB = Resource(
-    group="batch",
-    version="v1",
-    plural="jobs",
-    kind="Job",
-    has_status=True,
-    has_generation=True,
-    schema=of_model(batch_v1.Job),
-)
-DEPLOYMENT = Resource(
-    group="apps",
-    version="v1",
-    plural="deployments",
-    kind="Deployment",
-    short_names=("deploy",),
-    has_status=True,
-    has_generation=True,
-    schema=of_model(apps_v1.Deployment),
-)
-ROLE = Resource(
-    group="rbac.authorization.k8s.io", version="v1", plural="roles", kind="Role", schema=of_model(rbac_v1.Role)
-)
-ROLE_BINDING = Resource(
-    group="rbac.authorization.k8s.io",
-    version="v1",
-    plural="rolebindings",
-    kind="RoleBinding",
-    schema=of_model(rbac_v1.RoleBinding),
-)
+_RBAC = "rbac.authorization.k8s.io"
+NAMESPACE = _built_in(core_v1.Namespace, "namespaces", "ns", namespaced=False, has_status=True)
+NODE = _built_in(core_v1.Node, "nodes", "no", namespaced=False, has_status=True)
+POD = _built_in(core_v1.Pod, "pods", "po", has_status=True, has_generation=True)
+SERVICE = _built_in(core_v1.Service, "services", "svc", has_status=True)
+CONFIG_MAP = _built_in(core_v1.ConfigMap, "configmaps", "cm")
+SECRET = _built_in(core_v1.Secret, "secrets")
+EVENT = _built_in(core_v1.Event, "events", "ev")
+SERVICE_ACCOUNT = _built_in(core_v1.ServiceAccount, "serviceaccounts", "sa")
+RESOURCE_QUOTA = _built_in(core_v1.ResourceQuota, "resourcequotas", "quota", has_status=True)
+JOB = _built_in(batch_v1.Job, "jobs", group="batch", has_status=True, has_generation=True)
+DEPLOYMENT = _built_in(apps_v1.Deployment, "deployments", "deploy", group="apps", has_status=True, has_generation=True)
+ROLE = _built_in(rbac_v1.Role, "roles", group=_RBAC)
+ROLE_BINDING = _built_in(rbac_v1.RoleBinding, "rolebindings", group=_RBAC)
 MPI_JOB_RESOURCE = Resource(
     group="kubeflow.org",
     version="v2beta1",
