@@ -57,6 +57,7 @@ PARTS = {
         *(
             "algorithms",
             "aws",
+            "kubernetes",
             "job",
             "ledger",
             "grid",
