@@ -25,7 +25,7 @@ def supervisor(
         grid="traingrid",
         submission="0123abcd",
         job=job,
-        backend_in=lambda region: backend[region] if isinstance(backend, dict) else backend,
+        backend_in=lambda region, _: backend[region] if isinstance(backend, dict) else backend,
         ledger=ledger,
         batch_child="array:0",
         clock=(time or FakeTime()).clock,

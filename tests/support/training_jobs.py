@@ -111,7 +111,10 @@ class FakeBackend:
     def tags(self, _seen: Seen) -> dict[str, str] | None:
         return self.their_tags
 
-    def stop(self, name: str) -> None:
+    def has_news(self, name: str) -> bool:
+        return False
+
+    def stop(self, name: str, _why: str = "cancel") -> None:
         self.stopped.append(name)
         self.script = [replace(TRAINING, state=JobState.STOPPING, phase="Stopping"), STOPPED]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.job.facts import JobFacts
     from traingrid.job.failures import Failure
-    from traingrid.job.job import Job
+    from traingrid.job.job import BackendName, Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import AttemptFacts, Ledger
@@ -55,6 +55,7 @@ class Attempt:
         batch_child: The id of the Batch child that watches the training job; empty if none does.
         array_file: The S3 object that the child's array was submitted with.
         backend: The backend that runs the training job.
+        backend_name: Its name.
         ledger: The ledger that records the attempt.
         clock: The clock.
     """
@@ -68,6 +69,7 @@ class Attempt:
     backend: Backend
     ledger: Ledger
     clock: Clock
+    backend_name: BackendName = "sagemaker"
 
     @property
     def name(self) -> str:
@@ -93,6 +95,15 @@ class Attempt:
     def key(self) -> JobKey:
         """The attempt's key in the ledger."""
         return JobKey(submission=self.submission, index=self.job.index, attempt=self.number)
+
+    @property
+    def has_events(self) -> bool:
+        """True if events of the service record the training job's changes in the ledger."""
+        return self.backend_name == "sagemaker"
+
+    def has_news(self) -> bool:
+        """Return True if the training job has changed since its last description, and no event records that."""
+        return not self.has_events and self.backend.has_news(self.name)
 
     def item(self) -> JobItem:
         """Return the job's current ledger item, which may belong to another attempt."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend
-    from traingrid.job.job import Job
+    from traingrid.job.job import BackendName, Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import AttemptFacts, Ledger
@@ -56,7 +56,7 @@ class Supervisor:
         grid: The grid's name.
         submission: The submission's id.
         job: The job, in the form for its first Region.
-        backend_in: Returns the training service of a Region.
+        backend_in: Returns a training service in a Region.
         ledger: The ledger.
         batch_child: The id of this Batch child; empty without one.
         array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
@@ -70,7 +70,7 @@ class Supervisor:
     grid: str
     submission: str
     job: Job
-    backend_in: Callable[[str], Backend]
+    backend_in: Callable[[str, BackendName], Backend]
     ledger: Ledger
     batch_child: str = ""
     array_file: str = ""
@@ -78,7 +78,7 @@ class Supervisor:
     copy_data: Callable[[Attempt], bool] = lambda _: False
     pace: Pace = field(default_factory=Pace)
     clock: Clock = field(default_factory=Clock)
-    _backends: dict[str, Backend] = field(default_factory=dict, init=False)
+    _backends: dict[tuple[str, BackendName], Backend] = field(default_factory=dict, init=False)
     _current: Attempt | None = field(default=None, init=False)
 
     def run(self) -> JobItem:
@@ -141,10 +141,10 @@ class Supervisor:
         capacity.end()
 
     def _attempt(self, item: JobItem) -> Attempt:
-        region = item.region
-        if region not in self._backends:
-            self._backends[region] = self.backend_in(region)
-        job = in_region(self.job, region)
+        place = item.region, item.backend
+        if place not in self._backends:
+            self._backends[place] = self.backend_in(*place)
+        job = in_region(self.job, item.region)
         return Attempt(
             grid=self.grid,
             submission=self.submission,
@@ -152,7 +152,8 @@ class Supervisor:
             job=on_demand(job) if item.on_demand else job,
             batch_child=self.batch_child,
             array_file=self.array_file,
-            backend=self._backends[region],
+            backend=self._backends[place],
+            backend_name=item.backend,
             ledger=self.ledger,
             clock=self.clock,
         )

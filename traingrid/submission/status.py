@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.aws.s3 import Storage
+    from traingrid.job.job import BackendName
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
     from traingrid.submission.batch_children import Children, ChildStatus
@@ -54,6 +55,7 @@ class JobStatus:
         dollars: The cost of the training so far, in US dollars; 0 for a submission without a budget.
         tried: The previous attempts: the Region and, in brackets, the outcome.
         cancelled: Whether a user has cancelled it.
+        backend: The service that trains it.
     """
 
     index: int
@@ -74,6 +76,7 @@ class JobStatus:
     dollars: float = 0.0
     tried: tuple[str, ...] = ()
     cancelled: bool = False
+    backend: BackendName = "sagemaker"
 
     @property
     def ended(self) -> bool:
@@ -239,6 +242,7 @@ def _from_item(item: JobItem) -> JobStatus:
         dollars=ended_dollars(item) + running_dollars(item, time.time()),
         metrics={**item.progress, **item.metrics},
         tried=tuple(f"{tried.region} ({tried.failure or tried.state})" for tried in item.tried),
+        backend=item.backend,
     )
 
 

@@ -252,3 +252,19 @@ def test_many_submissions_are_counted_and_not_all_named(account: Account, job: J
     assert "40 jobs of" in refusal
     assert "and 37 more" in refusal
     assert len(json.dumps(refusal)) < 1000
+
+
+def test_the_guard_releases_the_training_jobs_of_a_grid_that_may_be_destroyed(account: Account) -> None:
+    name = account.world.keeps("0123abcd", 0, FAR)
+    account.world.fails[f"ended {HOME}"] = DENIED
+    account.stack = "DELETE_IN_PROGRESS"
+    assert account.destroying() == ""
+    assert account.world.released == [name]
+
+
+def test_the_guard_releases_nothing_while_jobs_run(account: Account, job: Job) -> None:
+    account.world.keeps("0123abcd", 0, FAR)
+    open_lines(account.ledger, job, [HOME])
+    account.stack = "DELETE_IN_PROGRESS"
+    assert "cannot be destroyed" in account.destroying()
+    assert account.world.released == []
