@@ -1,4 +1,4 @@
-"""Roles of the cluster and access policies decide what a user may do."""
+"""Roles of the cluster and access policies determine the permissions of a user."""
 
 from collections.abc import Iterator
 from typing import Any
