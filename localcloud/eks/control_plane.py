@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from localcloud.eks.access_policies import USER_FACING_ROLES
 from localcloud.kubernetes.api import Api
 from localcloud.kubernetes.certificate import make_certificate
-from localcloud.kubernetes.resources import BUILT_IN, CLUSTER_ROLE, MPI_JOB_RESOURCE, NAMESPACE
+from localcloud.kubernetes.resources import BUILT_IN, MPI_JOB_RESOURCE, NAMESPACE
 from localcloud.kubernetes.server import ClusterServer
 from localcloud.kubernetes.store import Store
 
@@ -38,13 +37,17 @@ class ControlPlane:
         account: str,
         admit: Callable[[str, str, Target | None], None],
         pod_environment: Callable[[str, str], dict[str, str]],  # noqa: ARG002  # for the kubelet
+        mpi_operator: bool = True,
     ) -> None:
         folder = cloud.data_dir / "eks" / account / region / name
         folder.mkdir(parents=True, exist_ok=True)
         certificate = make_certificate(folder)
         self.authority, self.store = certificate.authority, Store()
-        _fill(self.store)
-        self._server = ClusterServer(Api(self.store, (*BUILT_IN, MPI_JOB_RESOURCE)), certificate, admit)
+        for namespace in _NAMESPACES:
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            self.store.create(NAMESPACE, "", made)
+        resources = (*BUILT_IN, MPI_JOB_RESOURCE) if mpi_operator else BUILT_IN
+        self._server = ClusterServer(Api(self.store, resources), certificate, admit)
         self._running = ExitStack()
 
     @property
@@ -59,11 +62,3 @@ class ControlPlane:
     def stop(self) -> None:
         """End the API."""
         self._running.close()
-
-
-def _fill(store: Store) -> None:
-    for name in _NAMESPACES:
-        store.create(NAMESPACE, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    for name, rules in USER_FACING_ROLES.items():
-        role = {"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": {"name": name}}
-        store.create(CLUSTER_ROLE, "", {**role, "rules": [dict(rule) for rule in rules]})
