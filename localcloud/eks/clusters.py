@@ -13,12 +13,12 @@ from moto.ec2.models import ec2_backends
 from localcloud.eks import access_entries, errors
 from localcloud.eks.access_policies import USER_FACING_ROLES, Scope, policy_arn
 from localcloud.eks.authorizer import Authorizer
-from localcloud.eks.control_plane import ControlPlane
 from localcloud.eks.kubeconfig import Kubeconfig
 from localcloud.eks.pod_identity import environment
 from localcloud.eks.principals import principal
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
+from localcloud.kubernetes.cluster import RunningCluster
 from localcloud.kubernetes.resources import CLUSTER_ROLE
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Cluster:
     network: dict[str, Any]
     mode: str
     tags: dict[str, str]
-    plane: ControlPlane = field(init=False)
+    plane: RunningCluster = field(init=False)
     entries: dict[str, AccessEntry] = field(default_factory=dict)
     associations: dict[str, Association] = field(default_factory=dict)
     created: float = field(default_factory=time.time)
@@ -141,7 +141,7 @@ class Clusters:
     def _start(self, cluster: Cluster, account: str, region: str) -> None:
         cloud, name = self._cloud, cluster.name
         authorizer = Authorizer(cluster.entries, name, cloud.port)
-        cluster.plane = ControlPlane(
+        cluster.plane = RunningCluster(
             cloud,
             name=name,
             region=region,
