@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
 _FOREGROUND = "foregroundDeletion"
 
 
@@ -190,6 +191,8 @@ class Api:
         return Reply(code=200, body=left)
 
     def _body(self, request: Request, target: Target) -> tuple[Object, list[str]]:
+        if request.content_type.startswith(_PROTOBUF):
+            raise _unknown_media("application/json")
         given = _json(request.body)
         named = given.get("apiVersion", ""), given.get("kind", "")
         if named != (target.resource.api_version, target.resource.kind):
@@ -209,9 +212,13 @@ def _patch_of(request: Request, resource: Resource) -> dict[str, Any]:
     media = request.content_type.partition(";")[0]
     patch = _json(request.body) if media in (_MERGE_PATCH, _STRATEGIC_PATCH) else None
     if patch is None or (media == _STRATEGIC_PATCH and not _replaces_lists(resource, patch)):
-        text = f"the body of the request was in an unknown format - accepted media types include: {_MERGE_PATCH}"
-        raise status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
+        raise _unknown_media(_MERGE_PATCH)
     return patch
+
+
+def _unknown_media(accepted_type: str) -> status.ApiError:
+    text = f"the body of the request was in an unknown format - accepted media types include: {accepted_type}"
+    return status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
 
 
 def _replaces_lists(resource: Resource, patch: Mapping[str, Any]) -> bool:

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
 from botocore.credentials import Credentials
 
+from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.eks.clusters import JOBS, REGION, USER_TRUST, Clients, Sender, role, session
 from tests.integration.localcloud.eks.conftest import As
 
@@ -167,6 +169,26 @@ def test_a_deleted_and_recreated_role_has_no_access(
     client("iam").delete_role(RoleName="replaced")
     role(client, "replaced", USER_TRUST)
     assert sent_by(session(client, "replaced")).ask("GET", "/apis")[0] == 401
+
+
+def test_a_role_of_another_account_can_have_access(
+    client: Clients, cluster: str, cloud: LocalCloud, sent_by: As, administrator: Sender
+) -> None:
+    session_there: Any = boto3.Session("localcloud-210987654321", cloud.secret, region_name=REGION)
+
+    def other(service: str) -> Any:
+        return session_there.client(service, endpoint_url=cloud.endpoint_url)
+
+    trust = {"Principal": {"AWS": "arn:aws:iam::210987654321:root"}, "Action": "sts:AssumeRole"}
+    arn = role(other, "elsewhere", trust)
+    assert arn == "arn:aws:iam::210987654321:role/elsewhere"
+    issued = other("sts").assume_role(RoleArn=arn, RoleSessionName="me")["Credentials"]
+    keys = Credentials(issued["AccessKeyId"], issued["SecretAccessKey"], issued["SessionToken"])
+    assert sent_by(keys).ask("GET", "/apis")[0] == 401
+    client("eks", REGION).create_access_entry(clusterName=cluster, principalArn=arn)
+    assert sent_by(keys).ask("GET", "/apis")[0] == 200
+    refused = sent_by(keys).ask("GET", PODS)[1]["message"]
+    assert 'User "arn:aws:sts::210987654321:assumed-role/elsewhere/me" cannot list' in refused
 
 
 def test_a_role_with_a_path_has_access_under_its_name(
