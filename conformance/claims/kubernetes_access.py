@@ -26,7 +26,7 @@ def token_is_signed_for_one_cluster(aws: Aws) -> None:
 
 @claim(_ENTRIES, used_by=_USED_BY)
 def role_without_an_access_entry_is_unauthorized(aws: Aws) -> None:
-    """A valid token of a role that has no access entry gets 401, whatever IAM allows to the role."""
+    """A valid token of a role that has no access entry gets 401, even if IAM allows the role all of EKS."""
     cluster, actor = Cluster.of(aws), acting_with(aws, {"Effect": "Allow", "Action": "eks:*", "Resource": "*"})
     status, answer = cluster.ask(cluster.token(actor), "/api")
     assert (status, answer["reason"]) == (401, "Unauthorized")
