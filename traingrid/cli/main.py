@@ -53,7 +53,6 @@ _COMMANDS = {
     "cost": "cost.cost",
     "prices": "prices.prices",
     "capacity": "capacity.capacity",
-    "eks": "eks.eks",
     "local": "local.local",
 }
 """The module of each command in this package, and its name there."""
