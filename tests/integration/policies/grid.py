@@ -1,7 +1,8 @@
 """Test grid: its configuration, and the policies that its templates grant to each role.
 
 It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
-encryption, a training plan, file systems, a service queue of each kind, and data that must stay in its Region.
+encryption, a training plan, file systems, an EKS cluster, a service queue of each kind, and data that must stay in its
+Region.
 """
 
 import re
@@ -20,6 +21,9 @@ EFS, LUSTRE = "fs-0123456789abcdef0", "fs-0123456789abcdef1"
 
 PLAN = "november"
 """The only training plan that lines may use, in `INSIDE`."""
+
+CLUSTER = "research"
+"""The EKS cluster in `INSIDE`."""
 
 YOUR_KEY = f"arn:aws:kms:{INSIDE}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
@@ -73,6 +77,7 @@ def the_grid() -> Grid:
                 "data_keys": [YOUR_KEY],
                 "training_plans": [PLAN],
                 "service_queue": {"instances": 16},
+                "eks": {"cluster": CLUSTER, "namespace": "training", "service_account": "jobs"},
             },
             FREE: {"service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}}, "residency": [FREE]},
         },
