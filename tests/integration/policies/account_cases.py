@@ -21,7 +21,7 @@ from tests.integration.policies.child_cases import (
 from tests.integration.policies.cluster_cases import ARN as CLUSTER_ARN
 from tests.integration.policies.cluster_cases import of_a_user
 from tests.integration.policies.function_cases import QUEUE, TO_SAGEMAKER
-from tests.integration.policies.grid import ACCOUNT, CLUSTER, EFS, FREE, INSIDE, PARTS, YOUR_KEY, the_grid
+from tests.integration.policies.grid import ACCOUNT, CLUSTER, EFS, FREE, INSIDE, PARTS, YOUR_KEY, the_grid, with_cluster
 from tests.integration.policies.key_cases import USES, VIA, data_key, through
 from traingrid.grid.model import Grid
 
@@ -44,10 +44,11 @@ BOOTSTRAP = f"arn:aws:ssm:{INSIDE}:{ACCOUNT}:parameter/cdk-bootstrap/hnb659fds/v
 
 def two_accounts() -> Grid:
     described = the_grid().model_dump(exclude_defaults=True)
+    del described["regions"][INSIDE]["eks"]
     described["account"] = HOMES
     described["regions"][INSIDE]["account"] = ACCOUNT
     del described["regions"][INSIDE]["service_queue"]  # not supported in a Region in another account
-    return Grid.model_validate(described)
+    return with_cluster(Grid.model_validate(described))
 
 
 def acting_role(part: str) -> str:

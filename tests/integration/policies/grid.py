@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from tests.integration.stacks.templates import Template, a_grid, policies, resources, synthesise
+from traingrid.grid.eks import EksCluster
 from traingrid.grid.model import Grid
 from traingrid.names import Part
 
@@ -67,6 +68,21 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 
 def the_grid() -> Grid:
+    return with_cluster(_without_cluster())
+
+
+def with_cluster(grid: Grid) -> Grid:
+    """Return a grid with a cluster in `INSIDE`.
+
+    The copy is not validated, because a grid with a cluster cannot isolate training jobs from the network; each of both
+    has its own statements, and the test grid has all of them.
+    """
+    cluster = EksCluster(cluster=CLUSTER, namespace="training", service_account="jobs")
+    inside = grid.regions[INSIDE].model_copy(update={"eks": cluster})
+    return grid.model_copy(update={"regions": {**grid.regions, INSIDE: inside}})
+
+
+def _without_cluster() -> Grid:
     return a_grid(
         {
             INSIDE: {
@@ -77,7 +93,6 @@ def the_grid() -> Grid:
                 "data_keys": [YOUR_KEY],
                 "training_plans": [PLAN],
                 "service_queue": {"instances": 16},
-                "eks": {"cluster": CLUSTER, "namespace": "training", "service_account": "jobs"},
             },
             FREE: {"service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}}, "residency": [FREE]},
         },
