@@ -84,6 +84,8 @@ JOB = _built_in(batch_v1.Job, "jobs", group="batch", has_status=True, has_genera
 DEPLOYMENT = _built_in(apps_v1.Deployment, "deployments", "deploy", group="apps", has_status=True, has_generation=True)
 ROLE = _built_in(rbac_v1.Role, "roles", group=_RBAC)
 ROLE_BINDING = _built_in(rbac_v1.RoleBinding, "rolebindings", group=_RBAC)
+CLUSTER_ROLE = _built_in(rbac_v1.ClusterRole, "clusterroles", group=_RBAC, namespaced=False)
+CLUSTER_ROLE_BINDING = _built_in(rbac_v1.ClusterRoleBinding, "clusterrolebindings", group=_RBAC, namespaced=False)
 MPI_JOB_RESOURCE = Resource(
     group="kubeflow.org",
     version="v2beta1",
@@ -109,4 +111,6 @@ BUILT_IN = (
     DEPLOYMENT,
     ROLE,
     ROLE_BINDING,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
 )
