@@ -1,4 +1,4 @@
-"""EKS access: what a grid needs in a user's own cluster, and the permissions to find it.
+"""EKS access: the resources of a grid in a user's own cluster, and the permissions to find it.
 
 https://aws.amazon.com/eks/pricing/ lists no price for access entries and Pod Identity associations.
 """

@@ -1,4 +1,4 @@
-"""A grid with EKS clusters: what the deployment creates in them, and the roles that may find and use them."""
+"""A grid with EKS clusters: the resources of the deployment in them, and the roles that may find and use them."""
 
 import json
 from collections.abc import Callable

@@ -38,7 +38,7 @@ class Eks:
         assert asked == {"clusterName": "research", "addonName": "eks-pod-identity-agent"}
         return {"addon": {"status": _found(self.addon or None)}}
 
-    def describe_access_entry(self, *, clusterName: str, principalArn: str) -> dict[str, Any]:  # noqa: N803
+    def describe_access_entry(self, *, clusterName: str, principalArn: str) -> dict[str, Any]:  # noqa: N803 - the names of EKS
         assert clusterName == "research"
         return {"accessEntry": {"kubernetesGroups": _found(self.entries.get(principalArn))}}
 

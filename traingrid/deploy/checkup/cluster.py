@@ -150,7 +150,8 @@ def _authentication_mode(place: Place, mode: str) -> Finding:
     if mode in _WITH_ENTRIES:
         return place.finding(what, why=mode)
     change = f"aws eks update-cluster-config {place.command} --access-config authenticationMode=API_AND_CONFIG_MAP"
-    return place.finding(what, Verdict.WRONG, f"{mode} has no access entries, which a deployment creates", change)
+    why = f"{mode} has no access entries, which a deployment creates"
+    return place.finding(what, Verdict.WRONG, why, f"{change}  # cannot be undone")
 
 
 def _agent(place: Place) -> str:
