@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from moto.ec2.models import ec2_backends
 
 from localcloud.eks import access_entries, errors
-from localcloud.eks.access_policies import Scope, policy_arn
+from localcloud.eks.access_policies import USER_FACING_ROLES, Scope, policy_arn
 from localcloud.eks.authorizer import Authorizer
-from localcloud.eks.control_plane import ControlPlane
+from localcloud.eks.kubeconfig import Kubeconfig
 from localcloud.eks.pod_identity import environment
 from localcloud.eks.principals import principal
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
+from localcloud.kubernetes.cluster import RunningCluster
+from localcloud.kubernetes.resources import CLUSTER_ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _VERSION = "1.36"
 _SERVICE = "eks.amazonaws.com"
+OPERATOR_TAG = "localcloud:mpi-operator"
+"""A tag of a cluster, which decides whether it has the MPI operator of Kubeflow: unless its value is "none"."""
 MODES = ("API", "API_AND_CONFIG_MAP")
 """The authentication modes in which access entries exist."""
 
@@ -53,7 +57,7 @@ class Cluster:
     network: dict[str, Any]
     mode: str
     tags: dict[str, str]
-    plane: ControlPlane = field(init=False)
+    plane: RunningCluster = field(init=False)
     entries: dict[str, AccessEntry] = field(default_factory=dict)
     associations: dict[str, Association] = field(default_factory=dict)
     created: float = field(default_factory=time.time)
@@ -98,6 +102,8 @@ class Clusters:
 
     def __init__(self, cloud: LocalCloud) -> None:
         self._cloud = cloud
+        self._kubeconfig = Kubeconfig(cloud.data_dir)
+        self._kubeconfig.start()
         self._clusters: dict[tuple[str, str], dict[str, Cluster]] = {}
         self._lock = threading.RLock()
 
@@ -135,7 +141,7 @@ class Clusters:
     def _start(self, cluster: Cluster, account: str, region: str) -> None:
         cloud, name = self._cloud, cluster.name
         authorizer = Authorizer(cluster.entries, name, cloud.port)
-        cluster.plane = ControlPlane(
+        cluster.plane = RunningCluster(
             cloud,
             name=name,
             region=region,
@@ -144,9 +150,14 @@ class Clusters:
             pod_environment=lambda namespace, service_account: environment(
                 cluster.association_of(namespace, service_account), cluster.arn, cloud.endpoint_url
             ),
+            mpi_operator=cluster.tags.get(OPERATOR_TAG) != "none",
         )
         authorizer.store = cluster.plane.store
+        for role, rules in USER_FACING_ROLES.items():
+            made = {"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": {"name": role}}
+            authorizer.store.create(CLUSTER_ROLE, "", {**made, "rules": [dict(rule) for rule in rules]})
         cluster.plane.start()
+        self._kubeconfig.add(cluster.described())
 
     def delete(self, cluster: Cluster) -> None:
         """Stop a cluster and forget it."""
@@ -155,6 +166,7 @@ class Clusters:
         _, _, _, region, account, _ = cluster.arn.split(":", 5)
         with self._lock:
             self.of(account, region).pop(cluster.name, None)
+            self._kubeconfig.remove(cluster.arn)
         cluster.plane.stop()
 
     def stop_all(self) -> None:
