@@ -51,6 +51,8 @@ class ExecutionRole(Construct):
             let_pods_assume(self.role, settings, region)
         self._read_data(grid.data_buckets(account, region))
         self._write_output(output)
+        if grid.regions[region].eks:
+            self._delete_checkpoints(output)
         self._pull_images([*repositories, *_foreign_repositories(grid, region)], _registries(grid, region))
         self._write_logs_and_metrics(region)
         if grid.regions[region].subnets:
@@ -73,6 +75,15 @@ class ExecutionRole(Construct):
             because="Every job writes below its own prefix, and restores its checkpoints after an interruption",
         )
         grant(self.role, ["s3:ListBucket"], [bucket.bucket_arn])
+
+    def _delete_checkpoints(self, bucket: s3.Bucket) -> None:
+        """Let pods delete the checkpoints in S3 that their training has deleted, as they copy its folder.
+
+        The bucket keeps deleted versions for a while. A condition on the ETag requires s3:GetObject, too
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html).
+        """
+        because = "Every job has its checkpoints below its own prefix"
+        grant(self.role, ["s3:DeleteObject"], [f"{bucket.bucket_arn}/*/checkpoints/*"], because=because)
 
     def _pull_images(self, repositories: Sequence[str], registries: Sequence[str]) -> None:
         pull = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]

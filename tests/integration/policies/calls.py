@@ -146,6 +146,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "s3:GetObject": {KEY},
         "s3:PutObject": {KEY, "OutputDataConfig.KmsKeyId"},
         "s3:AbortMultipartUpload": set(),
+        "s3:DeleteObject": set(),  # by pods
         "s3:ListObjectsV2": set(),
         "logs:CreateLogGroup": set(),
         "logs:DescribeLogStreams": set(),

@@ -95,6 +95,12 @@ def test_a_region_without_a_cluster_is_as_before(made: dict[str, Template], oreg
     assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
 
 
+def test_pods_may_delete_only_checkpoints(made: dict[str, Template]) -> None:
+    (arn,) = on(made["traingrid-us-east-1"], "ExecutionRole", "s3:DeleteObject")
+    assert arn.endswith(".Arn>/*/checkpoints/*")
+    assert not on(made["traingrid-us-west-2"], "ExecutionRole", "s3:DeleteObject")
+
+
 def test_roles_may_find_the_clusters_of_their_account_and_do_nothing_else_with_eks(made: dict[str, Template]) -> None:
     control, there = made["traingrid-control"], made["traingrid-eu-west-1"]
     for role in ("OrchestratorRole", "ReconcilerSweepRole", "GuardAnswerRole"):
