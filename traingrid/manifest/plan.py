@@ -210,9 +210,10 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Seen:
 
     def look() -> bool:
         there = file_systems.mountable(channel.file_system, channel.type, region, role)
+        subnets = file_systems.subnets(settings.subnets, region, role) if settings.subnets else None
         if there is None:
             found.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
-        elif why := file_systems.out_of_reach(there, file_systems.subnets(settings.subnets, region, role)):
+        elif subnets is not None and (why := file_systems.out_of_reach(there, subnets)):
             found.append(why)
         elif not f"{channel.path}/".startswith(f"/{there.mount_name}/" if there.mount_name else "/"):
             found.append(
