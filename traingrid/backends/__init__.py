@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import BackendName
 
 
-def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
+def launching(
+    deployment: Deployment, region: str, launch: str, make: Maker = client, *, backend: BackendName = "sagemaker"
+) -> Backend:
     """Return the backend with which a child launches its job.
 
     It reads logs without botocore's retries, because a throttled child reads again later
@@ -26,6 +29,8 @@ def launching(deployment: Deployment, region: str, launch: str, make: Maker = cl
     Raises:
         UsageError: The job must be queued, but its Region has no service queue.
     """
+    if backend != "sagemaker":
+        raise UsageError(f"This version cannot run jobs on {backend}.", "Write backend sagemaker, and submit it again.")
     if launch == "direct":
         return SageMaker(deployment, region, make, once)
     if not deployment.grid.service_queue(region):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from traingrid.errors import TraingridError
+from traingrid.job.observed import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
 
-QUEUED = "Queued"
-"""The phase of a job that waits for capacity in its service queue or in SageMaker, before its training job exists."""
+__all__ = ["QUEUED", "Backend", "LaunchError", "LogUnreadableError", "StopReason"]
+
+StopReason = Literal["cancel", "capacity", "image"]
+"""Why traingrid stops a training job: a cancel, or it waits for capacity that the line may find elsewhere, or its image
+cannot be pulled."""
 
 
 class LaunchError(TraingridError):
@@ -76,8 +80,13 @@ class Backend(Protocol):
     def tags(self, seen: Seen) -> dict[str, str] | None:
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
-    def stop(self, name: str) -> None:
-        """Request that a training job stop, without waiting. A training job that has ended does not change."""
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
+        """Request that a training job stop, without waiting. A training job that has ended does not change.
+
+        Args:
+            name: The training job's name.
+            reason: The reason, which a service that can store it returns in later descriptions.
+        """
 
     def fingerprint(self, name: str, job: Job) -> str:
         """Return the fingerprint of the training job that this job creates under this name."""

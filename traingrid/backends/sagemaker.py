@@ -24,6 +24,7 @@ from traingrid.job.state import JobState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traingrid.backends.base import StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
 
@@ -155,8 +156,8 @@ class SageMaker:
         what = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
         return LaunchError(failure, what, unresolved=True)
 
-    def stop(self, name: str) -> None:
-        """See `Backend.stop`."""
+    def stop(self, name: str, _reason: StopReason = "cancel", /) -> None:
+        """See `Backend.stop`. SageMaker does not store the reason."""
         try:
             self._sagemaker.stop_training_job(TrainingJobName=name)
         except ClientError as error:
@@ -185,6 +186,7 @@ class SageMaker:
             reason=reply.get("FailureReason", ""),
             artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
             metrics={metric["MetricName"]: float(metric["Value"]) for metric in reply.get("FinalMetricDataList", [])},
+            created_at=reply["CreationTime"].timestamp() if "CreationTime" in reply else None,
             started_at=reply["TrainingStartTime"].timestamp() if "TrainingStartTime" in reply else None,
             training_seconds=reply.get("TrainingTimeInSeconds", 0),
             billable_seconds=reply.get("BillableTimeInSeconds", 0),
