@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import BackendName
 
 
-def launching(
-    deployment: Deployment, region: str, launch: str, make: Maker = client, *, backend: BackendName = "sagemaker"
-) -> Backend:
+def launching(deployment: Deployment, region: str, backend: BackendName, launch: str, make: Maker = client) -> Backend:
     """Return the backend with which a child launches its job.
 
     It reads logs without botocore's retries, because a throttled child reads again later

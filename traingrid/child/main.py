@@ -111,8 +111,8 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     message = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"
     logger.info(message, extra={"event": "begun", "job_name": job.name, "line": job.line})
 
-    def backend_in(region: str, name: BackendName) -> Backend:
-        return patient(lambda: launching(deployment, region, job.launch, backend=name), region)
+    def backend_in(region: str, backend: BackendName) -> Backend:
+        return patient(lambda: launching(deployment, region, backend, job.launch), region)
 
     return Supervisor(
         grid=deployment.grid.name,

@@ -52,3 +52,8 @@ def sentence_part(candidate: Candidate, candidates: Sequence[Candidate]) -> str:
     """
     with_backend = any(one.backend != "sagemaker" for one in candidates)
     return f"on {TITLES[candidate.backend]} in {candidate.region}" if with_backend else f"in {candidate.region}"
+
+
+def place(region: str, backend: BackendName) -> str:
+    """Return a place for a table: the Region, and the backend if it is not SageMaker."""
+    return region if backend == "sagemaker" else f"{region} {backend}"

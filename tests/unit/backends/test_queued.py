@@ -268,10 +268,10 @@ def test_a_region_without_a_queue_needs_no_additional_calls(aws: None, queues: D
 
 
 def test_a_child_uses_the_launch_of_its_line(aws: None, queues: Deployment) -> None:
-    assert type(launching(queues, "us-east-1", "direct")) is SageMaker
-    assert type(launching(queues, "us-east-1", "queued")) is Queued
+    assert type(launching(queues, "us-east-1", "sagemaker", "direct")) is SageMaker
+    assert type(launching(queues, "us-east-1", "sagemaker", "queued")) is Queued
     with pytest.raises(UsageError, match="us-west-2, which has no service queue"):
-        launching(queues, "us-west-2", "queued")
+        launching(queues, "us-west-2", "sagemaker", "queued")
 
 
 @pytest.fixture
