@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.manifest.accelerators import accelerators
+from traingrid.job.accelerators import accelerators
 from traingrid.manifest.allowed import Rules
 from traingrid.manifest.budget_checks import different_budgets, unenforceable_budget
 from traingrid.manifest.check import checked_line

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
+from traingrid.job.accelerators import accelerators
 from traingrid.job.candidates import candidates_of
 from traingrid.job.recipe import recipe_of
-from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.line import job_of_line
 from traingrid.planner.choices import Demand, Limits, Pool
 from traingrid.planner.durations import GUESS, LINE, MAX_RUNTIME, Duration, Durations
