@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from traingrid.errors import TraingridError
+from traingrid.job.observed import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -14,13 +15,11 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
 
-QUEUED = "Queued"
-"""The phase of a job that waits for capacity in its service queue or in SageMaker, before its training job exists."""
-
+__all__ = ["QUEUED", "Backend", "LaunchError", "LogUnreadableError", "ReadableLogs", "StopReason"]
 
 StopReason = Literal["cancel", "capacity", "image"]
-"""Why a training job is stopped: it is cancelled or unwanted, it has waited too long for capacity, or its image cannot
-be pulled. The last two are its failure, also for a process that did not stop it."""
+"""Why traingrid stops a training job: a cancel, or it waits for capacity that the line may find elsewhere, or its image
+cannot be pulled."""
 
 
 class LaunchError(TraingridError):
@@ -81,15 +80,15 @@ class Backend(Protocol):
     def tags(self, seen: Seen) -> dict[str, str] | None:
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
-    def stop(self, name: str, why: StopReason = "cancel") -> None:
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         """Request that a training job stop, without waiting. A training job that has ended does not change.
 
         Args:
             name: The training job's name.
-            why: The reason; SageMaker does not record it.
+            reason: The reason, which a service that can store it returns in later descriptions.
         """
 
-    def has_news(self, name: str) -> bool:
+    def has_news(self, name: str, /) -> bool:
         """Return True if the service reported a change of a training job since it was last described.
 
         Always False for a service whose events update the ledger.

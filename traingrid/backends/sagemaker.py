@@ -156,12 +156,12 @@ class SageMaker:
         what = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
         return LaunchError(failure, what, unresolved=True)
 
-    def has_news(self, name: str) -> bool:  # noqa: ARG002  # part of the protocol
+    def has_news(self, _name: str, /) -> bool:
         """See `Backend.has_news`."""
         return False
 
-    def stop(self, name: str, why: StopReason = "cancel") -> None:  # noqa: ARG002  # part of the protocol
-        """See `Backend.stop`."""
+    def stop(self, name: str, _reason: StopReason = "cancel", /) -> None:
+        """See `Backend.stop`. SageMaker does not store the reason."""
         try:
             self._sagemaker.stop_training_job(TrainingJobName=name)
         except ClientError as error:
@@ -190,6 +190,7 @@ class SageMaker:
             reason=reply.get("FailureReason", ""),
             artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
             metrics={metric["MetricName"]: float(metric["Value"]) for metric in reply.get("FinalMetricDataList", [])},
+            created_at=reply["CreationTime"].timestamp() if "CreationTime" in reply else None,
             started_at=reply["TrainingStartTime"].timestamp() if "TrainingStartTime" in reply else None,
             training_seconds=reply.get("TrainingTimeInSeconds", 0),
             billable_seconds=reply.get("BillableTimeInSeconds", 0),

@@ -12,12 +12,11 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.base import QUEUED
 from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import Progress
-from traingrid.job.observed import Seen
+from traingrid.job.observed import WAITING_PHASES, Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
 from traingrid.log import TRAINING
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.child.attempt import Attempt
+    from traingrid.child.capacity_wait import CapacityWait
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,7 @@ updates."""
 UNANNOUNCED_SECONDS = 60.0
 """The interval between two descriptions of a training job on Amazon EKS that has not changed."""
 _NEWS_SECONDS = 2.0
-# Secondary statuses before the training job has its instances (DescribeTrainingJob, SecondaryStatus).
-_NOT_RUNNING = {"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
+_NOT_RUNNING = WAITING_PHASES | {"PreparingTrainingStack"}
 
 
 @dataclass(kw_only=True)
@@ -49,6 +48,7 @@ class Watch:
         asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
         pace: The intervals between calls of AWS.
         on_start: Called when the training job runs; may be called repeatedly.
+        capacity_wait: The time within which the training job must get its instances; None to wait without limit.
     """
 
     attempt: Attempt
@@ -56,6 +56,7 @@ class Watch:
     asked_at: float | None = None
     pace: Pace = field(default_factory=Pace)
     on_start: Callable[[], None] = lambda: None
+    capacity_wait: CapacityWait | None = None
     _progress: Progress = field(init=False)
     _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
@@ -84,7 +85,7 @@ class Watch:
             if item.attempt != self.attempt.number:
                 return None
             seen = None
-            if clock.now() >= describe_at or item.failure or self.attempt.has_news():
+            if clock.now() >= describe_at or item.failure or self._has_waited(item) or self.attempt.has_news():
                 describe_at = clock.now() + spread(self._describe_seconds(age))
                 seen = self.attempt.backend.describe(self.attempt.name)
                 logger.debug("%s is described as %s", self.attempt.name, seen.state if seen else "unknown")
@@ -97,6 +98,9 @@ class Watch:
             if seen:
                 self.attempt.record(seen.facts())
                 item = replace(item, state=seen.state, phase=seen.phase)
+                if self._gives_up(item, seen):
+                    started = describe_at = clock.now()  # its end is expected soon
+                    continue
             self._follow(item)
             self._log_state(item)
             if item.state in FINAL_STATES:
@@ -118,6 +122,13 @@ class Watch:
         until = self.attempt.clock.now() + seconds
         while (left := until - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
             self.attempt.clock.sleep(min(left, _NEWS_SECONDS))
+
+    def _has_waited(self, item: JobItem) -> bool:
+        return bool(self.capacity_wait and not _runs(item) and self.capacity_wait.is_over(item))
+
+    def _gives_up(self, item: JobItem, seen: Seen) -> bool:
+        """Stop the training job if it has waited for capacity long enough; a cancel comes first."""
+        return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, seen))
 
     def _log_state(self, item: JobItem) -> None:
         state = (item.state, item.phase)

@@ -10,6 +10,12 @@ from traingrid.job.state import FINAL_STATES, JobState
 if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
 
+QUEUED = "Queued"
+"""The phase of a job that waits for capacity in its service queue, in SageMaker before its training job exists, or in a
+queue of Kueue."""
+WAITING_PHASES = frozenset({"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances"})
+"""The phases before a training job has its instances (DescribeTrainingJob, SecondaryStatus)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
@@ -22,6 +28,7 @@ class Seen:
         reason: The failure reason; empty if the job has not failed.
         artifact: The S3 URI of the model; empty until it exists.
         metrics: The last value of each metric, once the job has ended.
+        created_at: The time in seconds since 1970 at which it was created; None if the service does not return it.
         started_at: The time in seconds since 1970 at which it started on its instances, from which on SageMaker bills
             it (TrainingStartTime in the service model of botocore); None before.
         training_seconds: The training time, once the job has ended.
@@ -41,6 +48,7 @@ class Seen:
     reason: str = ""
     artifact: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
+    created_at: float | None = None
     started_at: float | None = None
     training_seconds: int = 0
     billable_seconds: int = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from traingrid.job.candidates import Candidate
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.timestamps import epoch_seconds
@@ -83,6 +84,11 @@ class RecordedAttempt:
     backend: BackendName = "sagemaker"
     reopened: str = ""
 
+    @property
+    def candidate(self) -> Candidate:
+        """The place in which it ran."""
+        return Candidate(self.region, self.backend)
+
     @classmethod
     def read(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
         """Return an earlier attempt of a stored item.
@@ -145,6 +151,7 @@ class JobItem:
             its line has no residency, or a version before `init_from` launched it.
         failure: The name of the failure class (`traingrid.job.failures`).
         reason: The reason of the failure, or why the job cannot start yet, as a sentence.
+        stopped_for: The name of the failure class for which traingrid stops the training job: `capacity`, or empty.
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
         metrics: The last values of the metrics, once the job has ended.
@@ -182,6 +189,7 @@ class JobItem:
     residency: tuple[str, ...] = ()
     failure: str = ""
     reason: str = ""
+    stopped_for: str = ""
     artifact: str = ""
     progress: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -227,6 +235,7 @@ class JobItem:
                 residency=tuple(get("residency", ())),
                 failure=get("failure", ""),
                 reason=get("reason", ""),
+                stopped_for=get("stopped_for", ""),
                 artifact=get("artifact", ""),
                 progress=get("progress", {}),
                 metrics=get("metrics", {}),
@@ -248,6 +257,11 @@ class JobItem:
         return JobKey(submission=self.submission, index=self.index, attempt=self.attempt)
 
     @property
+    def candidate(self) -> Candidate:
+        """The place of the current attempt."""
+        return Candidate(self.region, self.backend)
+
+    @property
     def was_seen(self) -> bool:
         """True if the ledger has recorded the training job of the current attempt, even if it was deleted since."""
         return self.state not in UNLAUNCHED_STATES or bool(self.training_job_arn)
@@ -260,10 +274,19 @@ class JobItem:
     @property
     def failures_since_retry(self) -> list[str]:
         """The failure classes of the earlier attempts, oldest first, without those before a user's retry."""
-        failures: list[str] = []
+        return [former.failure for former in self._tried_since_retry]
+
+    @property
+    def tried_since_retry(self) -> list[Candidate]:
+        """The places of the earlier attempts, oldest first, without those before a user's retry."""
+        return [former.candidate for former in self._tried_since_retry]
+
+    @property
+    def _tried_since_retry(self) -> list[RecordedAttempt]:
+        found: list[RecordedAttempt] = []
         for former in self.tried:
-            failures = [] if former.reopened else [*failures, former.failure]
-        return failures
+            found = [] if former.reopened else [*found, former]
+        return found
 
     def is_of_array(self, array_file: str) -> bool:
         """Return True if the children of an array may launch the current attempt; a retry assigns another array.
@@ -290,6 +313,7 @@ class JobItem:
             artifact=self.artifact if "artifact" in self.stored else None,
             billable_seconds=self.billable_seconds if "billable_seconds" in self.stored else None,
             on_demand=self.on_demand,
+            backend=self.backend,
         )
         return {attempt.attempt: attempt for attempt in (*self.tried, current)}
 

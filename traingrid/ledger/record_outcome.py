@@ -19,6 +19,7 @@ from traingrid.ledger.ledger import Precondition
 
 if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
+    from traingrid.job.failures import Failure
     from traingrid.job.job import BackendName
     from traingrid.job.observed import Seen
     from traingrid.ledger.ledger import Ledger
@@ -53,7 +54,8 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
     if parsed is None or seen is None:
         return False
     key = JobKey(submission=parsed.submission, index=parsed.index, attempt=parsed.attempt)
-    facts, failure = _observed(training_job, seen), of_end(seen)
+    failure = of_end(seen, _stopped_for(ledger, key) if seen.state == JobState.STOPPED else "")
+    facts = _observed(training_job, seen, failure)
     left_to_child = watched and failure is not None and failure.retried
 
     def recorded(fingerprint: str) -> bool:
@@ -72,9 +74,15 @@ def deleted(training_job: str, backend: BackendName) -> JobFacts:
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 
-def _observed(training_job: str, seen: Seen) -> JobFacts:
+def _stopped_for(ledger: Ledger, key: JobKey) -> str:
+    """Return the failure class for which a child has stopped the training job of an attempt; empty if it has not."""
+    item = ledger.job(key.submission, key.index)
+    return item.stopped_for if item and item.attempt == key.attempt else ""
+
+
+def _observed(training_job: str, seen: Seen, failure: Failure | None) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts, failure = seen.facts(), of_end(seen)
+    facts = seen.facts()
     facts["training_job"] = training_job
     if failure:
         facts["failure"] = failure.name

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
+from traingrid.job.accelerators import is_known
 from traingrid.job.job import BackendName, ObjectKind, in_region
-from traingrid.manifest.accelerators import is_known
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.plan_fields import words
 from traingrid.manifest.values import RefusedError, choice, duration

@@ -198,11 +198,11 @@ def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment
         algorithm=algorithm,
         checkpoints=kept or "",
         training_plan=settings.get("training_plan", {}).get(region, ""),
-        backends=_backends(line, region, grid),
+        backends=backends_of(line, region, grid),
     )
 
 
-def _backends(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
+def backends_of(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
     """Return the backends of a line in one of its Regions: the line's in its own Region, of which others may lack some.
 
     They can be empty in a Region of `replicas`; `traingrid.manifest.eks_checks` refuses such a line.

@@ -84,7 +84,7 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid, *, to_plan: bool) -
         return file_error(found, "Upload the complete file, or correct the number.").errors
     if of_several := different_shares(lines, grid) or different_budgets(lines):
         return of_several
-    if not to_plan and (of_budget := unenforceable_budget(lines)):
+    if not to_plan and (of_budget := unenforceable_budget(lines, grid)):
         return of_budget
     hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
     asked = {

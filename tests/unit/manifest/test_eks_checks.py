@@ -209,3 +209,10 @@ def test_a_service_queue_has_no_capacity_wait(mixed: Deployment) -> None:
 def test_the_names_of_hosts_always_fit_into_a_dns_label() -> None:
     longest = names.training_job("g" * NAME_LIMIT, "0" * 8, 49_999, 999)
     assert len(f"{longest}-worker-{10**9}") <= HOST_NAME_LIMIT
+
+
+def test_a_budget_requires_the_price_of_lines_that_may_train_on_sagemaker(mixed: Deployment) -> None:
+    budget = {"budget_dollars": 100}
+    assert job_of(mixed, LINE | budget | {"backend": "eks"}).budget_dollars == 100
+    (error,) = refused(mixed, **budget, backend=["eks", "sagemaker"])
+    assert error.field == "dollars_per_hour"

@@ -102,7 +102,7 @@ class Eks:
         self._jobs.complete_stop(found)
         return seen_of(found)
 
-    def has_news(self, name: str) -> bool:
+    def has_news(self, name: str, /) -> bool:
         """See `Backend.has_news`. The first call starts the watch."""
         if name not in self._watches:
             found = self._jobs.find(name)
@@ -119,12 +119,12 @@ class Eks:
         found = self._jobs.find(name)
         return tags_in(found) if found and found.uid == uid else None
 
-    def stop(self, name: str, why: StopReason = "cancel") -> None:
+    def stop(self, name: str, why: StopReason = "cancel", /) -> None:
         """See `Backend.stop`."""
         found = self._jobs.find(name)
         if found and found.ended_at is None:
             seen = seen_of(found)
-            because = f"CapacityError: {seen.reason}" if why == "capacity" and seen.reason else ""
+            because = seen.reason if why == "capacity" else ""
             self._jobs.stop(found, why, because)
 
     def fingerprint(self, name: str, job: Job) -> str:

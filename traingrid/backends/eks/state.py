@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import Pod, seconds_of
-from traingrid.job.failures import CAPACITY, IMAGE, LOST_NODE
+from traingrid.job.failures import CAPACITY_WAIT_EXCEEDED, IMAGE, LOST_NODE
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 
@@ -174,6 +174,7 @@ def seen_of(found: Found) -> Seen:
         failure=decided.failure,
         artifact=decided.artifact,
         arn=f"{found.cluster_arn}/{found.namespace}/{found.kind.plural}/{found.name}/{found.uid}",
+        created_at=found.created_at,
         started_at=found.started_at,
         training_seconds=_training_seconds(found),
         billable_seconds=_billable_seconds(found),
@@ -219,7 +220,7 @@ def _completed(found: Found) -> _State:
 def _stopped(found: Found) -> _State:
     why, because = found.annotations.get(labels.STOPPED_FOR, ""), found.annotations.get(labels.STOPPED_BECAUSE, "")
     if why == "capacity":
-        return _failure(because or "CapacityError: No node had room for the training job in time.", CAPACITY.name)
+        return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=because)
     if why == "image":
         return _failure(because or "ClientError: The training image cannot be pulled.", IMAGE.name)
     reason = "" if why else f"A person has deleted the {found.kind.kind} {found.name} in the cluster."
