@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError
 from tests.unit.deploy.test_cluster import place
 from traingrid.deploy.checkup.cluster_objects import objects
 from traingrid.deploy.checkup.finding import Finding, Verdict
-from traingrid.deploy.cluster_access import RULES, access_objects
+from traingrid.deploy.cluster_access import access_objects
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 
 if TYPE_CHECKING:
@@ -175,8 +175,7 @@ def test_the_reconciler_must_not_create_jobs(cluster: InMemory) -> None:
     assert "it may create jobs or pods" in found.why
 
 
-def test_a_cluster_without_mpi_jobs_needs_permissions_for_jobs_only() -> None:
-    assert {rule.group for rule in RULES["launch"]} == {"", "batch", "kubeflow.org"}
+def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
     cluster, where = InMemory(), place()
     cluster.objects = {path: one for path, one in cluster.objects.items() if "kubeflow" not in path}
     found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
@@ -255,6 +254,7 @@ def test_a_caller_without_access_checks_nothing_more(cluster: InMemory) -> None:
     (found,) = checked(cluster).values()
     assert found.verdict is Verdict.UNKNOWN
     assert found.mend.startswith("aws eks create-access-entry --region eu-west-1 --cluster-name research")
+    assert found.mend.endswith("--kubernetes-groups traingrid:grid:use")
 
 
 def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> None:

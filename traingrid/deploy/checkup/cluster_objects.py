@@ -17,16 +17,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.aws.clients import client as make
 from traingrid.deploy.checkup.finding import Finding, Verdict
-from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, KUEUE, RBAC, RULES, Rule, role_name
+from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, KUEUE, RBAC, RULES, role_name
 from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
 from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from traingrid.deploy.checkup.cluster import Place
+    from traingrid.deploy.cluster_access import Rule
     from traingrid.names import Part
 
 
@@ -112,7 +113,9 @@ class _Objects:
             if error.code == UNAUTHORIZED:
                 why = "it does not accept your credentials, so the objects in it are not checked"
                 entry = f"aws eks create-access-entry --region {place.region} --cluster-name {settings.cluster}"
-                return place.finding(what, Verdict.UNKNOWN, why, f"{entry} --principal-arn YOUR-ROLE")
+                group = names.kubernetes_group(place.grid.name, "use")
+                mend = f"{entry} --principal-arn YOUR-ROLE --kubernetes-groups {group}"
+                return place.finding(what, Verdict.UNKNOWN, why, mend)
         return place.finding(what, why="answers here")
 
     def all(self) -> Iterator[Finding]:
@@ -152,10 +155,8 @@ class _Objects:
 
     def _group(self, what: str, part: Part) -> Finding:
         """Check that a group has all its permissions, and that only children create training jobs."""
-        kinds = (KUBEFLOW,) if self._settings.kind == "mpijob" else (BATCH,)
-        rules = [rule for rule in RULES[part] if rule.group in ("", *kinds)]
         try:
-            missing = [access for access in _accesses(rules) if not self._may(part, *access)]
+            missing = [access for access in _accesses(RULES[part]) if not self._may(part, *access)]
             created = part == "sweep" and any(self._may(part, "create", *kind) for kind in _COSTLY)
         except ApiError as error:
             if error.code not in _NO_REVIEW:
@@ -252,7 +253,7 @@ class _Objects:
         return self._place.finding(what, Verdict.WRONG, f"it is {phase}, not Bound", mend)
 
 
-def _accesses(rules: Iterator[Rule] | list[Rule] | tuple[Rule, ...]) -> Iterator[tuple[str, str, str]]:
+def _accesses(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:
     """Yield the verb, the API group and the resource of each permission."""
     for rule in rules:
         for resource in rule.resources:
