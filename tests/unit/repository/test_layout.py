@@ -57,6 +57,7 @@ PARTS = {
         *(
             "algorithms",
             "aws",
+            "pod",
             "job",
             "ledger",
             "grid",
