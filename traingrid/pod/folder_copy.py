@@ -109,6 +109,8 @@ class FolderCopy:
         Args:
             final: If true, files that have just been written are copied, too.
         """
+        if not self.folder.exists():  # the training removed the folder itself: nothing is copied or deleted
+            return None
         try:
             present = dict(_files(self.folder))
         except OSError as error:  # without a complete list, nothing may be deleted

@@ -76,6 +76,8 @@ def collect(host: Host, s3: Any, training_ended: Event, termination_log: Path) -
         termination_log: The file of the termination message.
     """
     copy = _checkpoint_copy(host, s3)
+    saved = f"; checkpoints of {copy.folder} are copied to {copy.target}" if copy else ""
+    logger.info("Host %s waits for the end of the training%s", host.name, saved)
     while not training_ended.wait(CHECKPOINT_SECONDS):
         if copy:
             copy.run()

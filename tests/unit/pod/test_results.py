@@ -246,8 +246,26 @@ def test_a_missing_folder_deletes_nothing(copier: Copier, content: Content) -> N
     write(copy.folder / "one", "1")
     copy.run()
     copy.folder.rename(copy.folder.with_name("moved"))
-    assert isinstance(copy.run(), FileNotFoundError)
+    assert copy.run() is None
     assert content() == {"ckpt/one": "1"}
+
+
+def test_a_folder_that_cannot_be_listed_deletes_nothing(
+    copier: Copier, content: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copier()
+    write(copy.folder / "deep/one", "1")
+    copy.run()
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if str(path).endswith("deep"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert isinstance(copy.run(), PermissionError)
+    assert content() == {"ckpt/deep/one": "1"}
 
 
 def test_a_host_does_not_delete_the_file_of_another(copier: Copier, content: Content) -> None:
