@@ -360,7 +360,8 @@ def test_a_failed_copy_is_repeated(copier: Copier, content: Content, s3: Any) ->
 
 def test_a_refused_deletion_is_reported_once(copier: Copier, s3: Any, caplog: pytest.LogCaptureFixture) -> None:
     denied = ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "DeleteObject")
-    copy = copier(client=Refusing(s3, "delete_object", *[denied] * 4))
+    client = Refusing(s3, "delete_object", *[denied] * 4)
+    copy = copier(client=client)
     for name in ("one", "two"):
         write(copy.folder / name, name)
     copy.run()
@@ -369,3 +370,15 @@ def test_a_refused_deletion_is_reported_once(copier: Copier, s3: Any, caplog: py
     assert copy.run() is None
     assert copy.run() is None
     assert caplog.text.count("was not deleted") == 1
+    assert len(client.errors) == 2
+
+
+def test_a_deletion_during_an_outage_is_repeated(copier: Copier, content: Content, s3: Any) -> None:
+    copy = copier(client=Refusing(s3, "delete_object", EndpointConnectionError(endpoint_url="https://s3")))
+    write(copy.folder / "one", "1")
+    copy.run()
+    (copy.folder / "one").unlink()
+    copy.run()
+    assert content() == {"ckpt/one": "1"}
+    copy.run()
+    assert content() == {}
