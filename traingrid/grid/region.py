@@ -5,6 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from traingrid.grid.eks import EksCluster
 from traingrid.grid.encryption import KeyArn, region_of
 from traingrid.grid.field_types import (
     AccountId,
@@ -19,6 +20,7 @@ from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ServiceQueue
 from traingrid.grid.residency import Areas
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
+from traingrid.job.job import BackendName
 
 
 class Region(GridPart):
@@ -50,6 +52,17 @@ class Region(GridPart):
     """SageMaker training plans of this Region and account, by name, that lines may use; by default none."""
     service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
     """A service queue of AWS Batch, for lines with `launch: queued`; by default none."""
+
+    eks: EksCluster | None = Field(default=None, examples=[{"cluster": "research"}])
+    """A cluster of Amazon EKS that runs training jobs of lines with `backend: eks`; by default none."""
+    backend: BackendName = Field(default="sagemaker", examples=["eks"])
+    """The service that runs the training jobs of lines without `backend`: `sagemaker` or `eks`."""
+
+    @model_validator(mode="after")
+    def _backend_exists(self) -> Self:
+        if self.backend == "eks" and self.eks is None:
+            raise broken_rule("backend eks requires the Region's cluster; write `eks: {cluster: NAME}`", at="backend")
+        return self
 
     @model_validator(mode="after")
     def _network_is_whole(self) -> Self:

@@ -16,6 +16,8 @@ from traingrid.ledger.timestamps import epoch_seconds
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from traingrid.job.job import BackendName
+
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
 JOB_PREFIX = "job#"
@@ -64,6 +66,7 @@ class RecordedAttempt:
         artifact: The S3 URI of the model; None if it is not stored.
         billable_seconds: The billable time in seconds; None if it is not stored.
         on_demand: True if it used on-demand instances although the line has `spot`.
+        backend: The service that ran it; `sagemaker` if it is not stored.
         reopened: The unique value of the user's retry that ended it; empty if traingrid retried it.
     """
 
@@ -77,6 +80,7 @@ class RecordedAttempt:
     artifact: str | None = None
     billable_seconds: int | None = None
     on_demand: bool = False
+    backend: BackendName = "sagemaker"
     reopened: str = ""
 
     @classmethod
@@ -102,6 +106,7 @@ class RecordedAttempt:
                 artifact=entry.get("artifact"),
                 billable_seconds=entry.get("billable_seconds"),
                 on_demand=entry.get("on_demand", False),
+                backend=entry.get("backend", "sagemaker"),
                 reopened=entry.get("reopened", ""),
             )
         except KeyError as missing:
@@ -120,6 +125,7 @@ class JobItem:
         name: The job's name in the manifest.
         line: The job's line in the manifest, from 1; 0 if it is not stored.
         region: The Region of the current attempt.
+        backend: The service that runs the current attempt; `sagemaker` if it is not stored.
         regions: The Regions in which the job may train, in order; only `region` if a version without replicas
             opened the job.
         opened_at: The time at which the current attempt was opened.
@@ -161,6 +167,7 @@ class JobItem:
     region: str
     regions: tuple[str, ...]
     opened_at: str
+    backend: BackendName = "sagemaker"
     updated_at: str = ""
     line: int = 0
     ranks: int = 0
@@ -205,6 +212,7 @@ class JobItem:
                 region=item["region"],
                 regions=tuple(get("regions") or (item["region"],)),
                 opened_at=item["opened_at"],
+                backend=get("backend", "sagemaker"),
                 updated_at=get("updated_at", ""),
                 line=get("line", 0),
                 ranks=get("ranks", 0),

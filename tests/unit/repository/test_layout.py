@@ -86,6 +86,7 @@ PARTS = {
             "cloudformation",
             "codebuild",
             "kubernetes",
+            "eks",
             "server",
         ),
     ),
