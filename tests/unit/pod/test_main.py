@@ -7,13 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.pod.conftest import NAME, channel, request
+from traingrid.aws.clients import renew
 from traingrid.pod.main import run
 from traingrid.pod.results import UNFINISHED
 
@@ -82,6 +84,63 @@ def test_a_termination_log_that_cannot_be_written_is_no_error(
     ended.set()
     missing = {**environment, "TRAINGRID_TERMINATION_LOG": str(tmp_path / "missing/log")}
     assert run(["results"], missing, ended) == 0
+
+
+class Agent(BaseHTTPRequestHandler):
+    """An EKS Pod Identity Agent that is not ready for the first requests."""
+
+    refusals = 0
+
+    def do_GET(self) -> None:
+        Agent.refusals -= 1
+        ready = Agent.refusals < 0
+        credentials = {"AccessKeyId": "x", "SecretAccessKey": "x", "Token": "x", "Expiration": "2099-01-01T00:00:00Z"}
+        self.send_response(200 if ready else 403)
+        self.end_headers()
+        self.wfile.write(json.dumps(credentials if ready else {}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def agent(put: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Agent]]:
+    """Credentials that only the agent has."""
+    put("set/a", "A")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Agent)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}/v1/credentials")
+    monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
+    monkeypatch.setattr("traingrid.pod.patience.backoff_seconds", lambda *_: 0.0)
+    renew()
+    yield Agent
+    renew()
+    server.shutdown()
+    server.server_close()
+
+
+def test_credentials_that_are_not_ready_are_waited_for(
+    environment: dict[str, str], agent: type[Agent], tmp_path: Path
+) -> None:
+    agent.refusals = 8
+    assert run(["prepare"], environment, threading.Event()) == 0
+    assert (tmp_path / "ml/input/data/train/a").read_text() == "A"
+
+
+@pytest.mark.parametrize("command", ["prepare", "results"])
+def test_missing_credentials_name_the_role(
+    environment: dict[str, str], agent: type[Agent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    agent.refusals = 1000
+    monkeypatch.setattr("traingrid.pod.main.patiently", lambda call: call())
+    assert run([command], environment, threading.Event()) == 1
+    text = (tmp_path / "log").read_text()
+    assert "Could not assume role arn:aws:iam::123456789012:role/training: " in text
+    assert "Pod Identity" in text
 
 
 def test_sigterm_during_the_start_is_not_lost(environment: dict[str, str], tmp_path: Path) -> None:

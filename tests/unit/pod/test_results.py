@@ -62,7 +62,8 @@ def log(tmp_path: Path) -> Path:
 def members(s3: Any, key: str) -> dict[str, str]:
     body = s3.get_object(Bucket="out", Key=key)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(body), mode="r:gz") as archive:
-        return {one.name: archive.extractfile(one).read().decode() for one in archive if one.isreg()}  # type: ignore[union-attr]
+        opened = {one.name: archive.extractfile(one) for one in archive}
+        return {name: file.read().decode() for name, file in opened.items() if file}
 
 
 def test_model_and_output_are_uploaded_as_sagemaker_names_them(host: Make, s3: Any, log: Path) -> None:
@@ -122,7 +123,7 @@ def test_results_are_encrypted_with_the_key_of_the_request(host: Make, s3: Any, 
 class Refusing:
     """S3 whose calls of one operation fail as long as there are errors."""
 
-    def __init__(self, s3: Any, operation: str, *errors: Exception) -> None:
+    def __init__(self, s3: Any, operation: str, *errors: BaseException) -> None:
         self.s3, self.operation, self.errors = s3, operation, list(errors)
 
     def __getattr__(self, name: str) -> Any:
@@ -159,7 +160,7 @@ def test_a_container_that_is_killed_during_the_upload_leaves_a_reason(host: Make
     write(one.base / "model/weights", "w")
     write(one.base / "output/failure", "it failed")
     with pytest.raises(SystemExit):
-        collect(one, Refusing(s3, "upload_fileobj", SystemExit()), ended(), log)  # type: ignore[arg-type]
+        collect(one, Refusing(s3, "upload_fileobj", SystemExit()), ended(), log)
     assert ending(log) == {"artifact": "", "failure": "it failed", "error": results.UNFINISHED}
 
 
