@@ -58,6 +58,7 @@ PARTS = {
             "algorithms",
             "aws",
             "kubernetes",
+            "pod",
             "job",
             "ledger",
             "grid",
