@@ -115,7 +115,8 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
     }
     if "deleted" in status:
         metadata["deletionTimestamp"] = status.pop("deleted")
-    named = {name: {"name": name, "image": f"{name}:1", "state": state} for name, state in states.items()}
+    required = {"imageID": "", "ready": False, "restartCount": 0}
+    named = {name: {"name": name, "image": f"{name}:1", "state": state, **required} for name, state in states.items()}
     containers = {
         "initContainerStatuses": [named[name] for name in ("prepare", "results") if name in named],
         "containerStatuses": [named["train"]] if "train" in named else [],
