@@ -1,7 +1,8 @@
 """API: answers the requests of a cluster's clients from its store.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/. Not served, because traingrid and the commands of
-`kubectl` in docs/kubernetes.md do not use them: server-side apply, strategic merge patches, tables, protobuf.
+`kubectl` in docs/kubernetes.md do not use them: server-side apply, tables, protobuf, and strategic merge patches of
+objects whose lists they merge. `kubectl apply` sends such patches, for example of roles, whose lists they replace.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object, Store
 
 _MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
 _FOREGROUND = "foregroundDeletion"
 
 
@@ -152,10 +155,7 @@ class Api:
         return Reply(code=200, body=self._updated(target, made), warnings=warnings)
 
     def _patch(self, request: Request, target: Target) -> Reply:
-        if request.content_type.partition(";")[0] != _MERGE_PATCH:
-            text = f"the body of the request was in an unknown format - accepted media types include: {_MERGE_PATCH}"
-            raise status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
-        patch, warnings = _json(request.body), list[str]()
+        patch, warnings = _patch_of(request, target.resource), list[str]()
 
         def changed(present: Object) -> Object:
             made, found = accepted(target.resource, merged(present, patch), _strictness(request))
@@ -191,6 +191,8 @@ class Api:
         return Reply(code=200, body=left)
 
     def _body(self, request: Request, target: Target) -> tuple[Object, list[str]]:
+        if request.content_type.startswith(_PROTOBUF):
+            raise _unknown_media("application/json")
         given = _json(request.body)
         named = given.get("apiVersion", ""), given.get("kind", "")
         if named != (target.resource.api_version, target.resource.kind):
@@ -206,11 +208,34 @@ class Api:
         return accepted(target.resource, given, _strictness(request))
 
 
+def _patch_of(request: Request, resource: Resource) -> dict[str, Any]:
+    media = request.content_type.partition(";")[0]
+    patch = _json(request.body) if media in (_MERGE_PATCH, _STRATEGIC_PATCH) else None
+    if patch is None or (media == _STRATEGIC_PATCH and not _replaces_lists(resource, patch)):
+        raise _unknown_media(_MERGE_PATCH)
+    return patch
+
+
+def _unknown_media(accepted_type: str) -> status.ApiError:
+    text = f"the body of the request was in an unknown format - accepted media types include: {accepted_type}"
+    return status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
+
+
+def _replaces_lists(resource: Resource, patch: Mapping[str, Any]) -> bool:
+    """Return True if a strategic merge patch is the same as a merge patch.
+
+    It merges the lists `finalizers` and `ownerReferences`, and keys with a dollar sign are instructions
+    (https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md).
+    """
+    merged_lists = {"finalizers", "ownerReferences"} & set(patch.get("metadata") or {})
+    return resource.has_plain_lists and not merged_lists and '"$' not in json.dumps(patch)
+
+
 def _strictness(request: Request) -> str:
     return request.query.get("fieldValidation") or "Warn"
 
 
-def _json(body: bytes) -> Any:
+def _json(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except ValueError as error:

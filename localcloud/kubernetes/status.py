@@ -109,6 +109,13 @@ def not_allowed(method: str) -> ApiError:
     return ApiError(code=405, reason="MethodNotAllowed", message=message)
 
 
+def forbidden(resource: Resource, name: str, why: str) -> ApiError:
+    """Return the error for a request that its user may not make."""
+    subject = f'{resource.full_name} "{name}"' if name else resource.full_name
+    message = f"{subject} is forbidden: {why}"
+    return ApiError(code=403, reason="Forbidden", message=message, details=_details(resource, name))
+
+
 def unauthorized() -> ApiError:
     """Return the error for a request without valid credentials."""
     return ApiError(code=401, reason="Unauthorized", message="Unauthorized")

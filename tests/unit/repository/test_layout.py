@@ -85,6 +85,7 @@ PARTS = {
             "cloudformation",
             "codebuild",
             "kubernetes",
+            "eks",
             "server",
         ),
     ),
