@@ -112,6 +112,9 @@ class FakeBackend:
     def tags(self, _seen: Seen) -> dict[str, str] | None:
         return self.their_tags
 
+    def has_news(self, _name: str) -> bool:
+        return False
+
     def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         self.stopped.append(name)
         self.stop_reasons.append(reason)

@@ -103,12 +103,12 @@ class Either(Queued):
         """See `Backend.describe`. A name is never used for both, because each attempt of a line has its own name."""
         return SageMaker.describe(self, name) or super().describe(name)
 
-    def stop(self, name: str, _reason: StopReason = "cancel", /) -> None:
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         """See `Backend.stop`."""
         if self._jobs.find(name):
-            super().stop(name)
+            super().stop(name, reason)
         else:
-            SageMaker.stop(self, name)
+            SageMaker.stop(self, name, reason)
 
     def log_names(self, name: str) -> list[str]:
         """Return the names of the training jobs whose logs are the log of `name`."""

@@ -105,6 +105,15 @@ class Attempt:
         """The attempt's key in the ledger."""
         return JobKey(submission=self.submission, index=self.job.index, attempt=self.number)
 
+    @property
+    def has_events(self) -> bool:
+        """True if events of the service record the training job's changes in the ledger."""
+        return self.backend_name == "sagemaker"
+
+    def has_news(self) -> bool:
+        """Return True if the training job has changed since its last description, and no event records that."""
+        return not self.has_events and self.backend.has_news(self.name)
+
     def item(self) -> JobItem:
         """Return the job's current ledger item, which may belong to another attempt."""
         item = self.ledger.job(self.submission, self.job.index)

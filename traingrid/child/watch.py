@@ -1,7 +1,9 @@
 """Watch: follows the training job of an attempt to its end, or until it runs.
 
 The state comes from the ledger, in which events record it (lambda/record_job_event). The watch calls SageMaker rarely,
-and if the ledger records a failure. It reads the logs of all hosts at intervals, and to their end after the job ends.
+and if the ledger records a failure. Amazon EKS sends no events: its backend watches the cluster's API itself, so that
+a training job is described as soon as it changes, and every `UNANNOUNCED_SECONDS` if a change was missed. The watch
+reads the logs of all hosts at intervals, and to their end after the job ends.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ logger = logging.getLogger(__name__)
 PROGRESS_INTERVAL_SECONDS = 15.0
 """The interval between two writes of progress. A training may print a line per second; the ledger needs fewer
 updates."""
+UNANNOUNCED_SECONDS = 60.0
+"""The interval between two descriptions of a training job on Amazon EKS that has not changed."""
+_NEWS_SECONDS = 2.0
 _NOT_RUNNING = WAITING_PHASES | {"PreparingTrainingStack"}
 
 
@@ -73,19 +78,19 @@ class Watch:
         """
         clock, started = self.attempt.clock, self.attempt.clock.now()
         # A training job that was just requested has been described a moment ago.
-        describe_at = started if self.asked_at is None else started + spread(self.pace.describe_seconds(0.0))
+        describe_at = started if self.asked_at is None else started + spread(self._describe_seconds(0.0))
         while True:
             age = clock.now() - started
             item = self.attempt.item()
             if item.attempt != self.attempt.number:
                 return None
             seen = None
-            if clock.now() >= describe_at or item.failure or self._has_waited(item):
-                describe_at = clock.now() + spread(self.pace.describe_seconds(age))
+            if clock.now() >= describe_at or item.failure or self._has_waited(item) or self.attempt.has_news():
+                describe_at = clock.now() + spread(self._describe_seconds(age))
                 seen = self.attempt.backend.describe(self.attempt.name)
                 logger.debug("%s is described as %s", self.attempt.name, seen.state if seen else "unknown")
                 if seen is None and age >= VISIBLE_WITHIN:
-                    self.attempt.record(deleted(self.attempt.name))
+                    self.attempt.record(deleted(self.attempt.name, self.attempt.backend_name))
                     return None
             if seen and seen.ended:
                 self._follow_log(last=True)
@@ -103,7 +108,21 @@ class Watch:
             if self._is_enough(item):
                 return self._let_go()
             self._stop_if_cancelled()
-            clock.sleep(look_seconds(age))
+            self._sleep(look_seconds(age))
+
+    def _describe_seconds(self, age: float) -> float:
+        """Return the seconds until the next description, which are fewer if no event reports a change."""
+        seconds = self.pace.describe_seconds(age)
+        return seconds if self.attempt.has_events else min(seconds, UNANNOUNCED_SECONDS)
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep; without events only until the training job changes."""
+        if self.attempt.has_events:
+            self.attempt.clock.sleep(seconds)
+            return
+        until = self.attempt.clock.now() + seconds
+        while (left := until - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
+            self.attempt.clock.sleep(min(left, _NEWS_SECONDS))
 
     def _has_waited(self, item: JobItem) -> bool:
         return bool(self.capacity_wait and not _runs(item) and self.capacity_wait.is_over(item))

@@ -64,3 +64,8 @@ class EksCluster(GridPart):
     """PersistentVolumeClaims of FSx for Lustre and EFS by file system, which channels on file systems require."""
     tolerations: tuple[Toleration, ...] = Field(default=(), examples=[[{"key": "team", "value": "research"}]])
     """Tolerations of the pods, besides those for GPUs and EFA."""
+
+    @property
+    def place(self) -> str:
+        """The cluster, namespace and service account of the pods, to which the deployment grants access."""
+        return f"{self.cluster}/{self.namespace}/{self.service_account}"

@@ -210,6 +210,15 @@ class Grid(GridPart):
         return self
 
     @model_validator(mode="after")
+    def _children_reach_clusters(self) -> Self:
+        """Reject a cluster that children cannot reach: the network for training at home only has no internet route."""
+        if self.network.kind == "private" and set(self.regions) == {self.home} and self.regions[self.home].eks:
+            rule = "children have no route to the API of an EKS cluster in a private network without other Regions"
+            other = "use `public`, or an existing network with a route to the cluster and to the API of EKS"
+            raise broken_rule(f"{rule}; {other}", at="network")
+        return self
+
+    @model_validator(mode="after")
     def _copies_stay_within_residencies(self) -> Self:
         if self.moves:
             refuse_ways_out({region: self.regions[region].residency for region in self.at_home()})

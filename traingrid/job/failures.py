@@ -70,7 +70,7 @@ SERVICE_ERROR = Failure(
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="SageMaker did not confirm that it accepted the training job.",
+    sentence="The service did not confirm that it accepted the training job.",
     next_step="",
 )
 CAPACITY = Failure(
@@ -104,6 +104,14 @@ SPOT_INTERRUPTION = Failure(
     exit_code=JOB_FAILED,
     sentence="AWS interrupted the spot instances, and none became available in time.",
     next_step="Set `checkpoints` and a higher max_wait or `retries`, or train without spot.",
+)
+LOST_NODE = Failure(
+    "lost_node",
+    retried=True,
+    counted=True,
+    exit_code=JOB_FAILED,
+    sentence="A node or pod of the cluster was lost: drained, evicted, preempted or deleted.",
+    next_step="Set `checkpoints` and a higher `retries`; `kubectl get events` shows why nodes and pods are lost.",
 )
 INTERNAL_ERROR = Failure(
     "internal_error",
@@ -166,7 +174,7 @@ MAX_RUNTIME = Failure(
     retried=False,
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="The training took longer than max_runtime, and SageMaker stopped it.",
+    sentence="The training took longer than max_runtime, and was stopped.",
     next_step="Set a longer max_runtime, or `checkpoints` from which a retry resumes.",
 )
 CONFLICT = Failure(
@@ -198,14 +206,15 @@ INVALID_REQUEST = Failure(
     retried=False,
     counted=False,
     exit_code=LINE_IS_WRONG,
-    sentence="SageMaker rejected the parameters of the training job.",
+    sentence="The service rejected the parameters of the training job.",
     next_step="Fix the manifest line or grid.yaml, and submit it again.",
 )
 
 FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
-        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM),
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, LOST_NODE),
+        *(INTERNAL_ERROR, ALGORITHM),
         *(IMAGE, DATA, PERMISSION, COPY, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED),
         INVALID_REQUEST,
     )
@@ -258,6 +267,8 @@ def of_end(seen: Seen, stopped_for: str = "") -> Failure | None:
     SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html).
     """
+    if seen.failure in FAILURES:
+        return FAILURES[seen.failure]
     if seen.state == JobState.STOPPED:
         by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
         by_phase |= {"Interrupted": SPOT_INTERRUPTION, CAPACITY_WAIT_EXCEEDED: CAPACITY}

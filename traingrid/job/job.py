@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,6 +19,9 @@ Launcher = Literal["mpi", "torchrun", "none"]
 
 BackendName = Literal["sagemaker", "eks"]
 """The service that runs a training job: Amazon SageMaker, or a Kubernetes cluster of Amazon EKS."""
+
+SERVICES: Mapping[BackendName, str] = {"sagemaker": "SageMaker", "eks": "Amazon EKS"}
+"""The names of these services in messages."""
 
 ObjectKind = Literal["job", "mpijob"]
 """In Kubernetes, a training job is an Indexed Job (`batch/v1`) or an MPIJob (`kubeflow.org/v2beta1`)."""

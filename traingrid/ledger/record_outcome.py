@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from traingrid import names
 from traingrid.job.failures import DELETED, of_end
+from traingrid.job.job import SERVICES
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
@@ -19,6 +20,7 @@ from traingrid.ledger.ledger import Precondition
 if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.failures import Failure
+    from traingrid.job.job import BackendName
     from traingrid.job.observed import Seen
     from traingrid.ledger.ledger import Ledger
 
@@ -66,9 +68,9 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
     return tagged not in ("", seen.fingerprint) and recorded(tagged)
 
 
-def deleted(training_job: str) -> JobFacts:
-    """Return the facts of a job whose training job existed, but is no longer known."""
-    reason = f"The training job {training_job} no longer exists in SageMaker."
+def deleted(training_job: str, backend: BackendName) -> JobFacts:
+    """Return the facts of a job whose training job existed, but is no longer known to its service."""
+    reason = f"The training job {training_job} no longer exists in {SERVICES[backend]}."
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 

@@ -18,7 +18,7 @@ from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
-from verification.model.cluster import CLUSTER, BothBackends, BothInventories
+from verification.model.cluster import CLUSTER, Cluster, ClusterInventory
 from verification.model.refusals import refusal
 from verification.model.sagemaker import SageMakerRegion, TrainingJob
 from verification.model.storage import Bucket
@@ -34,8 +34,6 @@ _CLOCKED = (
     "audit.read_snapshot",
 )
 """Modules of traingrid that read the time."""
-_LISTING = ("reconciler.reconciler", "audit.read_snapshot", "submission.cancel", "submission.retry_plan")
-"""Modules of traingrid that list training jobs."""
 
 
 class Account:
@@ -88,9 +86,8 @@ class Account:
             stack.enter_context(patch("traingrid.ledger.ledger.Table", lambda *_: self.table))
             for module in _CLOCKED:
                 stack.enter_context(patch(f"traingrid.{module}.time", clock))
-            for module in _LISTING:
-                stack.enter_context(patch(f"traingrid.{module}.inventory_of", BothInventories))
-            stack.enter_context(patch("traingrid.reconciler.reconciler.watching", BothBackends))
+            stack.enter_context(patch("traingrid.backends.eks.backend.Eks", Cluster))
+            stack.enter_context(patch("traingrid.backends.eks.inventory.EksInventory", ClusterInventory))
             yield
 
     def call(self, service: str, action: str, effect: Callable[[], Any], *, once: bool = False) -> Any:

@@ -261,8 +261,8 @@ def test_queued_and_direct_jobs_are_found_by_name(
 
 
 def test_a_region_without_a_queue_needs_no_additional_calls(aws: None, queues: Deployment) -> None:
-    assert type(watching(queues, "us-west-2")) is SageMaker
-    assert type(watching(queues, "us-east-1")) is Either
+    assert type(watching(queues, "us-west-2", "sagemaker")) is SageMaker
+    assert type(watching(queues, "us-east-1", "sagemaker")) is Either
     assert type(inventory_of(queues, "us-east-1")) is QueuedInventory
     assert not isinstance(inventory_of(queues, "us-west-2"), QueuedInventory)
 

@@ -57,6 +57,8 @@ PARTS = {
         *(
             "algorithms",
             "aws",
+            "kubernetes",
+            "pod",
             "job",
             "ledger",
             "grid",
