@@ -109,6 +109,12 @@ def not_allowed(method: str) -> ApiError:
     return ApiError(code=405, reason="MethodNotAllowed", message=message)
 
 
+def forbidden(resource: Resource, name: str, why: str) -> ApiError:
+    """Return the error for an object that admission refuses."""
+    message = f'{resource.full_name} "{name}" is forbidden: {why}'
+    return ApiError(code=403, reason="Forbidden", message=message, details=_details(resource, name))
+
+
 def unauthorized() -> ApiError:
     """Return the error for a request without valid credentials."""
     return ApiError(code=401, reason="Unauthorized", message="Unauthorized")
