@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
-_FOREGROUND = "foregroundDeletion"
 _SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED = 58
 """Generated names have five random characters more, of this alphabet (k8s.io/apiserver/pkg/storage/names)."""
