@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from localcloud.kubernetes.resources import SERVICE_ACCOUNT
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, a_cluster
 from tests.support.eks_jobs import CLUSTER_ARN, eks_deployment
 from traingrid.backends.eks import jobs
@@ -32,6 +33,8 @@ class FixedTokens(Tokens):
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with a_cluster(tmp_path) as running:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        running.store.create(SERVICE_ACCOUNT, "default", account)
         yield running
 
 

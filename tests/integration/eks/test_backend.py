@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from localcloud.kubernetes import resources as kinds
-from tests.integration.localcloud.kubernetes.running_cluster import Cluster
+from tests.integration.localcloud.kubernetes.running_cluster import PODS, Cluster
 from tests.support.eks_jobs import NAME, at, eks_job, pod, running, terminated
 from traingrid.backends.base import LaunchError
 from traingrid.backends.eks.backend import Eks
@@ -26,13 +26,14 @@ def eks(deployment: Deployment) -> Eks:
 
 
 @pytest.fixture
-def add_pod(cluster: Cluster) -> Callable[..., None]:
+def add_pod(cluster: Cluster, client: Client) -> Callable[..., None]:
     """Return a function that adds a pod in a state, as a controller and a kubelet would."""
 
     def add(index: int = 0, **status: Any) -> None:
         made = pod(index, **status)
         spec = {"containers": [{"name": "train", "image": "train:1"}], **made["spec"]}
-        cluster.store.create(kinds.POD, "default", {"apiVersion": "v1", "kind": "Pod", **made, "spec": spec})
+        metadata = {name: value for name, value in made["metadata"].items() if name != "uid"}
+        client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         wanted = {**cluster.store.get(kinds.POD, "default", made["metadata"]["name"]), "status": made["status"]}
         cluster.store.update(kinds.POD, "default", made["metadata"]["name"], lambda _: wanted, of_status=True)
 
@@ -53,6 +54,13 @@ def finish(cluster: Cluster, kind: str) -> None:
     made = cluster.store.get(kinds.JOB, "default", NAME)
     made["status"] = {"conditions": [{"type": kind, "status": "True", "lastTransitionTime": at(60)}]}
     cluster.store.update(kinds.JOB, "default", NAME, lambda _: made, of_status=True)
+
+
+def remove_pods(cluster: Cluster, client: Client) -> None:
+    """Remove the pods that are being deleted, as their kubelets would after their grace period."""
+    for one in list(client.all(POD)):
+        assert one["metadata"]["deletionTimestamp"]
+        cluster.ask("DELETE", f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
 
 
 def test_a_training_job_is_created_once_and_found_again(eks: Eks, client: Client) -> None:
@@ -192,15 +200,14 @@ def test_a_deployment_without_the_image_of_pods_launches_nothing(deployment: Dep
 
 
 def test_a_stopped_training_job_has_stopped_when_its_pods_are_gone(
-    eks: Eks, client: Client, add_pod: Callable[..., None]
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
 ) -> None:
     start(eks)
     add_pod(prepare=terminated(), train=running())
     assert (eks.describe(NAME) or start(eks)).phase == "Training"
     eks.stop(NAME, "capacity")
-    client.patch(POD, f"{NAME}-0", {"metadata": {"finalizers": ["test/running"]}})
     assert (eks.describe(NAME) or start(eks)).state == "Stopping"
-    client.patch(POD, f"{NAME}-0", {"metadata": {"finalizers": None}})
+    remove_pods(cluster, client)
     seen = eks.describe(NAME)
     assert seen
     assert (seen.state, seen.phase) == ("Stopped", "CapacityWaitExceeded")
@@ -208,13 +215,13 @@ def test_a_stopped_training_job_has_stopped_when_its_pods_are_gone(
 
 
 def test_the_pods_of_an_object_that_a_person_deleted_are_deleted(
-    eks: Eks, client: Client, add_pod: Callable[..., None]
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
 ) -> None:
     start(eks)
     add_pod(prepare=terminated(), train=running())
     client.delete(JOB, NAME)
     assert (eks.describe(NAME) or start(eks)).state == "Stopping"
-    assert list(client.all(POD)) == []
+    remove_pods(cluster, client)
     seen = eks.describe(NAME)
     assert seen
     assert (seen.state, seen.reason) == ("Stopped", f"A person has deleted the Job {NAME} in the cluster.")
@@ -228,11 +235,12 @@ def test_an_ended_training_job_is_not_stopped(eks: Eks, client: Client, cluster:
 
 
 def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
-    eks: Eks, add_pod: Callable[..., None]
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
 ) -> None:
     start(eks)
     add_pod(phase="Pending", prepare={"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})
     assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
     seen = eks.describe(NAME)
     assert seen
     assert (seen.state, seen.failure) == ("Failed", "image")
