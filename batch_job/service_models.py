@@ -28,7 +28,8 @@ OPERATIONS = {
     "logs": _ALL,
     "s3": _ALL,
     "sagemaker": ("TrainingJob", "ListTags"),
-    "sts": ("AssumeRole",),
+    "sts": ("AssumeRole", "GetCallerIdentity"),
+    "eks": ("DescribeCluster",),
     "batch": ("ServiceJob",),
 }
 """The services that a child calls. It may call the operations whose names contain one of the words."""
