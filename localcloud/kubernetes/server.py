@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import ssl
 import threading
+import time
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
@@ -18,11 +22,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from localcloud.eks.cluster_calls import ClusterCalls
+    from localcloud.faults.plan import CallFault
     from localcloud.kubernetes.certificate import Certificate
     from localcloud.kubernetes.paths import Target
 
 _MAX_BODY = 3 << 20
 """The largest body that kube-apiserver accepts (its MaxRequestBodyBytes)."""
+_AFTER = ("lose_reply", "error_after", "kill_after")
+"""Effects of faults that strike a request after it took effect."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -33,10 +41,17 @@ class ClusterServer:
         api: The API.
         certificate: The server's certificate and key.
         admit: Raises ApiError if the token in the first argument may not use the verb in the second on the target.
+        calls: The faults and the record of requests; None for neither.
     """
 
-    def __init__(self, api: Api, certificate: Certificate, admit: Callable[[str, str, Target | None], None]) -> None:
-        self.api, self.admit = api, admit
+    def __init__(
+        self,
+        api: Api,
+        certificate: Certificate,
+        admit: Callable[[str, str, Target | None], None],
+        calls: ClusterCalls | None = None,
+    ) -> None:
+        self.api, self.admit, self.calls = api, admit, calls
         self.stopped = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         self._http.daemon_threads = True
@@ -95,15 +110,52 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, request: Request) -> None:
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
-        self.cluster.admit(self._token(), _verb(request, target, watched=watched), target)
+        token, verb, calls = self._token(), _verb(request, target, watched=watched), self.cluster.calls
+        fault = calls.fault(token, verb, target) if calls else None
+        breaks_at = float("inf")
+        if fault and watched and fault.effect == "lose_reply":
+            breaks_at = time.monotonic() + fault.seconds
+        elif calls and fault and (fault.effect not in _AFTER or request.method == "GET"):
+            self._strike(calls, fault, token)
+            return
+        self.cluster.admit(token, verb, target)
         if target and pod_requests.is_log(target) and request.method == "GET":
             stopped = self.cluster.stopped.is_set
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
-            events = watch.events(api.store, target, request.query, self.cluster.stopped.is_set)
+            stopped = self.cluster.stopped.is_set
+            ended = lambda: stopped() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
+            events = watch.events(api.store, target, request.query, ended)
             self._stream((json.dumps(event).encode() + b"\n" for event in events), "application/json")
+            if time.monotonic() >= breaks_at:
+                self._hang_up()
         else:
-            self._reply(api.answer(request))
+            self._finish(request, target, verb, fault)
+
+    def _finish(self, request: Request, target: Target | None, verb: str, fault: CallFault | None) -> None:
+        """Answer a request whose reply is not a stream."""
+        calls, token = self.cluster.calls, self._token()
+        if calls:
+            calls.require_room(verb)
+        reply = self.cluster.api.answer(request)
+        if calls and target:
+            calls.append(token, verb, target, reply)
+        if calls and fault:
+            self._strike(calls, fault, token)
+        else:
+            self._reply(reply)
+
+    def _strike(self, calls: ClusterCalls, fault: CallFault, token: str) -> None:
+        """Send the error of a fault, or close the connection."""
+        error = calls.strike(fault, token)
+        if error:
+            raise error
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def _body(self, length: int) -> bytes:
         if length > _MAX_BODY:
@@ -125,6 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
+        if reply.code == HTTPStatus.TOO_MANY_REQUESTS:
+            self.send_header("Retry-After", str((reply.body.get("details") or {}).get("retryAfterSeconds", 1)))
         for warning in reply.warnings:
             quoted = warning.replace('"', "'")
             self.send_header("Warning", f'299 - "{quoted}"')
