@@ -35,8 +35,9 @@ from verification.faults import (
 )
 from verification.faults.account import DEFAULT_ACCOUNT, grant_instances
 from verification.faults.deployment import faulty_grid
+from verification.faults.engine import ENGINES
 from verification.faults.faulty_grid import FaultyGrid
-from verification.faults.results import RESULTS, Results
+from verification.faults.results import Results, results_of
 from verification.faults.table import NOT_ENDED, Outcome, measured, table
 
 _WAITING = ("E6", "E7")
@@ -146,7 +147,7 @@ class Run:
                         self._one(world, f"without {safeguard}", experiment, sabotaged=True)
 
     def _one(self, grid: FaultyGrid, name: str, experiment: Experiment, *, sabotaged: bool = False) -> None:
-        grant_instances(grid.cloud, name)
+        grant_instances(grid.cloud, name, grid.engine.instance_type)
         row = measured(name, self.options.seed, partial(experiment, grid))
         self.console.print(f"{name}: {row.volume}, {row.violations} violations in {row.seconds} s", row.facts)
         for line in row.found[:5]:
@@ -162,7 +163,7 @@ class Run:
 
 
 def _grid(options: argparse.Namespace, work: Path) -> AbstractContextManager[FaultyGrid]:
-    return faulty_grid(work, options.seed, options.account)
+    return faulty_grid(work, options.seed, options.account, options.engine)
 
 
 @contextmanager
@@ -170,7 +171,7 @@ def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
     """Run experiments in a separate process for the duration of the block. It writes its rows to the same file."""
     options = run.options
     same = ["--seed", str(options.seed), "--share", str(options.share), "--output", str(options.output)]
-    same += ["--account", options.account]
+    same += ["--account", options.account, "--engine", options.engine]
     program = subprocess.Popen([sys.executable, "-m", "verification.faults", "--only", ",".join(names), *same])
     try:
         yield
@@ -192,8 +193,10 @@ def main() -> int:
         "--only", default="", help="run experiments with these name prefixes, e.g. E1,E3,sabotage; keep other rows"
     )
     parser.add_argument("--account", choices=PROFILES, default=DEFAULT_ACCOUNT, help="quotas of the account")
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--engine", choices=ENGINES, default="sagemaker", help="engine that trains the lines")
+    parser.add_argument("--output", type=Path, help="results file; by default that of the engine in bench/results")
     options = parser.parse_args()
+    options.output = options.output or results_of(options.engine)
     only = list(filter(None, options.only.split(",")))
     names = [*experiments(1), *(f"sabotage: {safeguard}" for safeguard in sabotages(1))]
     chosen = [name for name in names if not only or any(re.match(rf"{re.escape(word)}(?!\w)", name) for word in only)]

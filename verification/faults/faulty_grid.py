@@ -12,6 +12,7 @@ from typing import Any
 from moto.awslambda.models import lambda_backends
 
 from localcloud.faults.plan import Plan, Stub
+from localcloud.kubernetes.cluster import RunningCluster
 from localcloud.processes.process_group import ProcessGroup, groups
 from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
@@ -20,6 +21,8 @@ from traingrid.reconciler.sweep import Sweep
 from verification.deployed_grid import until
 from verification.faults import disabled_safeguards
 from verification.faults.account import ACCOUNT
+from verification.faults.clusters import cluster_in
+from verification.faults.engine import ENGINES, Engine
 from verification.faults.submissions import REGIONS, Submission, SubmittingGrid
 
 ENDLESS_SECONDS = 1200.0
@@ -35,9 +38,11 @@ class FaultyGrid(SubmittingGrid):
 
     Attributes:
         seed: Seed of every fault plan.
+        engine: The engine of the lines.
     """
 
     seed: int
+    engine: Engine = ENGINES["sagemaker"]
 
     @contextmanager
     def sabotaged(self, safeguard: str) -> Iterator[None]:
@@ -65,6 +70,10 @@ class FaultyGrid(SubmittingGrid):
             yield
         finally:
             functions.update_function_code(FunctionName=name, ZipFile=deployed)
+
+    def cluster(self, region: str) -> RunningCluster:
+        """Return the cluster of a Region."""
+        return cluster_in(self.cloud, region)
 
     @contextmanager
     def unscheduled(self) -> Iterator[None]:
