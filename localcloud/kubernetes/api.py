@@ -1,7 +1,7 @@
 """API: answers the requests of a cluster's clients from its store.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/. Not served, because traingrid and the commands of
-`kubectl` in docs/kubernetes.md do not use them: server-side apply, strategic merge patches, tables, protobuf.
+`kubectl` in docs/kubernetes.md do not use them: server-side apply, JSON patches, tables, protobuf.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from localcloud.kubernetes.openapi import openapi
 from localcloud.kubernetes.paths import Target, target_of
 from localcloud.kubernetes.resources import BUILT_IN, NAMESPACE, POD
 from localcloud.kubernetes.selectors import selector
+from localcloud.kubernetes.strategic_merge import strategically_merged
 from localcloud.kubernetes.validation import accepted
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object, Store
 
 _MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
 _SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED = 58
 """Generated names have five random characters more, of this alphabet (k8s.io/apiserver/pkg/storage/names)."""
@@ -170,13 +172,15 @@ class Api:
         return Reply(code=200, body=self._updated(target, made), warnings=warnings)
 
     def _patch(self, request: Request, target: Target) -> Reply:
-        if request.content_type.partition(";")[0] != _MERGE_PATCH:
+        media = request.content_type.partition(";")[0]
+        merge = {_MERGE_PATCH: merged, **({} if target.resource.is_custom else {_STRATEGIC: strategically_merged})}
+        if media not in merge:
             text = f"the body of the request was in an unknown format - accepted media types include: {_MERGE_PATCH}"
             raise status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
         patch, warnings = _json(request.body), list[str]()
 
         def changed(present: Object) -> Object:
-            made, found = accepted(target.resource, merged(present, patch), _strictness(request))
+            made, found = accepted(target.resource, merge[media](present, patch), _strictness(request))
             warnings.extend(found)
             if "resourceVersion" not in (patch.get("metadata") or {}):
                 made["metadata"].pop("resourceVersion", None)
