@@ -170,7 +170,7 @@ def run_line(
         grid="bench",
         submission=_SUBMISSION,
         job=job,
-        backend_in=lambda _: Backend(deployment, job.region, line),
+        backend_in=lambda *_: Backend(deployment, job.region, line),
         ledger=Ledger(job, line),  # type: ignore[arg-type] # has only the methods that a child calls
         pace=Pace.of_array(lines, deployment.grid.orchestrator),
         clock=Clock(now=lambda: line.now, sleep=line.sleep),

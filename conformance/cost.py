@@ -15,8 +15,9 @@ INSTANCE_HOUR = 0.15
 BILLED_MINUTES = 4.0
 """Assumed billed minutes of one training job, mostly for pulling the image; its program takes seconds."""
 
-EVERYTHING_ELSE = 0.25
-"""Assumed dollars for Fargate (about 20 jobs of a minute with 0.25 vCPU), requests, storage and one key for a day."""
+EVERYTHING_ELSE = 0.35
+"""Assumed dollars for Fargate (about 20 jobs of a minute with 0.25 vCPU), requests, storage, one key for a day, and one
+hour of a cluster of EKS without nodes ($0.10, https://aws.amazon.com/eks/pricing/)."""
 
 
 def estimated_dollars(claims: Sequence[Claim]) -> float:

@@ -6,14 +6,16 @@ import logging
 import os
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.backends import watching
-from traingrid.backends.sagemaker import SageMaker
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
+
+if TYPE_CHECKING:
+    from traingrid.backends.base import Backend
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +31,9 @@ def _ledger() -> Ledger:
 
 
 @cache
-def _backend(region: str) -> SageMaker:
+def _backend(region: str) -> Backend:
     """Return a Region's backend, cached between events: creating its client takes longer than handling an event."""
-    return watching(_deployment(), region)
+    return watching(_deployment(), region, "sagemaker")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from stacks import child_permissions, user_permissions, watcher_permissions
 from stacks.dataset_registration import let_read_datasets
+from stacks.eks_access import let_find_clusters
 from stacks.grants import grant
 from stacks.keys import use_key
 from traingrid import names
@@ -48,12 +49,16 @@ class ActingRoles(Construct):
     and the role in a condition. IAM would replace a role that is the principal itself by its unique id, which a role
     of the same name in a new control stack does not have
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-roles).
+
+    Attributes:
+        roles: The role of each part.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         self._grid, self._region = grid, region
-        launch, record, sweep, register, use = (self._role(part) for part in get_args(Part))
+        self.roles: dict[Part, iam.Role] = {part: self._role(part) for part in get_args(Part)}
+        launch, record, sweep, register, use = self.roles.values()
         child_permissions.let_train(launch, grid, [region])
         watcher_permissions.let_see(record, grid, [region])
         watcher_permissions.let_see_and_stop(sweep, grid, [region])
@@ -62,6 +67,8 @@ class ActingRoles(Construct):
         user_permissions.let_check_up(use, grid, region)
         let_read_datasets(register, grid, [region], key)
         user_permissions.let_read_prices_and_capacity(use)
+        for role in (launch, sweep, use):
+            let_find_clusters(role, grid, [region])
         for role in (launch, use):
             use_key(role, key, region=region, services=["s3"])
 

@@ -17,6 +17,7 @@ from stacks.catalog_cluster import CatalogCluster
 from stacks.catalog_follower import CatalogFollower, let_follow
 from stacks.dashboard import Dashboard
 from stacks.dataset_registration import DatasetRegistration, let_read_datasets, let_register
+from stacks.eks_access import let_find_clusters
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.grants import skip_in_checkov
 from stacks.home_event_bus import JobEvents
@@ -62,7 +63,7 @@ class ControlStack(Stack):
             grid=grid,
             image=images.orchestrator_image,
             image_tag=images.orchestrator_tag,
-            environment=runtime.environment,
+            environment={**runtime.environment, **self._image_of_pods()},
             keeping=runtime.keeping,
         )
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
@@ -142,6 +143,11 @@ class ControlStack(Stack):
             "TRAINGRID_FRAMEWORKS": self._frameworks,
         }
 
+    def _image_of_pods(self) -> dict[str, str]:
+        """Return the variable of the image that provides the folders of a training container in pods."""
+        with_cluster = any(settings.eks for settings in self._grid.regions.values())
+        return {"TRAINGRID_POD_IMAGE": self._images.orchestrator_image} if with_cluster else {}
+
     def _where_to_submit(self) -> dict[str, str]:
         """Return the variables for SubmitJob. A submission keeps the job definition revision that it began with."""
         return {
@@ -166,6 +172,8 @@ class ControlStack(Stack):
         let_act_elsewhere(self.reconciler.role, grid, "sweep")
         if self.notifications:
             let_publish(self.reconciler.role, self.notifications, self._key, region=grid.home)
+        for role in (self.orchestrator.role, self.reconciler.role, self.guard.role):
+            let_find_clusters(role, grid, grid.at_home())
         let_register(self.datasets.role, grid, bucket, ledger)
         let_read_datasets(self.datasets.role, grid, grid.at_home())
         let_act_elsewhere(self.datasets.role, grid, "register")

@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from stacks.eks_access import let_pods_assume
 from stacks.grants import grant, same_account
 from traingrid import names
 from traingrid.grid.model import Grid
@@ -19,7 +20,7 @@ _ECR_PART = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.
 
 
 class ExecutionRole(Construct):
-    """The role that SageMaker assumes for the training jobs of one Region.
+    """The role that SageMaker, and EKS in a Region with a cluster, assume for the training jobs of one Region.
 
     It reads data, writes output and logs, and pulls the grid's images. It cannot start jobs, pass a role, or read the
     ledger or manifests, so a training job cannot start others.
@@ -46,8 +47,12 @@ class ExecutionRole(Construct):
             ),
             description=f"Execution role of training jobs of {grid.name} in {region}",
         )
+        if settings := grid.regions[region].eks:
+            let_pods_assume(self.role, settings, region)
         self._read_data(grid.data_buckets(account, region))
         self._write_output(output)
+        if grid.regions[region].eks:
+            self._delete_checkpoints(output)
         self._pull_images([*repositories, *_foreign_repositories(grid, region)], _registries(grid, region))
         self._write_logs_and_metrics(region)
         if grid.regions[region].subnets:
@@ -70,6 +75,15 @@ class ExecutionRole(Construct):
             because="Every job writes below its own prefix, and restores its checkpoints after an interruption",
         )
         grant(self.role, ["s3:ListBucket"], [bucket.bucket_arn])
+
+    def _delete_checkpoints(self, bucket: s3.Bucket) -> None:
+        """Let pods delete the checkpoints in S3 that their training has deleted, as they copy its folder.
+
+        The bucket keeps deleted versions for a while. A condition on the ETag requires s3:GetObject, too
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html).
+        """
+        because = "Every job has its checkpoints below its own prefix"
+        grant(self.role, ["s3:DeleteObject"], [f"{bucket.bucket_arn}/*/checkpoints/*"], because=because)
 
     def _pull_images(self, repositories: Sequence[str], registries: Sequence[str]) -> None:
         pull = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]

@@ -4,6 +4,7 @@ from aws_cdk import Stack
 from constructs import Construct
 
 from stacks.accounts import home_environment
+from stacks.eks_access import accounts_with_clusters, let_nodes_pull
 from stacks.keys import stack_key
 from stacks.log_keeping import log_keeping
 from stacks.registry import registry
@@ -28,7 +29,9 @@ class ImagesStack(Stack):
         )
         self.key = stack_key(self, "ImagesKey", grid=grid, region=grid.home, alias=names.images_key(grid.name))
         log_keeping(grid, self.key).log_group(self, "BuildLog", names.build_log(grid.name))
-        registry(self, "Orchestrator", name=names.orchestrator_repository(grid.name))
+        orchestrator = registry(self, "Orchestrator", name=names.orchestrator_repository(grid.name))
+        if accounts := accounts_with_clusters(grid):
+            let_nodes_pull(orchestrator, accounts)
         for short in grid.repositories():
             registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
         if grid.replicas():

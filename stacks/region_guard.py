@@ -14,6 +14,7 @@ from stacks.grants import grant
 from stacks.network import zones
 from traingrid import names
 from traingrid.grid.model import Grid
+from traingrid.grid.region import Region
 
 LONGEST_ANSWER = Duration.minutes(5)
 """The function reads the whole ledger, as a sweep does."""
@@ -39,6 +40,7 @@ class RegionGuard(Construct):
             description="Refuses deployments that remove a Region, or the grid, while jobs are open",
             runtime=runtime,
             timeout=LONGEST_ANSWER,
+            role_name=names.guard_role(grid.name),
         )
         self.function = guard.function
         self.role: iam.Role = guard.role
@@ -73,8 +75,14 @@ def _held_by_jobs(grid: Grid) -> dict[str, Any]:
         "Keys": dict(sorted(grid.encryption.keys.items())),
         "Zones": [] if grid.network.kind == "existing" else zones(grid),
         "Queue": names.job_queue(grid.name, shared=bool(grid.shares)),
+        "Clusters": {region: place for region, settings in sorted(grid.regions.items()) if (place := _place(settings))},
         "ServiceQueues": {region: queue for region in sorted(grid.regions) if (queue := grid.service_queue(region))},
     }
+
+
+def _place(settings: Region) -> str:
+    """Return the cluster, namespace and service account of a Region's pods; empty without a cluster."""
+    return settings.eks.place if settings.eks else ""
 
 
 def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:

@@ -9,6 +9,7 @@ from constructs import Construct
 from stacks.accounts import ActingRoles, region_environment
 from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
+from stacks.eks_access import EksAccess
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
 from stacks.grants import acknowledge
@@ -52,8 +53,10 @@ class RegionStack(Stack):
         use_key(execution.role, key, region=region, services=["s3"])
         let_sagemaker_encrypt(execution.role, key)
         read_with(execution.role, grid.regions[region].data_keys, region=region)
-        if region in grid.elsewhere():
-            ActingRoles(self, "Acting", grid=grid, region=region, key=key)
+        acting = ActingRoles(self, "Acting", grid=grid, region=region, key=key) if region in grid.elsewhere() else None
+        if grid.regions[region].eks:
+            roles = {part: role.role_arn for part, role in acting.roles.items()} if acting else {}
+            EksAccess(self, "Eks", grid=grid, region=region, pods=execution.role, acting=roles)
         forwarding = EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
         if settings := grid.regions[region].service_queue:
             TrainingQueue(self, "TrainingQueue", grid=grid, settings=settings)
@@ -70,4 +73,6 @@ class RegionStack(Stack):
         if mounted := grid.regions[region].file_systems:
             listed = ", ".join(f"{file_system} ({kind})" for file_system, kind in mounted.items())
             CfnOutput(self, "FileSystems", value=listed)
+        if settings := grid.regions[region].eks:
+            CfnOutput(self, "Cluster", value=settings.place)
         CfnOutput(self, "ExecutionRole", value=names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region))

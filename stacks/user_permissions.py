@@ -7,6 +7,7 @@ from stacks.child_permissions import let_read_training_logs
 from stacks.grants import grant
 from traingrid import names
 from traingrid.grid.model import Grid
+from traingrid.names import Part
 
 
 def let_use(role: iam.Role, grid: Grid, region: str) -> None:
@@ -52,6 +53,23 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
         if arns:
             grant(role, ["elasticfilesystem:DescribeMountTargets"], arns)
     grant(role, actions, ["*"], because="The actions do not support resources")
+    if settings := grid.regions[region].eks:
+        _let_check_cluster(role, grid, region, settings.cluster)
+
+
+def _let_check_cluster(role: iam.Role, grid: Grid, region: str, cluster: str) -> None:
+    """Allow a role to check that the grid's roles and pods have access to a cluster, and that the agent is there."""
+    eks, because = f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}", "EKS appends an id of its choice to these ARNs"
+    parts: tuple[Part, ...] = ("launch", "sweep")
+    entries = [
+        f"{eks}:access-entry/{cluster}/role/{Aws.ACCOUNT_ID}/{names.acting_role(grid.name, part, region)}/*"
+        for part in parts
+    ]
+    grant(role, ["eks:DescribeAccessEntry"], entries, because=because)
+    grant(role, ["eks:DescribeAddon"], [f"{eks}:addon/{cluster}/{names.POD_IDENTITY_AGENT}/*"], because=because)
+    grant(role, ["eks:ListPodIdentityAssociations"], [f"{eks}:cluster/{cluster}"])
+    associations = [f"{eks}:podidentityassociation/{cluster}/*"]
+    grant(role, ["eks:DescribePodIdentityAssociation"], associations, because=because)
 
 
 def let_read_prices_and_capacity(role: iam.Role) -> None:

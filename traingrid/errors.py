@@ -22,6 +22,10 @@ class TraingridError(Exception):
         self.next_step = next_step
 
 
+class OutageError(TraingridError):
+    """A service does not answer or is overloaded; the same call may succeed later without intervention."""
+
+
 class UsageError(TraingridError):
     """The caller's input is invalid."""
 

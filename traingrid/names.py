@@ -90,6 +90,10 @@ BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 """The parameter in which `cdk bootstrap` stores its version; hnb659fds is the CDK's default qualifier
 (https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 
+POD_IDENTITY_AGENT = "eks-pod-identity-agent"
+"""The add-on that gives pods the credentials of their role
+(https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html)."""
+
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
@@ -362,6 +366,14 @@ def follower_role(grid: str) -> str:
     return f"{grid}-follower"
 
 
+def guard_role(grid: str) -> str:
+    """Return the name of the region guard's role, which access entries of EKS clusters name.
+
+    It assumes no role in other accounts, so it is not one of `home_role`.
+    """
+    return f"{grid}-guard"
+
+
 def acting_role(grid: str, part: Part, region: str) -> str:
     """Return the name of the role that a part assumes to act in a training Region of another account."""
     return f"{grid}-{part}-{region}"
@@ -392,6 +404,11 @@ def replication_role(grid: str) -> str:
 def role_arn(account: str, role: str) -> str:
     """Return the ARN of a role, given by its name."""
     return f"arn:aws:iam::{account}:role/{role}"
+
+
+def kubernetes_group(grid: str, part: Part) -> str:
+    """Return the group that a part's role has in the API of a Kubernetes cluster, to which RoleBindings refer."""
+    return f"traingrid:{grid}:{part}"
 
 
 def training_job(grid: str, submission: str, index: int, attempt: int) -> str:

@@ -11,6 +11,7 @@ from conformance.claims import (  # noqa: F401 - importing a module declares its
     events,
     functions,
     images,
+    kubernetes_access,
     logs,
     model_registry,
     permissions,

@@ -258,7 +258,7 @@ def augmented_manifest_in_file_mode_is_refused(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ResourceConfig", "You can't request a VolumeKmsKeyId when using an instance type"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/accelerators.py",
+    used_by="traingrid/backends/sagemaker_request.py traingrid/job/accelerators.py",
     not_modelled="instance types differ only in their quotas and GPUs",
 )
 def volume_key_with_local_storage_is_refused(aws: Aws) -> None:

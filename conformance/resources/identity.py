@@ -32,10 +32,20 @@ def allow(actions: str, *resources: str, **conditions: Any) -> Statement:
     return {**statement, "Condition": conditions} if conditions else statement
 
 
-def role(aws: Aws, what: str, principal: Mapping[str, str], *statements: Statement) -> str:
-    """Create a role that a principal may assume, wait until it has propagated, and return its ARN."""
+def role(
+    aws: Aws, what: str, principal: Mapping[str, str], *statements: Statement, actions: str = "sts:AssumeRole"
+) -> str:
+    """Create a role, wait until it has propagated, and return its ARN.
+
+    Args:
+        aws: The place of the run.
+        what: A part of the role's name.
+        principal: The principal that the role trusts.
+        statements: The permissions of the role.
+        actions: The actions that the role trusts the principal with.
+    """
     iam, name = aws.client("iam"), aws.name(what)
-    trust = document({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
+    trust = document({"Effect": "Allow", "Principal": principal, "Action": actions.split()})
     aws.undo.later(f"role {name}", lambda: _delete(iam, name))
     made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust, Tags=aws.tags())
     if statements:

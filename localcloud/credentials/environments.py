@@ -19,6 +19,7 @@ _NO_AWS_FILES = {
 _NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}  # programs read one or the other
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SESSION_SECONDS = 3600
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 def user_environment(
@@ -46,6 +47,12 @@ def user_environment(
         **_NO_AWS_FILES,
         **_NO_PROXY,
     }
+
+
+def keyless_environment(endpoint_url: str, region: str) -> dict[str, str]:
+    """Return the variables of `user_environment` without keys, so that every call of an SDK fails."""
+    variables = user_environment(endpoint_url, region)
+    return {name: value for name, value in variables.items() if name not in _KEYS}
 
 
 def child_environment(

@@ -175,6 +175,24 @@ def _kms(asked: Asked) -> Named:
         yield "kms:key", key
 
 
+def _eks(asked: Asked) -> Named:
+    """Yield the resources of a call; a path names a cluster "name" (https://docs.aws.amazon.com/eks/latest/APIReference).
+
+    Calls on an access entry name its principal, but the UUID in its ARN is not in the request; a policy has a wildcard.
+    """
+    name, principal, association = (asked.text(one) for one in ("name", "principalArn", "associationId"))
+    if association:
+        yield "eks:podidentityassociation", asked.arn(f"podidentityassociation/{name}/{association}")
+    elif principal and asked.operation != "CreateAccessEntry":
+        _, _, _, _, account, named = f"{principal}:::::".split(":")[:6]
+        kind, _, path = named.partition("/")
+        yield "eks:access-entry", asked.arn(f"access-entry/{name}/{kind}/{account}/{path.rpartition('/')[2]}/*")
+    elif name and asked.operation != "CreateCluster":
+        yield "eks:cluster", asked.arn(f"cluster/{name}")
+    if asked.text("roleArn"):
+        yield "iam:role", asked.text("roleArn")
+
+
 _BY_SERVICE: Mapping[str, Callable[[Asked], Named]] = {
     "sagemaker": _sagemaker,
     "dynamodb": _dynamodb,
@@ -191,4 +209,5 @@ _BY_SERVICE: Mapping[str, Callable[[Asked], Named]] = {
     "ecr": _ecr,
     "codebuild": _codebuild,
     "events": _events,
+    "eks": _eks,
 }

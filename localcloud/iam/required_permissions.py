@@ -1,9 +1,9 @@
 """Permissions that a call requires: actions, resources and condition keys for IAM.
 
 They are in the table required_permissions.json. `python -m tests.integration.policies.derivation` derives it from
-the Service Authorization Reference and from public records of AWS's refusals. Only `named_resources`, and the
-permissions on the source of a copy, are written by hand. A call that is not in the table requires the action with its
-name on the request's resources.
+the Service Authorization Reference and from public records of AWS's refusals. Only `named_resources`, the permissions
+on the source of a copy, and roles that are passed to EKS, are written by hand. A call that is not in the table requires
+the action with its name on the request's resources.
 """
 
 import json
@@ -23,6 +23,15 @@ _PREFIXES = {"monitoring": "cloudwatch"}
 
 
 _COPIES = ("CopyObject", "UploadPartCopy")
+_PASSED_TO = {
+    "eks:CreateCluster": "eks.amazonaws.com",
+    "eks:CreatePodIdentityAssociation": "pods.eks.amazonaws.com",
+    "eks:UpdatePodIdentityAssociation": "pods.eks.amazonaws.com",
+}
+"""The service that a call passes a role to. The Service Authorization Reference has no dependent action for these
+calls, but refusals are recorded: https://github.com/aws-samples/appmod-blueprints/pull/816 (an association) and
+https://github.com/kodekloudhub/certified-kubernetes-administrator-course/issues/179 (a cluster). CreateAccessEntry
+passes a role only for nodes (https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html)."""
 
 
 class Permission(NamedTuple):
@@ -40,7 +49,10 @@ def required_permissions(asked: Asked) -> list[Permission]:
     named = named_resources(asked)
     if call not in _CALLS:
         of_service = ["*", *(arn for kind, arns in named.items() if kind.startswith(f"{prefix}:") for arn in arns)]
-        return [_permission(call, of_service[-1], {}, asked)]
+        passed = {"iam:PassedToService": _PASSED_TO.get(call, "")}
+        roles = named.get("iam:role", []) if call in _PASSED_TO else []
+        own = _permission(call, of_service[-1], {}, asked)
+        return [own, *(_permission("iam:PassRole", role, dict(passed), asked) for role in roles)]
     if asked.operation in _COPIES and asked.parameters.get("CopySource") is not None:
         return [*_of_call(call, asked, named), *required_permissions(_read_of_source(asked))]
     return _of_call(call, asked, named)

@@ -25,7 +25,9 @@ def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context
     return _allows(document, action, lambda named: _names(named, principal), context)
 
 
-def allows_service(document: Mapping[str, Any], action: str, service: str, source_arn: str) -> bool:
+def allows_service(
+    document: Mapping[str, Any], action: str, service: str, source_arn: str, keys: Context | None = None
+) -> bool:
     """Return True if a policy allows a service to act for a resource, for example to assume a role.
 
     Args:
@@ -34,13 +36,22 @@ def allows_service(document: Mapping[str, Any], action: str, service: str, sourc
         service: For example "events.amazonaws.com".
         source_arn: The resource; the request's context contains it and its account
             (https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html).
+        keys: Other condition keys of the request.
     """
     context: Context = {
+        **(keys or {}),
         "aws:SourceArn": source_arn,
         "aws:SourceAccount": source_arn.split(":")[4],
         "aws:SecureTransport": "true",
     }
     return _allows(document, action, lambda named: _is_service(named, service), context)
+
+
+def names_service(document: Mapping[str, Any], action: str, service: str) -> bool:
+    """Return True if a statement of a policy allows a service an action, under any conditions."""
+    statements = [{**statement, "Condition": {}} for statement in listed(document.get("Statement", []))]
+    allowing = [statement for statement in statements if statement["Effect"] == "Allow"]
+    return _allows({"Statement": allowing}, action, lambda named: _is_service(named, service), {})
 
 
 def _allows(document: Mapping[str, Any], action: str, names: Callable[[Any], bool], context: Context) -> bool:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object, Store
 
 _MERGE_PATCH = "application/merge-patch+json"
-_STRATEGIC = "application/strategic-merge-patch+json"
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
 _SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED = 58
 """Generated names have five random characters more, of this alphabet (k8s.io/apiserver/pkg/storage/names)."""
@@ -173,10 +174,10 @@ class Api:
 
     def _patch(self, request: Request, target: Target) -> Reply:
         media = request.content_type.partition(";")[0]
-        merge = {_MERGE_PATCH: merged, **({} if target.resource.is_custom else {_STRATEGIC: strategically_merged})}
+        custom = target.resource.is_custom
+        merge = {_MERGE_PATCH: merged, **({} if custom else {_STRATEGIC_PATCH: strategically_merged})}
         if media not in merge:
-            text = f"the body of the request was in an unknown format - accepted media types include: {_MERGE_PATCH}"
-            raise status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
+            raise _unknown_media(_MERGE_PATCH)
         patch, warnings = _json(request.body), list[str]()
 
         def changed(present: Object) -> Object:
@@ -228,6 +229,8 @@ class Api:
         return Reply(code=200, body={**kind, "metadata": {"resourceVersion": str(version)}, "items": left})
 
     def _body(self, request: Request, target: Target) -> tuple[Object, list[str]]:
+        if request.content_type.startswith(_PROTOBUF):
+            raise _unknown_media("application/json")
         given = _json(request.body)
         named = given.get("apiVersion", ""), given.get("kind", "")
         if named != (target.resource.api_version, target.resource.kind):
@@ -244,6 +247,11 @@ class Api:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         return accepted(target.resource, given, _strictness(request))
+
+
+def _unknown_media(accepted_type: str) -> status.ApiError:
+    text = f"the body of the request was in an unknown format - accepted media types include: {accepted_type}"
+    return status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
 
 
 def _selected(request: Request, target: Target) -> Callable[[Mapping[str, Any]], bool]:
@@ -266,7 +274,7 @@ def _strictness(request: Request) -> str:
     return request.query.get("fieldValidation") or "Warn"
 
 
-def _json(body: bytes) -> Any:
+def _json(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except ValueError as error:

@@ -79,11 +79,15 @@ CONFIG_MAP = _built_in(core_v1.ConfigMap, "configmaps", "cm")
 SECRET = _built_in(core_v1.Secret, "secrets")
 EVENT = _built_in(core_v1.Event, "events", "ev")
 SERVICE_ACCOUNT = _built_in(core_v1.ServiceAccount, "serviceaccounts", "sa")
+CLAIM = _built_in(core_v1.PersistentVolumeClaim, "persistentvolumeclaims", "pvc", has_status=True)
+VOLUME = _built_in(core_v1.PersistentVolume, "persistentvolumes", "pv", namespaced=False, has_status=True)
 RESOURCE_QUOTA = _built_in(core_v1.ResourceQuota, "resourcequotas", "quota", has_status=True)
 JOB = _built_in(batch_v1.Job, "jobs", group="batch", has_status=True, has_generation=True)
 DEPLOYMENT = _built_in(apps_v1.Deployment, "deployments", "deploy", group="apps", has_status=True, has_generation=True)
 ROLE = _built_in(rbac_v1.Role, "roles", group=_RBAC)
 ROLE_BINDING = _built_in(rbac_v1.RoleBinding, "rolebindings", group=_RBAC)
+CLUSTER_ROLE = _built_in(rbac_v1.ClusterRole, "clusterroles", group=_RBAC, namespaced=False)
+CLUSTER_ROLE_BINDING = _built_in(rbac_v1.ClusterRoleBinding, "clusterrolebindings", group=_RBAC, namespaced=False)
 MPI_JOB_RESOURCE = Resource(
     group="kubeflow.org",
     version="v2beta1",
@@ -104,9 +108,13 @@ BUILT_IN = (
     SECRET,
     EVENT,
     SERVICE_ACCOUNT,
+    CLAIM,
+    VOLUME,
     RESOURCE_QUOTA,
     JOB,
     DEPLOYMENT,
     ROLE,
     ROLE_BINDING,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
 )

@@ -162,6 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _verb(request: Request, target: Target | None, *, watched: bool) -> str:
     """Return the verb of a request, as authorization rules name it."""
+    if request.method == "DELETE" and target and not target.name:
+        return "deletecollection"
     if request.method in _VERBS:
         return _VERBS[request.method]
     return "watch" if watched else "get" if target is None or target.name else "list"

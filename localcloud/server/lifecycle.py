@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from localcloud.credentials.environments import user_environment
+from localcloud.eks.kubeconfig import KUBECONFIG
 from localcloud.server.page_client import ask
 from localcloud.server.state_file import Running, holder_of, read_state, remove_state
 from traingrid.errors import TraingridError
@@ -144,8 +145,9 @@ def grant(server: Running, wanted: Mapping[str, object]) -> list[str]:
 
 
 def export_lines(server: Running) -> str:
-    """Return shell lines that make `aws`, `cdk` and every SDK in a shell use only this server."""
+    """Return shell lines that make `aws`, `cdk`, `kubectl` and every SDK in a shell use only this server."""
     variables = user_environment(server.endpoint, secret=server.secret)
+    variables["KUBECONFIG"] = str(Path(server.data_dir) / KUBECONFIG)
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     other_endpoints = sorted(name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_"))
     return "\n".join([*lines, "unset " + " ".join((*_UNSET, *other_endpoints))])

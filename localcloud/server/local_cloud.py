@@ -19,6 +19,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from localcloud.credentials import environments
 from localcloud.credentials.account import account
 from localcloud.credentials.secret import RANDOM_SECRET, issued
+from localcloud.eks.service import Eks
 from localcloud.events.router import Router
 from localcloud.faults.calls import FaultyCalls
 from localcloud.faults.faults import Faults
@@ -118,10 +119,15 @@ class LocalCloud:
     @property
     def endpoint_url(self) -> str:
         """Return the address for `AWS_ENDPOINT_URL`; S3 uses path-style addresses, so no resolver is needed."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """Return the TCP port."""
         if self._server is None:
             message = "this localcloud is not running: call start() first"
             raise RuntimeError(message)
-        return f"http://{HOST}:{self._server.port}"
+        return self._server.port
 
     def start(self) -> None:
         """Start serving in a thread of this process, with empty state.
@@ -152,7 +158,7 @@ class LocalCloud:
         werkzeug_app.DISABLE_GLOBAL_CORS = True  # otherwise moto would let every web page read its responses
         self.record.begin()
         self._resources.callback(self.record.end)
-        services = PriceLists(_Dispatcher(create_backend_app))
+        services = Eks(PriceLists(_Dispatcher(create_backend_app)), self)
         application = Enforcer(Recorder(services, self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
         accepted = RequestFilter(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import botocore.session
 from botocore.model import OperationModel
@@ -24,7 +24,10 @@ _JSON_TYPES = ("application/json", "application/x-amz-json")
 
 @dataclass(frozen=True)
 class Request:
-    """An HTTP request from a WSGI environment and its whole body; `headers` contains header names in lower case."""
+    """An HTTP request from a WSGI environment and its whole body; `headers` contains header names in lower case.
+
+    `raw_path` is the path as sent, in which a parameter can contain an encoded slash; if it is empty, it is `path`.
+    """
 
     method: str
     path: str
@@ -33,6 +36,7 @@ class Request:
     content_type: str
     headers: frozenset[str]
     body: bytes
+    raw_path: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,9 +169,9 @@ def _route(operation: OperationModel) -> _Route:
 def _rest_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | None:
     query = dict(parse_qsl(request.query, keep_blank_values=True))
     for route in _routes(service):
-        found = route.path.match(request.path)
+        found = route.path.match(request.raw_path or request.path)
         if found and route.leads(request.method, query, request.headers):
-            named = found.groupdict()
+            named = {name: unquote(value) for name, value in found.groupdict().items()}
             extra = {key: value for key, value in query.items() if key in route.queries}
             return route.operation, named | extra | _rest_body(request)
     return None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from werkzeug.wrappers import Response
 
@@ -189,6 +190,7 @@ def buffered(environ: dict[str, Any]) -> Request:
         content_type=environ.get("CONTENT_TYPE", ""),
         headers=frozenset(name[5:].replace("_", "-").lower() for name in environ if name.startswith("HTTP_")),
         body=body,
+        raw_path=urlsplit(str(environ.get("RAW_URI", ""))).path,
     )
 
 

@@ -53,7 +53,10 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
         return _flaw_of_version_2(environ, signature, credentials, query)
     given = {name: values[0] for name, values in query.items()} if signature.presigned else {}
     stated = given.get("X-Amz-Date") or environ.get("HTTP_X_AMZ_DATE") or _long_date(environ.get("HTTP_DATE", ""))
-    if flaw := _time_flaw(stated, signature.date, given.get("X-Amz-Expires")):
+    # A presigned call of STS is valid for 15 minutes, regardless of X-Amz-Expires:
+    # https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go (requestPresignParam)
+    expires = None if signature.service == "sts" else given.get("X-Amz-Expires")
+    if flaw := _time_flaw(stated, signature.date, expires):
         return flaw
     token = given.get("X-Amz-Security-Token") if signature.presigned else environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
     if not _same(token or "", credentials.token or ""):

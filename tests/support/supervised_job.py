@@ -25,12 +25,19 @@ def supervisor(
         grid="traingrid",
         submission="0123abcd",
         job=job,
-        backend_in=lambda region: backend[region] if isinstance(backend, dict) else backend,
+        backend_in=lambda region, name: _found(backend, region, name),
         ledger=ledger,
         batch_child="array:0",
         clock=(time or FakeTime()).clock,
         **more,
     )
+
+
+def _found(backend: Any, region: str, name: str) -> Any:
+    """Return the only backend, or that of a Region, or that with a name in a Region."""
+    if not isinstance(backend, dict):
+        return backend
+    return backend[region, name] if (region, name) in backend else backend[region]
 
 
 def known(ledger: Ledger) -> JobItem:

@@ -35,6 +35,9 @@ class World:
         fails: The error that a call for a Region or a training job raises.
         described: The names of training jobs that were described, in order.
         stopped: The names of training jobs that were stopped.
+        kept: The ended training jobs that a cluster keeps, by Region.
+        released: The names of those that were released.
+        completed: The names of training jobs whose stop was completed.
         on_look: Called before a description is returned.
         on_stop: Called before a training job is stopped.
         on_ask: Called before Batch describes a submission's children.
@@ -46,6 +49,9 @@ class World:
     fails: dict[str, Exception] = field(default_factory=dict)
     described: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    kept: dict[str, list[TrainingJob]] = field(default_factory=dict)
+    released: list[str] = field(default_factory=list)
+    completed: list[str] = field(default_factory=list)
     on_look: Callable[[], object] = lambda: None
     on_stop: Callable[[], object] = lambda: None
     on_ask: Callable[[], object] = lambda: None
@@ -73,6 +79,18 @@ class World:
         self.running.setdefault(region, []).append(job)
         return name
 
+    def keeps(self, submission: str, index: int, region: str, *, attempt: int = 1, ended_at: float = 0.0) -> str:
+        """Add an ended training job that a cluster keeps, and return its name."""
+        name = names.training_job("traingrid", submission, index, attempt)
+        identity = names.parse_training_job("traingrid", name)
+        assert identity
+        state = JobState.COMPLETED
+        job = TrainingJob(
+            name=name, identity=identity, region=region, state=state, created_at=0.0, ended_at=ended_at, backend="eks"
+        )
+        self.kept.setdefault(region, []).append(job)
+        return name
+
 
 @dataclass
 class Region:
@@ -84,6 +102,18 @@ class Region:
     def listed(self, state: str) -> Iterator[TrainingJob]:
         self.world.meet(self.name)
         yield from (job for job in self.world.running.get(self.name, []) if job.state == state)
+
+    def complete_stop(self, job: TrainingJob) -> bool:
+        self.world.completed.append(job.name)
+        return True
+
+    def ended(self) -> Iterator[TrainingJob]:
+        self.world.meet(f"ended {self.name}")
+        yield from self.world.kept.get(self.name, [])
+
+    def release(self, job: TrainingJob) -> bool:
+        self.world.released.append(job.name)
+        return True
 
     def stop(self, job: TrainingJob) -> bool:
         self.world.meet(f"stop {job.name}")
@@ -116,7 +146,7 @@ def a_reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconc
         batch=fake,
         regions=list(deployment.grid.regions),
         inventory=lambda name: region(world, name),
-        backend=lambda name: region(world, name),
+        backend=lambda name, _: region(world, name),
         grace_seconds=0.0,
     )
 

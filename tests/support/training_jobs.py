@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from traingrid.aws.log_events import LogPosition
-from traingrid.backends.base import LaunchError
+from traingrid.backends.base import LaunchError, StopReason
 from traingrid.child.attempt import Clock
 from traingrid.job.failures import SERVICE_ERROR
 from traingrid.job.job import Job
@@ -55,7 +55,7 @@ class FakeBackend:
 
     Attributes:
         created: The names of all training jobs, in the order of their creation; `jobs` holds their requests.
-        stopped: The names of stopped training jobs.
+        stopped: The names of stopped training jobs; `stop_reasons` holds the reasons.
         refusals: The errors of the next creations, in order, before one is accepted.
         unseen: The number of descriptions that do not find a new job yet.
         loses_reply: Whether creations are accepted but their replies are lost.
@@ -71,6 +71,7 @@ class FakeBackend:
         self.created: list[str] = []
         self.jobs: list[Job] = []
         self.stopped: list[str] = []
+        self.stop_reasons: list[StopReason] = []
         self.unseen = 0
         self.loses_reply = False
         self.on_create: Callable[[], None] = lambda: None
@@ -111,8 +112,12 @@ class FakeBackend:
     def tags(self, _seen: Seen) -> dict[str, str] | None:
         return self.their_tags
 
-    def stop(self, name: str) -> None:
+    def has_news(self, _name: str) -> bool:
+        return False
+
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         self.stopped.append(name)
+        self.stop_reasons.append(reason)
         self.script = [replace(TRAINING, state=JobState.STOPPING, phase="Stopping"), STOPPED]
 
     def fingerprint(self, _name: str, _job: Job) -> str:

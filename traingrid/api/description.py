@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.console import console_address
+from traingrid.aws.console import cluster_address, console_address
 from traingrid.job.failures import FAILURES
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.job.job import Job
+    from traingrid.grid.model import Grid
+    from traingrid.job.job import BackendName, Job
     from traingrid.ledger.items import RecordedAttempt
     from traingrid.submission.status import JobStatus
 
@@ -31,7 +32,8 @@ class JobDescription:
         attempts: The attempts, oldest first; none before a child has opened the job.
         failure: The name of the failure class of the last attempt; empty if it has not failed.
         advice: The next step after that failure; empty if none is needed.
-        console: The address of the training job in the AWS console; empty before the training job is requested.
+        console: The address of the training job in the AWS console, or of its cluster of EKS; empty before the training
+            job is requested.
     """
 
     status: JobStatus
@@ -71,8 +73,18 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         attempts=tuple(attempt for _, attempt in sorted(item.attempts().items())) if item else (),
         failure=failure,
         advice=FAILURES[failure].next_step if failure in FAILURES else "",
-        console=console_address(status.region, status.training_job) if status.training_job else "",
+        console=console_of(plane.deployment.grid, status.region, status.backend, status.training_job),
     )
+
+
+def console_of(grid: Grid, region: str, backend: BackendName, training_job: str) -> str:
+    """Return the address in the AWS console of a training job, or of the cluster on which it is; empty without one."""
+    if not training_job:
+        return ""
+    if backend == "sagemaker":
+        return console_address(region, training_job)
+    settings = grid.regions[region].eks if region in grid.regions else None
+    return cluster_address(region, settings.cluster if settings else "")
 
 
 def _set_fields(job: Job) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.aws.log_events import MOST_EVENTS, LogEvent, LogPosition, last_events, pages
-from traingrid.backends import watching
-from traingrid.backends.sagemaker import LOG_GROUP, SageMaker, host_of
+from traingrid.aws.log_events import MOST_EVENTS, LogEvent, LogPosition
+from traingrid.backends import logs_of
+from traingrid.backends.base import LogUnreadableError
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.backends.base import ReadableLogs
+    from traingrid.job.job import BackendName
     from traingrid.submission.status import JobStatus
 
 logger = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ class LogLine(NamedTuple):
         milliseconds: The time at which the host wrote it, in milliseconds since 1970.
         job: The index of the job.
         region: The Region of the training job.
-        host: SageMaker's name of the host, for example "algo-1".
+        host: The name of the host, as SageMaker names hosts, for example "algo-1".
         text: The line, with control characters as the program wrote them.
     """
 
@@ -78,15 +80,17 @@ class LogLine(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A log stream of a job, whose index is `job`."""
+    """A log stream of a job, whose index is `job`, with the logs that contain it."""
 
     job: int
     region: str
     name: str
+    logs: ReadableLogs
 
     def lines(self, events: Iterable[LogEvent]) -> list[LogLine]:
         """Return events of the stream as lines."""
-        (job, region, _), host = self, host_of(self.name)
+        (job, region, name, logs) = self
+        host = logs.log_host(name)
         return [LogLine(at, job, region, host, text) for at, text in events]
 
 
@@ -109,7 +113,7 @@ class LogReader:
     index: int | None = None
     since: int = 0
     errors: dict[str, str] = field(default_factory=dict)
-    _backends: dict[str, SageMaker] = field(default_factory=dict)
+    _logs: dict[tuple[str, BackendName], ReadableLogs] = field(default_factory=dict)
     _position: LogPosition = field(default_factory=dict)
 
     def lines(self, tail: int | None = None, *, follow: bool = False) -> Iterator[LogLine]:
@@ -146,13 +150,17 @@ class LogReader:
         found = []
         for job in jobs:
             if job.training_job:
-                if job.region not in self._backends:
-                    self._backends[job.region] = watching(self.plane.deployment, job.region)
-                backend = self._backends[job.region]
                 with self._noting(job.region):
-                    for name in backend.log_names(job.training_job):
-                        found += [Stream(job.index, job.region, stream) for stream in backend.log_streams(name)]
+                    logs = self._logs_of(job)
+                    for name in logs.log_names(job.training_job):
+                        found += [Stream(job.index, job.region, stream, logs) for stream in logs.log_streams(name)]
         return found
+
+    def _logs_of(self, job: JobStatus) -> ReadableLogs:
+        place = job.region, job.backend
+        if place not in self._logs:
+            self._logs[place] = logs_of(self.plane.deployment, *place)
+        return self._logs[place]
 
     def _all(self, streams: Sequence[Stream], pool: Executor) -> Iterator[LogLine]:
         """Yield all lines after the position. The next page of each stream is read while the last one is merged."""
@@ -161,26 +169,21 @@ class LogReader:
         return _merged([_ReadAhead(self._pages(stream, limit), pool) for stream in streams])
 
     def _pages(self, stream: Stream, limit: int) -> Iterator[list[LogLine]]:
-        logs = self._backends[stream.region].logs
         with self._noting(stream.region):
-            for events in pages(logs, LOG_GROUP, stream.name, self._position, limit=limit, **self._window()):
+            for events in stream.logs.log_pages(stream.name, self._position, limit, self.since):
                 yield stream.lines(events)
 
     def _last(self, streams: Sequence[Stream], count: int, pool: Executor) -> list[LogLine]:
         """Return the last lines of all streams together."""
 
         def read(stream: Stream) -> list[LogLine]:
-            logs = self._backends[stream.region].logs
             with self._noting(stream.region):
-                events = last_events(logs, LOG_GROUP, stream.name, count, self._position, **self._window())
+                events = stream.logs.last_log_events(stream.name, count, self._position, self.since)
                 return stream.lines(events)
             return []
 
         found = heapq.merge(*pool.map(read, streams))
         return list(deque(found, count))
-
-    def _window(self) -> dict[str, int]:
-        return {"startTime": self.since} if self.since else {}
 
     def _followed(self, streams: list[Stream], pool: Executor) -> Iterator[LogLine]:
         """Yield new lines until all jobs have ended."""
@@ -199,7 +202,7 @@ class LogReader:
         """Record an error of a Region instead of raising it, and log it once."""
         try:
             yield
-        except (BotoCoreError, ClientError) as error:
+        except (BotoCoreError, ClientError, LogUnreadableError) as error:
             if self.errors.get(region) != str(error):
                 logger.warning("the logs in %s cannot be read now: %s", region, error)
             self.errors[region] = str(error)

@@ -15,7 +15,7 @@ from traingrid.api.trainer_attributes import attributes, is_a
 from traingrid.api.trainer_channels import channels_of, in_region
 from traingrid.api.trainer_script import script_fields
 from traingrid.errors import UsageError
-from traingrid.manifest.accelerators import accelerators
+from traingrid.job.accelerators import accelerators
 from traingrid.text import shown
 
 _PATH = "trainer"

@@ -11,3 +11,12 @@ def console_address(region: str, training_job: str = "") -> str:
     """
     address = f"https://{region}.console.aws.amazon.com/sagemaker/home?region={region}#/jobs"
     return f"{address}/{training_job}" if training_job else address
+
+
+def cluster_address(region: str, cluster: str = "") -> str:
+    """Return the address of a cluster's page in the console of Amazon EKS, or of the list of all clusters.
+
+    AWS does not document it. The form is that of the console in 2026, and was not tried.
+    """
+    address = f"https://{region}.console.aws.amazon.com/eks/clusters"
+    return f"{address}/{cluster}?region={region}" if cluster else f"{address}?region={region}"

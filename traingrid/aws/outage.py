@@ -16,6 +16,7 @@ from botocore.exceptions import ConnectionError as NoConnectionError
 from traingrid.aws.clients import renew
 from traingrid.aws.error_codes import KNOWN_CODES, THROTTLED_CODES
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
+from traingrid.errors import OutageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -38,7 +39,7 @@ def is_outage(error: Exception) -> bool:
         code = error.response["Error"]["Code"]
         return is_expired(error) or code in THROTTLED_CODES or (code not in KNOWN_CODES and status >= 500)
     # A connection that failed, closed or timed out, or credentials that the container's endpoint did not return.
-    return isinstance(error, NoConnectionError | HTTPClientError | CredentialRetrievalError)
+    return isinstance(error, NoConnectionError | HTTPClientError | CredentialRetrievalError | OutageError)
 
 
 class _Patient(Generic[T]):
@@ -60,7 +61,7 @@ class _Patient(Generic[T]):
             try:
                 self._made = self._made or self._make()
                 return getattr(self._made, name)(*arguments, **options)
-            except (BotoCoreError, ClientError) as error:
+            except (BotoCoreError, ClientError, OutageError) as error:
                 if not is_outage(error) or (name in self._optional and not is_expired(error)):
                     raise
                 tries += 1

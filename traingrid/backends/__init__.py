@@ -1,4 +1,7 @@
-"""Backends: the services that run training jobs, behind two protocols: `Backend` and `Inventory`."""
+"""Backends: the services that run training jobs, behind the protocols `Backend`, `Inventory` and `ReadableLogs`.
+
+The modules of Amazon EKS are loaded only for Regions that have a cluster.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,24 @@ from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
-    from traingrid.backends.base import Backend
+    from traingrid.backends.base import Backend, ReadableLogs
+    from traingrid.backends.eks.backend import Eks
     from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import BackendName
 
 
-def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
+def launching(deployment: Deployment, region: str, backend: BackendName, launch: str, make: Maker = client) -> Backend:
     """Return the backend with which a child launches its job.
 
     It reads logs without botocore's retries, because a throttled child reads again later
     (traingrid/child/log_following.py).
 
     Raises:
-        UsageError: The job must be queued, but its Region has no service queue.
+        UsageError: The Region has no cluster, or the job must be queued, but its Region has no service queue.
     """
+    if backend == "eks":
+        return _eks(deployment, region, make)
     if launch == "direct":
         return SageMaker(deployment, region, make, once)
     if not deployment.grid.service_queue(region):
@@ -34,13 +41,42 @@ def launching(deployment: Deployment, region: str, launch: str, make: Maker = cl
     return Queued(deployment, region, make, once)
 
 
-def watching(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:
-    """Return the backend of a Region for processes that manage training jobs that children have launched."""
+def watching(deployment: Deployment, region: str, backend: BackendName, make: Maker = client) -> Backend:
+    """Return a backend of a Region for processes that manage training jobs that children have launched.
+
+    Raises:
+        UsageError: The Region has no cluster.
+    """
+    return _eks(deployment, region, make) if backend == "eks" else _sagemaker(deployment, region, make)
+
+
+def logs_of(deployment: Deployment, region: str, backend: BackendName, make: Maker = client) -> ReadableLogs:
+    """Return the logs of a backend in a Region.
+
+    Raises:
+        UsageError: The Region has no cluster.
+    """
+    return _eks(deployment, region, make) if backend == "eks" else _sagemaker(deployment, region, make)
+
+
+def inventory_of(deployment: Deployment, region: str, make: Maker = gentle) -> Inventory:
+    """Return the training jobs of a grid in a Region, which may have left the grid, on all backends that it has."""
+    queue = deployment.grid.service_queue(region)
+    found = QueuedInventory(deployment, region, queue, make) if queue else SageMakerInventory(deployment, region, make)
+    if region not in deployment.grid.regions or deployment.grid.regions[region].eks is None:
+        return found
+    from traingrid.backends.eks.inventory import EksInventory  # noqa: PLC0415  # most grids have no cluster
+    from traingrid.backends.joint_inventory import JointInventory  # noqa: PLC0415  # as above
+
+    return JointInventory({"sagemaker": found, "eks": EksInventory(deployment, region, make)})
+
+
+def _sagemaker(deployment: Deployment, region: str, make: Maker) -> SageMaker:
     made = Either if deployment.grid.service_queue(region) else SageMaker
     return made(deployment, region, make)
 
 
-def inventory_of(deployment: Deployment, region: str, make: Maker = gentle) -> Inventory:
-    """Return the training jobs of a grid in a Region, which may have left the grid."""
-    queue = deployment.grid.service_queue(region)
-    return QueuedInventory(deployment, region, queue, make) if queue else SageMakerInventory(deployment, region, make)
+def _eks(deployment: Deployment, region: str, make: Maker) -> Eks:
+    from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # most grids have no cluster
+
+    return Eks(deployment, region, make)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from traingrid.errors import TraingridError
+from traingrid.job.observed import QUEUED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from traingrid.aws.log_events import LogPosition
+    from traingrid.aws.log_events import LogEvent, LogPosition
     from traingrid.job.failures import Failure
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
 
-QUEUED = "Queued"
-"""The phase of a job that waits for capacity in its service queue or in SageMaker, before its training job exists."""
+__all__ = ["QUEUED", "Backend", "LaunchError", "LogUnreadableError", "ReadableLogs", "StopReason"]
+
+StopReason = Literal["cancel", "capacity", "image"]
+"""Why traingrid stops a training job: a cancel, or it waits for capacity that the line may find elsewhere, or its image
+cannot be pulled."""
 
 
 class LaunchError(TraingridError):
@@ -76,8 +80,19 @@ class Backend(Protocol):
     def tags(self, seen: Seen) -> dict[str, str] | None:
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
-    def stop(self, name: str) -> None:
-        """Request that a training job stop, without waiting. A training job that has ended does not change."""
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
+        """Request that a training job stop, without waiting. A training job that has ended does not change.
+
+        Args:
+            name: The training job's name.
+            reason: The reason, which a service that can store it returns in later descriptions.
+        """
+
+    def has_news(self, name: str, /) -> bool:
+        """Return True if the service reported a change of a training job since it was last described.
+
+        Always False for a service whose events update the ledger.
+        """
 
     def fingerprint(self, name: str, job: Job) -> str:
         """Return the fingerprint of the training job that this job creates under this name."""
@@ -96,3 +111,29 @@ class Backend(Protocol):
         Raises:
             LogUnreadableError: The log cannot be read now. The next call continues from `position`.
         """
+
+
+class ReadableLogs(Protocol):
+    """The logs of a Region's training jobs, as commands read them: by stream, with the time of each line."""
+
+    def log_names(self, name: str) -> list[str]:
+        """Return the names of the training jobs whose logs are the log of `name`."""
+
+    def log_streams(self, training_job: str) -> list[str]:
+        """Return the names of the log streams of a training job: one for each host, or for each start of a host."""
+
+    def log_host(self, stream: str) -> str:
+        """Return the name of the host that wrote a log stream, for example "algo-1"."""
+
+    def log_pages(self, stream: str, position: LogPosition, limit: int, since: int = 0) -> Iterator[list[LogEvent]]:
+        """Yield the pages of a log stream after `position`, and update `position` with each.
+
+        Args:
+            stream: The log stream.
+            position: The position up to which each stream was read.
+            limit: The maximum number of lines of a page.
+            since: The time from which lines are read, in milliseconds since 1970; 0 for all.
+        """
+
+    def last_log_events(self, stream: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
+        """Return the last `count` lines of a log stream, and set `position` to its end; see `log_pages`."""

@@ -11,6 +11,7 @@ from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
     from traingrid.backends.inventory import Details
+    from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem, Line
     from traingrid.names import TrainingJobName
 
@@ -29,6 +30,7 @@ class TrainingJob:
         ended_at: TrainingEndTime in seconds since 1970; None while it runs, and if it never started to train.
         details: Its details, if the world was read with them.
         ours: Whether it has the grid's tag; None if the tags were not read, because the job matches its line.
+        backend: The service that runs it.
     """
 
     name: str
@@ -40,6 +42,7 @@ class TrainingJob:
     ended_at: float | None = None
     details: Details | None = None
     ours: bool | None = None
+    backend: BackendName = "sagemaker"
 
     @property
     def active(self) -> bool:
@@ -62,7 +65,7 @@ def owns(item: JobItem | None, job: TrainingJob) -> bool:
     return (
         item is not None
         and item.state not in FINAL_STATES
-        and (item.attempt, item.region) == (job.identity.attempt, job.region)
+        and (item.attempt, item.region, item.backend) == (job.identity.attempt, job.region, job.backend)
     )
 
 

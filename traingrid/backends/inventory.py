@@ -74,3 +74,20 @@ class Inventory(Protocol):
         Returns:
             False if it has already ended.
         """
+
+    def complete_stop(self, job: TrainingJob) -> bool:
+        """Stop the processes that a stopping training job has left running, because a person deleted only its object.
+
+        Returns:
+            True if there were any.
+        """
+
+    def ended(self) -> Iterator[TrainingJob]:
+        """Yield the ended training jobs that the service keeps until `release` is called; SageMaker keeps all."""
+
+    def release(self, job: TrainingJob) -> bool:
+        """Let the service delete an ended training job whose end is recorded, now or after some days.
+
+        Returns:
+            True if the training job changed.
+        """

@@ -22,6 +22,7 @@ from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.job.observed import Seen
 
 if TYPE_CHECKING:
+    from traingrid.backends.base import StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
 
@@ -80,7 +81,7 @@ class Queued(SageMaker):
         """See `Backend.tags`. Returns the service job's tags, which Batch copies to its training jobs."""
         return dict(self._jobs.described(seen.service_job).get("tags", {})) if seen.service_job else super().tags(seen)
 
-    def stop(self, name: str) -> None:
+    def stop(self, name: str, _reason: StopReason = "cancel", /) -> None:
         """See `Backend.stop`. Terminates the service job; Batch then stops its training job."""
         job = self._jobs.find(name)
         if job:
@@ -102,12 +103,12 @@ class Either(Queued):
         """See `Backend.describe`. A name is never used for both, because each attempt of a line has its own name."""
         return SageMaker.describe(self, name) or super().describe(name)
 
-    def stop(self, name: str) -> None:
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         """See `Backend.stop`."""
         if self._jobs.find(name):
-            super().stop(name)
+            super().stop(name, reason)
         else:
-            SageMaker.stop(self, name)
+            SageMaker.stop(self, name, reason)
 
     def log_names(self, name: str) -> list[str]:
         """Return the names of the training jobs whose logs are the log of `name`."""

@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from traingrid import names
 from traingrid.aws.clients import Maker, client, once
-from traingrid.aws.log_events import LogPosition, pages, stream_names
+from traingrid.aws.log_events import LogEvent, LogPosition, last_events, pages, stream_names
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.aws.s3 import Storage
 from traingrid.backends.base import LaunchError, LogUnreadableError
@@ -24,6 +24,7 @@ from traingrid.job.state import JobState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traingrid.backends.base import StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
 
@@ -155,8 +156,12 @@ class SageMaker:
         what = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
         return LaunchError(failure, what, unresolved=True)
 
-    def stop(self, name: str) -> None:
-        """See `Backend.stop`."""
+    def has_news(self, _name: str, /) -> bool:
+        """See `Backend.has_news`."""
+        return False
+
+    def stop(self, name: str, _reason: StopReason = "cancel", /) -> None:
+        """See `Backend.stop`. SageMaker does not store the reason."""
         try:
             self._sagemaker.stop_training_job(TrainingJobName=name)
         except ClientError as error:
@@ -185,6 +190,7 @@ class SageMaker:
             reason=reply.get("FailureReason", ""),
             artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
             metrics={metric["MetricName"]: float(metric["Value"]) for metric in reply.get("FinalMetricDataList", [])},
+            created_at=reply["CreationTime"].timestamp() if "CreationTime" in reply else None,
             started_at=reply["TrainingStartTime"].timestamp() if "TrainingStartTime" in reply else None,
             training_seconds=reply.get("TrainingTimeInSeconds", 0),
             billable_seconds=reply.get("BillableTimeInSeconds", 0),
@@ -215,6 +221,20 @@ class SageMaker:
         There is no log group before the first training job of a Region logs.
         """
         return stream_names(self.logs, LOG_GROUP, f"{training_job}/")
+
+    def log_host(self, stream: str) -> str:
+        """See `ReadableLogs.log_host`."""
+        return host_of(stream)
+
+    def log_pages(self, stream: str, position: LogPosition, limit: int, since: int = 0) -> Iterator[list[LogEvent]]:
+        """See `ReadableLogs.log_pages`."""
+        window = {"startTime": since} if since else {}
+        return pages(self.logs, LOG_GROUP, stream, position, limit=limit, **window)
+
+    def last_log_events(self, stream: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
+        """See `ReadableLogs.last_log_events`."""
+        window = {"startTime": since} if since else {}
+        return last_events(self.logs, LOG_GROUP, stream, count, position, **window)
 
     @property
     def logs(self) -> Any:

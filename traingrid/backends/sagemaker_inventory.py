@@ -96,6 +96,18 @@ class SageMakerInventory:
             raise
         return True
 
+    def complete_stop(self, job: TrainingJob) -> bool:  # noqa: ARG002  # part of the protocol
+        """See `Inventory.complete_stop`; SageMaker stops all hosts itself."""
+        return False
+
+    def ended(self) -> Iterator[TrainingJob]:
+        """See `Inventory.ended`."""
+        return iter(())
+
+    def release(self, job: TrainingJob) -> bool:  # noqa: ARG002  # part of the protocol
+        """See `Inventory.release`."""
+        return False
+
 
 def _seconds(reply: Mapping[str, Any], name: str) -> float | None:
     """Return a time of a reply in seconds since 1970; None if the reply does not have it."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from traingrid.catalog.links import EKS
 from traingrid.catalog.tables import runs, transfers
 from traingrid.errors import UsageError
 
@@ -61,11 +62,12 @@ class Cost:
         """Add a run."""
         self.jobs.add((row["submission"], row["job"]))
         self.runs += 1
-        self.billable_hours += (row["billable_seconds"] or 0) * (row["instances"] or 0) / 3600
+        on_sagemaker = row["purchase_option"] != EKS
+        self.billable_hours += on_sagemaker * (row["billable_seconds"] or 0) * (row["instances"] or 0) / 3600
         self.estimated += row["estimated_dollars"] or 0.0
         self.actual += row["actual_dollars"] or 0.0
         self.orchestration += row["orchestration_dollars"] or 0.0
-        self.unpriced += bool(row["billable_seconds"]) and row["actual_dollars"] is None
+        self.unpriced += on_sagemaker and bool(row["billable_seconds"]) and row["actual_dollars"] is None
 
     def add_transfer(self, row: RowMapping) -> None:
         """Add a transfer of one of the jobs."""

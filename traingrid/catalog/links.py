@@ -21,6 +21,9 @@ TRAINING_PLAN = "training_plan"
 """The purchase option of a run on a SageMaker training plan, whose hours are paid in advance
 (https://docs.aws.amazon.com/sagemaker/latest/dg/reserve-capacity-with-training-plans.html)."""
 
+EKS = "eks"
+"""The purchase option of a run on a cluster of EKS, whose nodes the user pays for: SageMaker's prices do not apply."""
+
 
 class _Dataset(NamedTuple):
     dataset: str
@@ -70,7 +73,7 @@ def price_runs(connection: Connection, *conditions: ColumnElement[bool]) -> None
     SageMaker bills BillableTimeInSeconds for each instance at the price on demand. With managed spot training, these
     are fewer than the seconds of training, and the difference is the discount
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html, BillableTimeInSeconds).
-    Runs on a training plan cost nothing more.
+    Runs on a training plan cost nothing more, and those on EKS have no price.
 
     Args:
         connection: A connection in a transaction.
@@ -87,10 +90,10 @@ def price_runs(connection: Connection, *conditions: ColumnElement[bool]) -> None
     )
     hours = runs.c.billable_seconds * runs.c.instances / literal_column(str(_SECONDS_PER_HOUR))
     actual = hours * case((runs.c.purchase_option == TRAINING_PLAN, 0.0), else_=price)
-    unpriced = runs.c.actual_dollars.is_(None)
+    unpriced = and_(runs.c.actual_dollars.is_(None), runs.c.purchase_option != EKS)
     update_rows(connection, runs, *conditions, unpriced, actual.is_not(None), values={"actual_dollars": actual})
     known = func.coalesce(runs.c.actual_dollars, runs.c.estimated_dollars)
-    outdated = or_(runs.c.dollars.is_(None), runs.c.dollars != known)
+    outdated = and_(or_(runs.c.dollars.is_(None), runs.c.dollars != known), runs.c.purchase_option != EKS)
     update_rows(connection, runs, *conditions, outdated, known.is_not(None), values={"dollars": known})
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.job.candidates import Candidate, sentence_part
 from traingrid.job.ownership import is_of_grid, tags_of
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.job.facts import JobFacts
     from traingrid.job.failures import Failure
-    from traingrid.job.job import Job
+    from traingrid.job.job import BackendName, Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import AttemptFacts, Ledger
@@ -55,6 +56,8 @@ class Attempt:
         batch_child: The id of the Batch child that watches the training job; empty if none does.
         array_file: The S3 object that the child's array was submitted with.
         backend: The backend that runs the training job.
+        backend_name: Its name.
+        candidates: The places in which the job may train, in order.
         ledger: The ledger that records the attempt.
         clock: The clock.
     """
@@ -68,6 +71,13 @@ class Attempt:
     backend: Backend
     ledger: Ledger
     clock: Clock
+    backend_name: BackendName = "sagemaker"
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def candidate(self) -> Candidate:
+        """The place of the attempt."""
+        return Candidate(self.job.region, self.backend_name)
 
     @property
     def name(self) -> str:
@@ -87,12 +97,22 @@ class Attempt:
     @property
     def log_fields(self) -> dict[str, Any]:
         """The fields that the log lines of the attempt share."""
-        return {"attempt": self.number, "training_job": self.name, "region": self.job.region}
+        fields = {"attempt": self.number, "training_job": self.name, "region": self.job.region}
+        return fields | ({} if self.backend_name == "sagemaker" else {"backend": self.backend_name})
 
     @property
     def key(self) -> JobKey:
         """The attempt's key in the ledger."""
         return JobKey(submission=self.submission, index=self.job.index, attempt=self.number)
+
+    @property
+    def has_events(self) -> bool:
+        """True if events of the service record the training job's changes in the ledger."""
+        return self.backend_name == "sagemaker"
+
+    def has_news(self) -> bool:
+        """Return True if the training job has changed since its last description, and no event records that."""
+        return not self.has_events and self.backend.has_news(self.name)
 
     def item(self) -> JobItem:
         """Return the job's current ledger item, which may belong to another attempt."""
@@ -118,20 +138,28 @@ class Attempt:
         """Return the recorded cancel that includes this job, or None."""
         return cancel_of(self.ledger.cancels(self.submission), self.job.index, self.job.region)
 
-    def skip(self, failure: Failure, reason: str, region: str, *, on_demand: bool = False) -> None:
+    def outcome(self, failure: Failure, state: JobState, reason: str) -> AttemptFacts:
+        """Return the outcome of this attempt, as the list of earlier attempts keeps it."""
+        tried: AttemptFacts = {"region": self.job.region, "state": state, "failure": failure.name, "reason": reason}
+        if self.backend_name != "sagemaker":
+            tried["backend"] = self.backend_name
+        return tried
+
+    def skip(self, failure: Failure, reason: str, target: Candidate, *, on_demand: bool = False) -> None:
         """Start the next attempt if no child has requested a training job of this one.
 
         Args:
             failure: The failure class to record.
             reason: The reason, as a sentence.
-            region: The Region of the next attempt.
+            target: The place of the next attempt.
             on_demand: Use on-demand instances from the next attempt on.
         """
-        tried: AttemptFacts = {"region": self.job.region, "state": JobState.STOPPED, "failure": failure.name}
-        tried["reason"] = reason
-        if self.ledger.next_attempt(self.key, tried, region, unrequested=True, on_demand=on_demand):
+        tried, (region, backend) = self.outcome(failure, JobState.STOPPED, reason), target
+        if self.ledger.next_attempt(self.key, tried, region, unrequested=True, on_demand=on_demand, backend=backend):
+            where = sentence_part(target, self.candidates)
             fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
-            logger.info("%s: %s Next in %s%s.", self.name, reason, region, " on demand" * on_demand, extra=fields)
+            fields |= {} if backend == "sagemaker" else {"target_backend": backend}
+            logger.info("%s: %s Next %s%s.", self.name, reason, where, " on demand" * on_demand, extra=fields)
 
     def stop(self) -> bool:
         """Stop the training job unless it has ended, and record that it is stopping.

@@ -1,8 +1,8 @@
 """Capacity: uses the shortages that all children record, so that one job tests a Region without capacity, not all.
 
 A lost or failed call never prevents a launch: without an answer the child continues as if no shortage were known. A
-service queue tries queued jobs again itself, and a training plan's instances are reserved; jobs with either neither
-read nor record shortages.
+service queue tries queued jobs again itself, a training plan's instances are reserved, and Kubernetes keeps pods
+waiting until there is capacity; jobs with one of these neither read nor record shortages.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.child.attempt import Attempt
+    from traingrid.job.candidates import Candidate
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.shortages import Shortage
 
@@ -62,7 +63,7 @@ class Capacity:
         return self._shortage(self.pool, self.attempt.name) if self._is_shared else None
 
     def move(self, item: JobItem, shortage: Shortage) -> bool:
-        """Move the job to its next Region without a shortage, if no training job of the attempt was ever requested.
+        """Move the job to its next candidate without a shortage, if no training job of the attempt was ever requested.
 
         A requested training job may exist and start later, even if its request was refused: another child of this line
         may have sent a second request.
@@ -78,10 +79,10 @@ class Capacity:
             return False
         attempt = self.attempt
         following = names.training_job(attempt.grid, attempt.submission, attempt.job.index, attempt.number + 1)
-        for region in self._others(item):
-            if self._shortage(self._pool_in(region), following):
+        for candidate in self._others(item):
+            if candidate.backend == "sagemaker" and self._shortage(self._pool_in(candidate.region), following):
                 continue
-            attempt.skip(SHORTAGE, shortage.sentence(), region)  # or another child of this line was faster
+            attempt.skip(SHORTAGE, shortage.sentence(), candidate)  # or another child of this line was faster
             self._is_probe = False
             return True
         return False
@@ -133,17 +134,23 @@ class Capacity:
 
     @property
     def _is_shared(self) -> bool:
-        return self.attempt.job.launch == "direct" and not self.attempt.job.training_plan
+        job = self.attempt.job
+        return self.attempt.backend_name == "sagemaker" and job.launch == "direct" and not job.training_plan
 
     def _pool_in(self, region: str) -> CapacityPool:
         job = self.attempt.job
         return CapacityPool(region=region, instance_type=job.instance_type, spot=job.spot)
 
-    def _others(self, item: JobItem) -> Iterator[str]:
-        """Yield the other Regions with the job's data, beginning with the one after the current Region."""
-        here, regions = self.attempt.job.region, item.regions
-        place = regions.index(here) if here in regions else 0
-        yield from (region for region in (*regions[place:], *regions[:place]) if region in self.attempt.job.replicas)
+    def _others(self, item: JobItem) -> Iterator[Candidate]:
+        """Yield the other candidates, beginning with the one after the current one.
+
+        No shortages are recorded for EKS, so a candidate there is omitted if the line has tried it already.
+        """
+        here, candidates = self.attempt.candidate, self.attempt.candidates
+        place = candidates.index(here) if here in candidates else 0
+        for candidate in (*candidates[place:], *candidates[:place]):
+            if candidate != here and (candidate.backend == "sagemaker" or candidate not in item.tried_since_retry):
+                yield candidate
 
     def _shortage(self, pool: CapacityPool, training_job: str) -> Shortage | None:
         """Return the shortage of a pool; None if there is none, or if the training job is its probe from now on."""

@@ -49,5 +49,5 @@ def leave_spot(attempt: Attempt, item: JobItem) -> bool:
     if item.training_job or not is_late(attempt.job, attempt.clock.wall()):
         return False
     reason = f"{DEADLINE.sentence} finish_by is {attempt.job.finish_by}."
-    attempt.skip(DEADLINE, reason, attempt.job.region, on_demand=True)  # or another child of this line was faster
+    attempt.skip(DEADLINE, reason, attempt.candidate, on_demand=True)  # or another child of this line was faster
     return True

@@ -168,7 +168,7 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     cancel = attempt.cancel()
     reason = cancel.before_creation if cancel else "It was stopped before its training job was created."
     if attempt.item().was_seen:
-        reason = deleted(attempt.name)["reason"]
+        reason = deleted(attempt.name, attempt.backend_name)["reason"]
     attempt.record({"state": JobState.STOPPED, "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
 

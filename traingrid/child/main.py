@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.child.attempt import Attempt
     from traingrid.grid.orchestrator import Orchestrator
+    from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
@@ -110,8 +111,8 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     message = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"
     logger.info(message, extra={"event": "begun", "job_name": job.name, "line": job.line})
 
-    def backend_in(region: str) -> Backend:
-        return patient(lambda: launching(deployment, region, job.launch), region)
+    def backend_in(region: str, backend: BackendName) -> Backend:
+        return patient(lambda: launching(deployment, region, backend, job.launch), region)
 
     return Supervisor(
         grid=deployment.grid.name,

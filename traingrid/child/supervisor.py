@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.capacity import Capacity
+from traingrid.child.capacity_wait import CapacityWait
 from traingrid.child.deadline import is_late, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
-from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
+from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
+from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, of_end
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import in_region, on_demand
 from traingrid.job.state import FINAL_STATES, JobState
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend
-    from traingrid.job.job import Job
+    from traingrid.job.job import BackendName, Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import AttemptFacts, Ledger
@@ -56,7 +58,7 @@ class Supervisor:
         grid: The grid's name.
         submission: The submission's id.
         job: The job, in the form for its first Region.
-        backend_in: Returns the training service of a Region.
+        backend_in: Returns the backend with a name in a Region.
         ledger: The ledger.
         batch_child: The id of this Batch child; empty without one.
         array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
@@ -70,7 +72,7 @@ class Supervisor:
     grid: str
     submission: str
     job: Job
-    backend_in: Callable[[str], Backend]
+    backend_in: Callable[[str, BackendName], Backend]
     ledger: Ledger
     batch_child: str = ""
     array_file: str = ""
@@ -78,7 +80,7 @@ class Supervisor:
     copy_data: Callable[[Attempt], bool] = lambda _: False
     pace: Pace = field(default_factory=Pace)
     clock: Clock = field(default_factory=Clock)
-    _backends: dict[str, Backend] = field(default_factory=dict, init=False)
+    _backends: dict[Candidate, Backend] = field(default_factory=dict, init=False)
     _current: Attempt | None = field(default=None, init=False)
 
     def run(self) -> JobItem:
@@ -135,16 +137,16 @@ class Supervisor:
                 asked_at=asked_at,
                 pace=self.pace,
                 on_start=capacity.found,
+                capacity_wait=CapacityWait(attempt=attempt),
             )
             if seen := watch.run():
                 self._conclude(attempt, seen, capacity)
         capacity.end()
 
     def _attempt(self, item: JobItem) -> Attempt:
-        region = item.region
-        if region not in self._backends:
-            self._backends[region] = self.backend_in(region)
-        job = in_region(self.job, region)
+        if item.candidate not in self._backends:
+            self._backends[item.candidate] = self.backend_in(*item.candidate)
+        job = in_region(self.job, item.region)
         return Attempt(
             grid=self.grid,
             submission=self.submission,
@@ -152,43 +154,52 @@ class Supervisor:
             job=on_demand(job) if item.on_demand else job,
             batch_child=self.batch_child,
             array_file=self.array_file,
-            backend=self._backends[region],
+            backend=self._backends[item.candidate],
+            backend_name=item.backend,
+            candidates=self._candidates,
             ledger=self.ledger,
             clock=self.clock,
         )
 
+    @property
+    def _candidates(self) -> tuple[Candidate, ...]:
+        return candidates_of(self.job)
+
     def _conclude(self, attempt: Attempt, seen: Seen, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
-        failure, item = of_end(seen), attempt.item()
+        item, cancelled = attempt.item(), attempt.cancelled()
+        failure = of_end(seen, "" if cancelled else item.stopped_for)
         if failure is CAPACITY:
             capacity.missing()
         elif failure is None or seen.training_seconds:
             capacity.found()
         late = bool(failure) and is_late(attempt.job, self.clock.wall())  # then one more attempt, with other instances
-        if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not attempt.cancelled():
+        if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not cancelled:
             self._go_on(attempt, seen, failure, item, late)
         else:
             name = failure.name if failure else ""
             attempt.record({**seen.facts(), "failure": name, "training_job": attempt.name})
 
     def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
-        return may_try_again(failure, item.failures_since_retry, self.job.retries, len(item.regions))
+        return may_try_again(failure, item.failures_since_retry, self.job.retries, len(self._candidates))
 
     def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: JobItem, late: bool) -> None:
-        here = attempt.job.region
-        what: AttemptFacts = {"region": here, "state": seen.state, "failure": failure.name, "reason": seen.reason}
+        here, reason = attempt.candidate, seen.reason or (item.reason if item.stopped_for else "")
+        what: AttemptFacts = attempt.outcome(failure, seen.state, reason)
         what |= {"training_job": attempt.name, "billable_seconds": seen.billable_seconds}
         what |= {"on_demand": True} if item.on_demand else {}
-        target = next_region(item.regions, here) if failure is CAPACITY else here
-        if not self.ledger.next_attempt(attempt.key, what, target, on_demand=late):
+        target = next_candidate(self._candidates, here) if failure is CAPACITY else here
+        region, backend = target
+        if not self.ledger.next_attempt(attempt.key, what, region, on_demand=late, backend=backend):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
-        again = [here, *(former.region for former in item.tried)].count(target)
+        again = [here, *(former.candidate for former in item.tried)].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         message = (
-            f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}"
+            f"{attempt.name}: {reason or seen.phase} {failure.sentence} Next {sentence_part(target, self._candidates)}"
             f"{' on demand' * late}, in {seconds:.0f} s."
         )
-        fields = {"event": "next_attempt", "failure": failure.name, "reason": seen.reason, "target": target}
+        fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
+        fields |= {} if backend == "sagemaker" else {"target_backend": backend}
         logger.info(message, extra=fields)
         self.clock.sleep(seconds)
 
@@ -217,5 +228,15 @@ def _ending(item: JobItem) -> str:
 
 def _facts(item: JobItem) -> dict[str, Any]:
     """Return the facts for the log about a job's end, or about its state when the child leaves it."""
-    known = ("attempt", "training_job", "region", "state", "failure", "reason", "training_seconds", "artifact")
+    known = (
+        "attempt",
+        "training_job",
+        "region",
+        "backend",
+        "state",
+        "failure",
+        "reason",
+        "training_seconds",
+        "artifact",
+    )
     return item.fields(known)

@@ -1,7 +1,9 @@
 """Watch: follows the training job of an attempt to its end, or until it runs.
 
 The state comes from the ledger, in which events record it (lambda/record_job_event). The watch calls SageMaker rarely,
-and if the ledger records a failure. It reads the logs of all hosts at intervals, and to their end after the job ends.
+and if the ledger records a failure. Amazon EKS sends no events: its backend watches the cluster's API itself, so that
+a training job is described as soon as it changes, and every `UNANNOUNCED_SECONDS` if a change was missed. The watch
+reads the logs of all hosts at intervals, and to their end after the job ends.
 """
 
 from __future__ import annotations
@@ -10,12 +12,11 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.base import QUEUED
 from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import Progress
-from traingrid.job.observed import Seen
+from traingrid.job.observed import WAITING_PHASES, Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
 from traingrid.log import TRAINING
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.child.attempt import Attempt
+    from traingrid.child.capacity_wait import CapacityWait
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
 PROGRESS_INTERVAL_SECONDS = 15.0
 """The interval between two writes of progress. A training may print a line per second; the ledger needs fewer
 updates."""
-# Secondary statuses before the training job has its instances (DescribeTrainingJob, SecondaryStatus).
-_NOT_RUNNING = {"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
+UNANNOUNCED_SECONDS = 60.0
+"""The interval between two descriptions of a training job on Amazon EKS that has not changed."""
+_NEWS_SECONDS = 2.0
+_NOT_RUNNING = WAITING_PHASES | {"PreparingTrainingStack"}
 
 
 @dataclass(kw_only=True)
@@ -44,6 +48,7 @@ class Watch:
         asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
         pace: The intervals between calls of AWS.
         on_start: Called when the training job runs; may be called repeatedly.
+        capacity_wait: The time within which the training job must get its instances; None to wait without limit.
     """
 
     attempt: Attempt
@@ -51,6 +56,7 @@ class Watch:
     asked_at: float | None = None
     pace: Pace = field(default_factory=Pace)
     on_start: Callable[[], None] = lambda: None
+    capacity_wait: CapacityWait | None = None
     _progress: Progress = field(init=False)
     _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
@@ -72,19 +78,19 @@ class Watch:
         """
         clock, started = self.attempt.clock, self.attempt.clock.now()
         # A training job that was just requested has been described a moment ago.
-        describe_at = started if self.asked_at is None else started + spread(self.pace.describe_seconds(0.0))
+        describe_at = started if self.asked_at is None else started + spread(self._describe_seconds(0.0))
         while True:
             age = clock.now() - started
             item = self.attempt.item()
             if item.attempt != self.attempt.number:
                 return None
             seen = None
-            if clock.now() >= describe_at or item.failure:
-                describe_at = clock.now() + spread(self.pace.describe_seconds(age))
+            if clock.now() >= describe_at or item.failure or self._has_waited(item) or self.attempt.has_news():
+                describe_at = clock.now() + spread(self._describe_seconds(age))
                 seen = self.attempt.backend.describe(self.attempt.name)
                 logger.debug("%s is described as %s", self.attempt.name, seen.state if seen else "unknown")
                 if seen is None and age >= VISIBLE_WITHIN:
-                    self.attempt.record(deleted(self.attempt.name))
+                    self.attempt.record(deleted(self.attempt.name, self.attempt.backend_name))
                     return None
             if seen and seen.ended:
                 self._follow_log(last=True)
@@ -92,6 +98,9 @@ class Watch:
             if seen:
                 self.attempt.record(seen.facts())
                 item = replace(item, state=seen.state, phase=seen.phase)
+                if self._gives_up(item, seen):
+                    started = describe_at = clock.now()  # its end is expected soon
+                    continue
             self._follow(item)
             self._log_state(item)
             if item.state in FINAL_STATES:
@@ -99,7 +108,27 @@ class Watch:
             if self._is_enough(item):
                 return self._let_go()
             self._stop_if_cancelled()
-            clock.sleep(look_seconds(age))
+            self._sleep(look_seconds(age))
+
+    def _describe_seconds(self, age: float) -> float:
+        """Return the seconds until the next description; the limits of SageMaker's API do not apply to a cluster."""
+        return self.pace.describe_seconds(age) if self.attempt.has_events else UNANNOUNCED_SECONDS
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep; without events only until the training job changes."""
+        if self.attempt.has_events:
+            self.attempt.clock.sleep(seconds)
+            return
+        until = self.attempt.clock.now() + seconds
+        while (left := until - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
+            self.attempt.clock.sleep(min(left, _NEWS_SECONDS))
+
+    def _has_waited(self, item: JobItem) -> bool:
+        return bool(self.capacity_wait and not _runs(item) and self.capacity_wait.is_over(item))
+
+    def _gives_up(self, item: JobItem, seen: Seen) -> bool:
+        """Stop the training job if it has waited for capacity long enough; a cancel comes first."""
+        return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, seen))
 
     def _log_state(self, item: JobItem) -> None:
         state = (item.state, item.phase)

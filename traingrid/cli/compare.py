@@ -103,7 +103,7 @@ def _columns(found: Comparison) -> Iterator[Column[ComparedJob]]:
         yield Column(heading="curve", cell=lambda job: curve(job.values), rank=2, right=False)
     for place, name in enumerate(parameters):
         yield Column(heading=name, cell=_parameter(name), rank=10 + place, most=_LONGEST_VALUE)
-    yield Column(heading="Region", cell=lambda job: job.status.region, rank=6, right=False)
+    yield Column(heading="Region", cell=lambda job: job.status.place, rank=6, right=False)
     yield Column(heading="state", cell=lambda job: job.status.state, rank=3, right=False, style=_state_style)
     yield Column(heading="time", cell=lambda job: duration(job.status.elapsed(time.time())), rank=5)
     yield Column(heading="$", cell=lambda job: f"{job.status.dollars:,.2f}" if job.status.dollars else "", rank=7)

@@ -13,6 +13,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.description import describe as description_of
 from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.errors import TraingridError
+from traingrid.job.candidates import place
 from traingrid.text import duration, printable
 
 if TYPE_CHECKING:
@@ -148,4 +149,4 @@ def _attempt(attempt: RecordedAttempt) -> str:
     billed = f", {duration(attempt.billable_seconds)} billed" if attempt.billable_seconds else ""
     why = f": {attempt.reason.splitlines()[0]}" if attempt.reason else ""
     outcome = f"{attempt.state}{f' ({attempt.failure})' if attempt.failure else ''}"
-    return f"{attempt.attempt}  {attempt.region}{options}  {outcome}{billed}{why}"
+    return f"{attempt.attempt}  {place(*attempt.candidate)}{options}  {outcome}{billed}{why}"

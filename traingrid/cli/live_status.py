@@ -100,7 +100,7 @@ def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> Submi
         for job in seen.jobs:
             if printed.get(job.index) != job.state:
                 printed[job.index] = job.state
-                out.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
+                out.print(f"{job.place} {job.name}: {job.state}", markup=False, highlight=False)
         if seen.ended:
             out.print(status_table(seen, out.width))
             return seen

@@ -14,10 +14,13 @@ from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 
 if TYPE_CHECKING:
+    from localcloud.server.state_file import Running
     from traingrid.cli.export import Output
 
 _FOLDER = Path(".localcloud")
 _KILLED = "The local AWS was killed, and its stacks, buckets, ledger and jobs are lost, because they were in memory."
+
+_NEW_CLUSTER = "create a cluster: traingrid local cluster NAME --region REGION"
 
 _SERVER = Schema(
     "local AWS, always one",
@@ -59,6 +62,7 @@ def up(port: int, account: str, training_hosts: int | None) -> None:
     if killed:
         click.echo(f"{_KILLED} The new one is empty; bootstrap and deploy the grid again.", err=True)
     click.echo(f"localcloud answers at {server.endpoint}; its files are in {_FOLDER}/", err=True)
+    click.echo(f"kubectl uses {_FOLDER}/kubeconfig; {_NEW_CLUSTER}", err=True)
     if limit := _limit():
         click.echo(limit, err=True)
 
@@ -128,9 +132,7 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
 
     if service and (quota is None or value is None):
         raise click.UsageError("SERVICE, QUOTA and VALUE must be given together.")
-    running = lifecycle.status(_FOLDER)
-    if running is None:
-        raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
+    running = _running()
     wanted = {"service": service, "quota": quota, "value": value, "region": region} if service else {}
     try:
         granted = lifecycle.grant(running, wanted)
@@ -142,16 +144,48 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
 
 
 @local.command()
+@click.argument("name")
+@click.option("--region", required=True, help="Region of the cluster.")
+@click.option("--without-operator", is_flag=True, help="Do not install the MPI operator of Kubeflow.")
+def cluster(name: str, region: str, *, without_operator: bool) -> None:
+    """Create a Kubernetes cluster of EKS.
+
+    You become its administrator, and the cluster becomes the current one of kubectl in shells that use
+    eval "$(traingrid local up)".
+    """
+    require_extra("local", LOCAL)
+    from botocore.exceptions import ClientError
+
+    from localcloud.server.new_cluster import new_cluster
+
+    running = _running()
+    try:
+        arn = new_cluster(running, name, region, with_operator=not without_operator)
+    except ClientError as error:
+        step = "Choose another name or Region; list the clusters: aws eks list-clusters --region REGION."
+        raise TraingridError(f"The cluster was not created: {error.response['Error']['Message']}.", step) from error
+    click.echo(arn)
+    click.echo("kubectl uses this cluster, for example: kubectl get namespaces", err=True)
+
+
+def _running() -> Running:
+    """Return the server that runs here."""
+    from localcloud.server import lifecycle
+
+    running = lifecycle.status(_FOLDER)
+    if running is None:
+        raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
+    return running
+
+
+@local.command()
 @click.pass_obj
 def push(grid_file: Path) -> None:
     """Push this checkout's images to local ECR."""
     require_checkout("the images of a checkout")
     require_extra("local", LOCAL)
     from localcloud.checkout.images import push_images
-    from localcloud.server import lifecycle
 
-    running = lifecycle.status(_FOLDER)
-    if running is None:
-        raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
+    running = _running()
     for image in push_images(running.endpoint, load_grid(grid_file), running.secret):
         click.echo(image)

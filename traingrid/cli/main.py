@@ -41,6 +41,7 @@ _COMMANDS = {
     "resume": "pause.resume",
     "audit": "audit.audit",
     "doctor": "doctor.doctor",
+    "eks": "eks.eks",
     "retained": "retained.retained",
     "upload": "data.upload",
     "datasets": "datasets.datasets",

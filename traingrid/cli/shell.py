@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from traingrid.grid.model import Grid
     from traingrid.submission.status import JobStatus
 
 PLUGIN = "session-manager-plugin"
@@ -55,6 +56,8 @@ def shell(grid_file: Path, submission: str, index: int, host: int) -> None:
     submission = plane.submission_id(submission)
     status = plane.job(submission, index)
     grid = plane.deployment.grid
+    if status.backend == "eks":
+        raise _on_eks(status, grid)
     if status.region in grid.elsewhere():
         text = f"{status.region} is in another account, where `traingrid shell` cannot open sessions."
         raise UsageError(text, f"Use credentials of that account: aws ssm start-session ({_DOCUMENTATION}).")
@@ -64,6 +67,15 @@ def shell(grid_file: Path, submission: str, index: int, host: int) -> None:
     session = start_session(status.region, target, f"traingrid shell {submission} {index} --host {host}")
     sys.stdout.flush()
     session.run(plugin)
+
+
+def _on_eks(status: JobStatus, grid: Grid) -> UsageError:
+    """Return the error for a job on EKS, with the commands of kubectl that open a shell."""
+    settings = grid.regions[status.region].eks if status.region in grid.regions else None
+    namespace = settings.namespace if settings else "NAMESPACE"
+    pods = f"kubectl get pods -n {namespace} -l traingrid/name={status.training_job or 'NAME'}"
+    text = f"Job {status.index} trains on EKS, where `traingrid shell` cannot open sessions."
+    return UsageError(text, f"Use kubectl: {pods}, then kubectl exec -it -n {namespace} POD -c train -- sh.")
 
 
 def _check(status: JobStatus, sagemaker: Any, host: int) -> None:

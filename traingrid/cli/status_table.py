@@ -61,7 +61,7 @@ def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Co
         for place, name in enumerate(_metrics(jobs))
     )
     columns = [
-        Column(heading="Region", cell=lambda job: job.region, rank=5, right=False),
+        Column(heading="Region", cell=lambda job: job.place, rank=5, right=False),
         Column(heading="job", cell=lambda job: job.name, rank=0, right=False, most=_LONGEST_NAME),
         Column(heading="state", cell=state, rank=1, right=False, style=lambda job: STYLES.get(job.state, "")),
         Column(heading="ranks", cell=lambda job: str(job.ranks or ""), rank=9),
@@ -126,6 +126,7 @@ JOB_ROWS = Schema(
         "submission": "string: The submission's id.",
         "index": "integer: The array index.",
         "region": "string: The training Region.",
+        "backend": "string: The service that runs the job there: sagemaker or eks.",
         "name": "string: The job's name in the manifest.",
         "state": "string: SageMaker's status; Pending before a training job exists, Waiting while a quota prevents it.",
         "phase": "string: SageMaker's secondary status, or Batch's status of the child.",
@@ -159,7 +160,7 @@ def status_rows(status: SubmissionStatus) -> Iterator[dict[str, Any]]:
 def reasons(status: SubmissionStatus) -> list[str]:
     """Return the first line of the reason of each job that failed or cannot start, with the command for its log."""
     return [
-        f"{job.region or 'unknown Region'} {job.name}: {printable(job.reason.splitlines()[0])}"
+        f"{job.place or 'unknown Region'} {job.name}: {printable(job.reason.splitlines()[0])}"
         f"{_where_the_rest_is(status.submission, job)}"
         for job in status.jobs
         if job.reason

@@ -1,6 +1,6 @@
 """Guarded changes: changes of a deployed grid that would break its open jobs.
 
-They concern networks, zones, keys, queues and roles that open jobs use. CloudFormation's request to
+They concern networks, zones, keys, queues, clusters and roles that open jobs use. CloudFormation's request to
 lambda/guard_regions contains the old and the new state of each (stacks/region_guard.py).
 """
 
@@ -40,6 +40,7 @@ def guarded_changes(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Ite
     yield from _roles(before, wanted)
     yield from _queue(before, wanted)
     yield from _service_queues(before, wanted)
+    yield from _clusters(before, wanted)
 
 
 def _zones(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
@@ -113,5 +114,19 @@ def _service_queues(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Ite
                 what=f"The service queue {queue} of {region} cannot be removed",
                 why="AWS Batch ends the jobs of a queue that is deleted",
                 way_back=f"Put the previous `service_queue` of {region} back into grid.yaml",
+                region=region,
+            )
+
+
+def _clusters(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+    """Yield changed or removed EKS clusters, namespaces and service accounts, except in removed Regions."""
+    others = wanted.get("Clusters") or {}
+    for region, place in (before.get("Clusters") or {}).items():
+        if region in wanted["Regions"] and others.get(region) != place:
+            yield GuardedChange(
+                what=f"The cluster, namespace and service account of {region} cannot change from {place} to "
+                f"{others.get(region, 'none')}",
+                why="their pods would lose the access to AWS, and the grid the access to them",
+                way_back=f"Put the previous `eks` of {region} back into grid.yaml",
                 region=region,
             )

@@ -3,6 +3,9 @@
 CloudFormation calls the guard before it changes anything (stacks/region_guard.py, stacks/guard_stack.py); a refusal
 fails the deployment. CloudFormation also calls it during a rollback. Then the guard refuses nothing, because a failed
 rollback leaves a stack that cannot be deployed.
+
+If it refuses nothing, it releases the training jobs that the clusters of leaving Regions keep until their ends are
+recorded, because their namespaces could not be deleted otherwise.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.deploy.custom_resource import answer
 from traingrid.deploy.guarded_changes import GuardedChange, guarded_changes
 from traingrid.deploy.open_lines import OpenLine, OpenLines
+from traingrid.errors import TraingridError
 from traingrid.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
 
 logger = logging.getLogger(__name__)
+_UNREACHABLE = (ClientError, BotoCoreError, TraingridError)
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _SHOWN = 3  # submissions in a message; a response has at most 4,096 bytes
 
@@ -111,7 +116,7 @@ class RegionGuard:
         """Answer a request of CloudFormation with success, or with the reason of a refusal and the next step."""
         try:
             refusal = self.refusal(event)
-        except (ClientError, BotoCoreError) as error:
+        except _UNREACHABLE as error:
             refusal = (
                 f"The check for unfinished jobs of {self.grid} failed: {error}. "
                 f"Try again; `traingrid status` shows the jobs.{self._by_force(event)}"
@@ -148,7 +153,10 @@ class RegionGuard:
         """Return why Regions cannot leave the grid, and why other settings cannot change."""
         lines = list(self.open_lines())
         reasons = [_of_a_change(change, lines) for change in changes]
-        return " ".join(filter(None, [*reasons, *self._of_regions(removed, lines)]))
+        refusal = " ".join(filter(None, [*reasons, *self._of_regions(removed, lines)]))
+        if not refusal:
+            self._release(removed)
+        return refusal
 
     def _of_regions(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
         """Return why Regions cannot leave the grid."""
@@ -169,6 +177,7 @@ class RegionGuard:
         lines = Counter(line.submission for line in self.open_lines())
         left = Left(lines, list(chain.from_iterable(map(self._running, self.regions))))
         if not left:
+            self._release(self.regions)
             return ""
         return (
             f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or "
@@ -188,10 +197,21 @@ class RegionGuard:
         try:
             active = chain.from_iterable(map(self.inventory(region).listed, ACTIVE_STATES))
             return [job.name for job in active]
-        except (ClientError, BotoCoreError) as error:
-            message = "%s is checked by the ledger only, because SageMaker does not list its jobs: %s"
+        except _UNREACHABLE as error:
+            message = "%s is checked by the ledger only, because its training jobs cannot be listed: %s"
             logger.error(message, region, error, extra={"event": "unreachable", "region": region})
             return []
+
+    def _release(self, regions: Iterable[str]) -> None:
+        """Release the ended training jobs of Regions; a cluster that does not answer prevents nothing."""
+        for region in regions:
+            try:
+                inventory = self.inventory(region)
+                count = sum(map(inventory.release, inventory.ended()))
+                logger.info("%s: released %d training jobs", region, count, extra={"event": "released"})
+            except _UNREACHABLE as error:
+                message = "%s: the training jobs of its cluster cannot be released: %s"
+                logger.error(message, region, error, extra={"event": "unreachable", "region": region})
 
 
 def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:

@@ -37,6 +37,7 @@ class Deployment:
         job_queue: The name or ARN of the Batch job queue; empty in processes that submit no jobs.
         job_definition: The name or ARN of the Batch job definition; empty in processes that submit no jobs.
         topic: The ARN of the topic of notifications; empty in processes that publish none.
+        pod_image: The orchestrator's image, which provides /opt/ml in pods on Amazon EKS; empty without clusters.
         part: The part of this process in Regions of other accounts, which selects the role that it assumes there.
     """
 
@@ -49,6 +50,7 @@ class Deployment:
     job_queue: str = ""
     job_definition: str = ""
     topic: str = ""
+    pod_image: str = ""
     part: Part = "use"
 
     @classmethod
@@ -73,6 +75,7 @@ class Deployment:
                 job_queue=environment.get("TRAINGRID_JOB_QUEUE", ""),
                 job_definition=environment.get("TRAINGRID_JOB_DEFINITION", ""),
                 topic=environment.get("TRAINGRID_TOPIC", ""),
+                pod_image=environment.get("TRAINGRID_POD_IMAGE", ""),
                 part=part,
             )
         except KeyError as missing:

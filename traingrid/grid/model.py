@@ -40,7 +40,7 @@ from traingrid.grid.on_dataset import MAX_RULES, DatasetRule, refuse_rules
 from traingrid.grid.orchestrator import Orchestrator
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ONLY_SHARE, Share, Weight, refuse_launch, refuse_shares
-from traingrid.grid.region import Region, refuse_accounts, refuse_buckets, refuse_data_keys
+from traingrid.grid.region import Region, refuse_accounts, refuse_buckets, refuse_data_keys, refuse_volumes
 from traingrid.grid.residency import is_resident, refuse_residencies, refuse_ways_out
 from traingrid.grid.training import Training
 
@@ -210,6 +210,15 @@ class Grid(GridPart):
         return self
 
     @model_validator(mode="after")
+    def _children_reach_clusters(self) -> Self:
+        """Reject a cluster that children cannot reach: the network for training at home only has no internet route."""
+        if self.network.kind == "private" and set(self.regions) == {self.home} and self.regions[self.home].eks:
+            rule = "children have no route to the API of an EKS cluster in a private network without other Regions"
+            other = "use `public`, or an existing network with a route to the cluster and to the API of EKS"
+            raise broken_rule(f"{rule}; {other}", at="network")
+        return self
+
+    @model_validator(mode="after")
     def _copies_stay_within_residencies(self) -> Self:
         if self.moves:
             refuse_ways_out({region: self.regions[region].residency for region in self.at_home()})
@@ -227,6 +236,8 @@ class Grid(GridPart):
     def _regions_go_together(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
         if "account" in info.data:  # absent if invalid: then pydantic reports that error
             refuse_accounts(regions, info.data["account"])
+        if {"name", "account"} <= info.data.keys():
+            refuse_volumes(regions, info.data["name"], info.data["account"])
         refuse_buckets(regions)
         refuse_data_keys(regions)
         refuse_file_systems({region: settings.file_systems for region, settings in regions.items()})
@@ -263,6 +274,22 @@ class Grid(GridPart):
         if job is not None and job.max_runtime > training.max_runtime:
             rule = f"`job` has a longer max_runtime, {job.max_runtime}s, so lines without max_runtime could not start"
             raise broken_rule(rule, at="max_runtime")
+        return training
+
+    @field_validator("training")
+    @classmethod
+    def _clusters_can_enforce_it(cls, training: Training, info: ValidationInfo) -> Training:
+        """Reject an isolation that Kubernetes does not have: all containers of a pod share one network.
+
+        Source: https://kubernetes.io/docs/concepts/workloads/pods/#pod-networking. The container that transfers data
+        and results needs S3, so a NetworkPolicy cannot keep the training itself from it.
+        """
+        clusters = [region for region, settings in info.data.get("regions", {}).items() if settings.eks]
+        if training.network_isolation and clusters:
+            rule = (
+                f"pods of the cluster in {clusters[0]} cannot be isolated from S3; remove `eks` there, or write false"
+            )
+            raise broken_rule(rule, at="network_isolation")
         return training
 
     @field_validator("on_dataset")

@@ -1,10 +1,13 @@
 """Training Regions: an entry of the `regions` section of grid.yaml."""
 
+import re
 from collections.abc import Mapping
 from typing import Self
 
 from pydantic import Field, model_validator
 
+from traingrid import names
+from traingrid.grid.eks import EksCluster
 from traingrid.grid.encryption import KeyArn, region_of
 from traingrid.grid.field_types import (
     AccountId,
@@ -19,6 +22,7 @@ from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ServiceQueue
 from traingrid.grid.residency import Areas
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
+from traingrid.job.job import BackendName
 
 
 class Region(GridPart):
@@ -38,18 +42,29 @@ class Region(GridPart):
     subnets: tuple[SubnetId, ...] = Field(
         default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
     )
-    """Subnets of your VPC in this Region in which its training jobs run; by default they run in none of your VPCs."""
+    """Subnets of your VPC in this Region in which SageMaker runs training jobs; by default it runs them in none of your
+    VPCs. Pods of `eks` run in the cluster's network."""
     security_groups: tuple[SecurityGroupId, ...] = Field(
         default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
     )
     """Security groups of that VPC for its training jobs."""
     file_systems: FileSystems = Field(default={}, examples=[{"fs-0123456789abcdef0": "EFS"}])
-    """File systems in that VPC whose folders channels may mount, each with its type, EFS or FSxLustre; by default
-    none."""
+    """File systems whose folders channels may mount, each with its type, EFS or FSxLustre; by default none. SageMaker
+    mounts them through that VPC, and `eks` by its `file_system_volumes`."""
     training_plans: tuple[TrainingPlanName, ...] = Field(default=(), examples=[["november-p5"]])
     """SageMaker training plans of this Region and account, by name, that lines may use; by default none."""
     service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
     """A service queue of AWS Batch, for lines with `launch: queued`; by default none."""
+    eks: EksCluster | None = Field(default=None, examples=[{"cluster": "research"}])
+    """A cluster of Amazon EKS that runs training jobs of lines with `backend: eks`; by default none."""
+    backend: BackendName = Field(default="sagemaker", examples=["eks"])
+    """The service that runs the training jobs of lines without `backend`: `sagemaker` or `eks`."""
+
+    @model_validator(mode="after")
+    def _backend_exists(self) -> Self:
+        if self.backend == "eks" and self.eks is None:
+            raise broken_rule("backend eks requires the Region's cluster; write `eks: {cluster: NAME}`", at="backend")
+        return self
 
     @model_validator(mode="after")
     def _network_is_whole(self) -> Self:
@@ -60,10 +75,27 @@ class Region(GridPart):
             listed = getattr(self, name)
             if len(set(listed)) < len(listed):
                 raise broken_rule("each may be listed only once", at=name)
-        if self.file_systems and not self.subnets:
+        if self.file_systems.keys() - self._file_system_volumes() and not self.subnets:
             rule = "training jobs mount a file system through a VPC; set subnets and security_groups, too"
             raise broken_rule(rule, at="file_systems")
         return self
+
+    @model_validator(mode="after")
+    def _volumes_are_of_listed_file_systems(self) -> Self:
+        if unlisted := sorted(self._file_system_volumes() - self.file_systems.keys()):
+            rule = (
+                f"file_system_volumes has {unlisted[0]}, which file_systems of the Region does not list; add it there"
+            )
+            raise broken_rule(rule, at="eks")
+        return self
+
+    def _file_system_volumes(self) -> set[str]:
+        return set(self.eks.file_system_volumes) if self.eks else set()
+
+    @property
+    def backends(self) -> tuple[BackendName, ...]:
+        """The services that can run training jobs in the Region."""
+        return ("sagemaker", "eks") if self.eks else ("sagemaker",)
 
 
 def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
@@ -92,3 +124,19 @@ def refuse_data_keys(regions: Mapping[str, Region]) -> None:
         for key in settings.data_keys:
             if region_of(key) != region:
                 raise broken_rule(f"{key} is in {region_of(key)}, but a key decrypts only in its own Region", region)
+
+
+def refuse_volumes(regions: Mapping[str, Region], grid: str, home: str | None) -> None:
+    """Raise an error for a volume of a bucket from which jobs of its Region may not read data.
+
+    Args:
+        regions: The training Regions.
+        grid: The grid's name.
+        home: The home Region's account, if it is given.
+    """
+    for region, settings in regions.items():
+        own = names.data_bucket(grid, settings.account or home or "[0-9]{12}", region)
+        for bucket in settings.eks.s3_volumes if settings.eks else ():
+            if bucket not in settings.data_buckets and not re.fullmatch(own, bucket):
+                rule = f"s3_volumes has {bucket}, which is no data bucket of this Region; add it to data_buckets"
+                raise broken_rule(rule, region)

@@ -23,7 +23,8 @@ class Training(GridPart):
     code and results (https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html)."""
     encrypt_traffic: bool = Field(default=True, strict=True, examples=[False])
     """True if traffic between the hosts of a job is encrypted. This does not affect a job with one host; with several
-    hosts training may take longer and cost more (https://docs.aws.amazon.com/sagemaker/latest/dg/train-encrypt.html)."""
+    hosts training may take longer and cost more (https://docs.aws.amazon.com/sagemaker/latest/dg/train-encrypt.html).
+    Kubernetes does not encrypt it, so lines with `backend: eks` and several hosts require `false`."""
     max_keep_alive: Duration | None = Field(default=None, le=MAX_KEEP_ALIVE, examples=["30m"])
     """Maximum `keep_alive` of a manifest line, at most 60m: the time for which the instances of an ended job are kept
     for the next one, at full price (https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html). Without it

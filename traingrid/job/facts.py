@@ -22,6 +22,7 @@ class JobFacts(TypedDict, total=False):
     training_job_arn: str
     service_job: str
     failure: str
+    stopped_for: str
     reason: str
     artifact: str
     metrics: Mapping[str, float]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # The exit codes of a child.
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
+CAPACITY_WAIT_EXCEEDED = "CapacityWaitExceeded"
+"""The phase of a training job that a backend describes as stopped because it got no capacity in time."""
 FOR_GOOD = (JOB_FAILED, LINE_IS_WRONG, STOPPED)
 """The exit codes after which Batch does not retry a child; it retries after all others (stacks/orchestrator.py)."""
 
@@ -68,7 +70,7 @@ SERVICE_ERROR = Failure(
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="SageMaker did not confirm that it accepted the training job.",
+    sentence="The service did not confirm that it accepted the training job.",
     next_step="",
 )
 CAPACITY = Failure(
@@ -102,6 +104,14 @@ SPOT_INTERRUPTION = Failure(
     exit_code=JOB_FAILED,
     sentence="AWS interrupted the spot instances, and none became available in time.",
     next_step="Set `checkpoints` and a higher max_wait or `retries`, or train without spot.",
+)
+LOST_NODE = Failure(
+    "lost_node",
+    retried=True,
+    counted=True,
+    exit_code=JOB_FAILED,
+    sentence="A node or pod of the cluster was lost: drained, evicted, preempted or deleted.",
+    next_step="Set `checkpoints` and a higher `retries`; `kubectl get events` shows why nodes and pods are lost.",
 )
 INTERNAL_ERROR = Failure(
     "internal_error",
@@ -164,7 +174,7 @@ MAX_RUNTIME = Failure(
     retried=False,
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="The training took longer than max_runtime, and SageMaker stopped it.",
+    sentence="The training took longer than max_runtime, and was stopped.",
     next_step="Set a longer max_runtime, or `checkpoints` from which a retry resumes.",
 )
 CONFLICT = Failure(
@@ -196,14 +206,15 @@ INVALID_REQUEST = Failure(
     retried=False,
     counted=False,
     exit_code=LINE_IS_WRONG,
-    sentence="SageMaker rejected the parameters of the training job.",
+    sentence="The service rejected the parameters of the training job.",
     next_step="Fix the manifest line or grid.yaml, and submit it again.",
 )
 
 FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
-        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM),
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, LOST_NODE),
+        *(INTERNAL_ERROR, ALGORITHM),
         *(IMAGE, DATA, PERMISSION, COPY, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED),
         INVALID_REQUEST,
     )
@@ -246,15 +257,22 @@ def of_refusal(code: str, message: str = "") -> Failure:
     return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
-def of_end(seen: Seen) -> Failure | None:
+def of_end(seen: Seen, stopped_for: str = "") -> Failure | None:
     """Return the failure class of an ended training job, or None if it completed or has not ended.
+
+    Args:
+        seen: The training job's description.
+        stopped_for: The name of the failure class for which traingrid has stopped it (`JobItem.stopped_for`).
 
     SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html).
     """
+    if seen.failure in FAILURES:
+        return FAILURES[seen.failure]
     if seen.state == JobState.STOPPED:
         by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
-        return by_phase.get(seen.phase, SPOT_INTERRUPTION if seen.phase == "Interrupted" else STOPPED_BY_USER)
+        by_phase |= {"Interrupted": SPOT_INTERRUPTION, CAPACITY_WAIT_EXCEEDED: CAPACITY}
+        return by_phase.get(seen.phase) or FAILURES.get(stopped_for, STOPPED_BY_USER)
     if seen.state != JobState.FAILED:
         return None
     prefix = seen.reason.partition(":")[0]
@@ -265,26 +283,22 @@ def of_end(seen: Seen) -> Failure | None:
     return by_prefix.get(prefix) or _by_text(seen.reason)
 
 
-def may_try_again(failure: Failure, earlier: Sequence[str], retries: int, regions: int) -> bool:
+def may_try_again(failure: Failure, earlier: Sequence[str], retries: int, candidates: int) -> bool:
     """Return True if another attempt follows a training job that failed this way.
 
-    Every Region with the data may be tried once. Beyond that, the line's `retries` limit the counted failures.
+    Every candidate (`traingrid.job.candidates`) may be tried once. Beyond that, the line's `retries` limit the counted
+    failures.
 
     Args:
         failure: The failure class of the training job.
         earlier: The names of the failures of the earlier attempts, without those before a user's retry.
         retries: The line's `retries`.
-        regions: The number of Regions with the data.
+        candidates: The number of candidates.
     """
     if not failure.retried:
         return False
     used = sum(map(_is_counted, earlier))
-    return not failure.counted or used < max(retries, regions - 1)
-
-
-def next_region(regions: Sequence[str], region: str) -> str:
-    """Return the Region after `region` in `regions`; the first Region follows the last one."""
-    return regions[(regions.index(region) + 1) % len(regions)] if region in regions else regions[0]
+    return not failure.counted or used < max(retries, candidates - 1)
 
 
 def _is_counted(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +15,16 @@ Streams = Literal["host", "rank"]
 
 Launcher = Literal["mpi", "torchrun", "none"]
 """The program that starts the ranks: mpirun, torchrun on each host, or none, which runs the program once per host."""
+
+
+BackendName = Literal["sagemaker", "eks"]
+"""The service that runs a training job: Amazon SageMaker, or a Kubernetes cluster of Amazon EKS."""
+
+SERVICES: Mapping[BackendName, str] = {"sagemaker": "SageMaker", "eks": "Amazon EKS"}
+"""The names of these services in messages."""
+
+ObjectKind = Literal["job", "mpijob"]
+"""In Kubernetes, a training job is an Indexed Job (`batch/v1`) or an MPIJob (`kubeflow.org/v2beta1`)."""
 
 
 class Channel(BaseModel):
@@ -65,6 +76,7 @@ class Replica(BaseModel):
     algorithm: str = ""
     checkpoints: str = ""
     training_plan: str = ""
+    backends: tuple[BackendName, ...] = ("sagemaker",)
 
 
 class Job(BaseModel):
@@ -107,6 +119,18 @@ class Job(BaseModel):
     )
     checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty to keep no checkpoints")
     training_plan: str = Field(default="", description="ARN of the SageMaker training plan in the job's Region")
+    backends: tuple[BackendName, ...] = Field(
+        default=("sagemaker",), min_length=1, description="Backends that run the job in its Region, in order"
+    )
+    capacity_wait_seconds: int = Field(
+        default=0,
+        ge=0,
+        description="Time without capacity after which the next backend or Region is tried; 0: unlimited",
+    )
+    eks_kind: Literal["", ObjectKind] = Field(
+        default="", description="Kind of object in Kubernetes; empty for that of the Region"
+    )
+    eks_queue: str = Field(default="", description="LocalQueue of Kueue; empty for that of the Region")
     priority: int = Field(default=0, description="Jobs with a higher priority get a smaller index and start first")
     retries: int = Field(
         default=0, ge=0, description="Maximum number of retries after failures that the training did not cause"

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.job.state import FINAL_STATES
+from traingrid.job.state import FINAL_STATES, JobState
 
 if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
-    from traingrid.job.state import JobState
+
+QUEUED = "Queued"
+"""The phase of a job that waits for capacity in its service queue, in SageMaker before its training job exists, or in a
+queue of Kueue."""
+WAITING_PHASES = frozenset({"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances"})
+"""The phases before a training job has its instances (DescribeTrainingJob, SecondaryStatus)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +28,7 @@ class Seen:
         reason: The failure reason; empty if the job has not failed.
         artifact: The S3 URI of the model; empty until it exists.
         metrics: The last value of each metric, once the job has ended.
+        created_at: The time in seconds since 1970 at which it was created; None if the service does not return it.
         started_at: The time in seconds since 1970 at which it started on its instances, from which on SageMaker bills
             it (TrainingStartTime in the service model of botocore); None before.
         training_seconds: The training time, once the job has ended.
@@ -30,6 +36,10 @@ class Seen:
         fingerprint: The fingerprint of the request, which distinguishes this job from another one with the same name.
         identified_by_tag: True if only the job's tag identifies it, because its description differs from the request.
         service_job: The id of the service job that queues it; empty if it was created directly.
+        failure: The name of the failure class; empty if it follows from state, phase and reason
+            (`traingrid.job.failures.of_end`).
+        explains: True if `reason` also explains why a training job that has not ended does not train, so that an empty
+            reason replaces a recorded one.
     """
 
     state: JobState
@@ -38,12 +48,15 @@ class Seen:
     reason: str = ""
     artifact: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
+    created_at: float | None = None
     started_at: float | None = None
     training_seconds: int = 0
     billable_seconds: int = 0
     fingerprint: str = ""
     identified_by_tag: bool = False
     service_job: str = ""
+    failure: str = ""
+    explains: bool = False
 
     @property
     def ended(self) -> bool:
@@ -53,7 +66,7 @@ class Seen:
     def facts(self) -> JobFacts:
         """Return the fields that the ledger records; unknown fields are omitted."""
         known: JobFacts = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
-        if self.reason:
+        if self.reason or (self.explains and self.state in (JobState.IN_PROGRESS, JobState.COMPLETED)):
             known["reason"] = self.reason
         if self.service_job:
             known["service_job"] = self.service_job

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from traingrid.job.candidates import Candidate
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from traingrid.job.job import BackendName
 
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
@@ -64,6 +67,7 @@ class RecordedAttempt:
         artifact: The S3 URI of the model; None if it is not stored.
         billable_seconds: The billable time in seconds; None if it is not stored.
         on_demand: True if it used on-demand instances although the line has `spot`.
+        backend: The service that ran it; `sagemaker` if it is not stored.
         reopened: The unique value of the user's retry that ended it; empty if traingrid retried it.
     """
 
@@ -77,7 +81,13 @@ class RecordedAttempt:
     artifact: str | None = None
     billable_seconds: int | None = None
     on_demand: bool = False
+    backend: BackendName = "sagemaker"
     reopened: str = ""
+
+    @property
+    def candidate(self) -> Candidate:
+        """The place in which it ran."""
+        return Candidate(self.region, self.backend)
 
     @classmethod
     def read(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
@@ -102,6 +112,7 @@ class RecordedAttempt:
                 artifact=entry.get("artifact"),
                 billable_seconds=entry.get("billable_seconds"),
                 on_demand=entry.get("on_demand", False),
+                backend=entry.get("backend", "sagemaker"),
                 reopened=entry.get("reopened", ""),
             )
         except KeyError as missing:
@@ -120,6 +131,7 @@ class JobItem:
         name: The job's name in the manifest.
         line: The job's line in the manifest, from 1; 0 if it is not stored.
         region: The Region of the current attempt.
+        backend: The service that runs the current attempt; `sagemaker` if it is not stored.
         regions: The Regions in which the job may train, in order; only `region` if a version without replicas
             opened the job.
         opened_at: The time at which the current attempt was opened.
@@ -139,6 +151,7 @@ class JobItem:
             its line has no residency, or a version before `init_from` launched it.
         failure: The name of the failure class (`traingrid.job.failures`).
         reason: The reason of the failure, or why the job cannot start yet, as a sentence.
+        stopped_for: The name of the failure class for which traingrid stops the training job: `capacity`, or empty.
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
         metrics: The last values of the metrics, once the job has ended.
@@ -161,6 +174,7 @@ class JobItem:
     region: str
     regions: tuple[str, ...]
     opened_at: str
+    backend: BackendName = "sagemaker"
     updated_at: str = ""
     line: int = 0
     ranks: int = 0
@@ -175,6 +189,7 @@ class JobItem:
     residency: tuple[str, ...] = ()
     failure: str = ""
     reason: str = ""
+    stopped_for: str = ""
     artifact: str = ""
     progress: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -205,6 +220,7 @@ class JobItem:
                 region=item["region"],
                 regions=tuple(get("regions") or (item["region"],)),
                 opened_at=item["opened_at"],
+                backend=get("backend", "sagemaker"),
                 updated_at=get("updated_at", ""),
                 line=get("line", 0),
                 ranks=get("ranks", 0),
@@ -219,6 +235,7 @@ class JobItem:
                 residency=tuple(get("residency", ())),
                 failure=get("failure", ""),
                 reason=get("reason", ""),
+                stopped_for=get("stopped_for", ""),
                 artifact=get("artifact", ""),
                 progress=get("progress", {}),
                 metrics=get("metrics", {}),
@@ -240,6 +257,11 @@ class JobItem:
         return JobKey(submission=self.submission, index=self.index, attempt=self.attempt)
 
     @property
+    def candidate(self) -> Candidate:
+        """The place of the current attempt."""
+        return Candidate(self.region, self.backend)
+
+    @property
     def was_seen(self) -> bool:
         """True if the ledger has recorded the training job of the current attempt, even if it was deleted since."""
         return self.state not in UNLAUNCHED_STATES or bool(self.training_job_arn)
@@ -252,10 +274,19 @@ class JobItem:
     @property
     def failures_since_retry(self) -> list[str]:
         """The failure classes of the earlier attempts, oldest first, without those before a user's retry."""
-        failures: list[str] = []
+        return [former.failure for former in self._tried_since_retry]
+
+    @property
+    def tried_since_retry(self) -> list[Candidate]:
+        """The places of the earlier attempts, oldest first, without those before a user's retry."""
+        return [former.candidate for former in self._tried_since_retry]
+
+    @property
+    def _tried_since_retry(self) -> list[RecordedAttempt]:
+        found: list[RecordedAttempt] = []
         for former in self.tried:
-            failures = [] if former.reopened else [*failures, former.failure]
-        return failures
+            found = [] if former.reopened else [*found, former]
+        return found
 
     def is_of_array(self, array_file: str) -> bool:
         """Return True if the children of an array may launch the current attempt; a retry assigns another array.
@@ -282,6 +313,7 @@ class JobItem:
             artifact=self.artifact if "artifact" in self.stored else None,
             billable_seconds=self.billable_seconds if "billable_seconds" in self.stored else None,
             on_demand=self.on_demand,
+            backend=self.backend,
         )
         return {attempt.attempt: attempt for attempt in (*self.tried, current)}
 

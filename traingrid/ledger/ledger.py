@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.dynamodb import Item
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import Job
+    from traingrid.job.job import BackendName, Job
     from traingrid.ledger.items import JobKey
     from traingrid.ledger.shortages import CapacityPool
     from traingrid.ledger.submission_item import Array
@@ -45,7 +45,7 @@ _RETRY = "array#retry-"
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("epochs", "training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
-    "residency",
+    *("residency", "stopped_for"),
 )
 
 
@@ -98,6 +98,7 @@ class AttemptFacts(TypedDict, total=False):
     artifact: str
     billable_seconds: int
     on_demand: bool
+    backend: BackendName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,6 +360,7 @@ class Ledger:
         array_file: str = "",
         unrequested: bool = False,
         on_demand: bool = False,
+        backend: BackendName = "sagemaker",
     ) -> bool:
         """Move a job to its next attempt with one conditional write, which succeeds for one of several callers.
 
@@ -371,6 +373,7 @@ class Ledger:
             array_file: The array file whose children launch the next attempt; by default it does not change.
             unrequested: Require that no child has requested a training job of the previous attempt.
             on_demand: Use on-demand instances from this attempt on, although the line has `spot`, until a user's retry.
+            backend: The backend of the next attempt.
 
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
@@ -386,13 +389,15 @@ class Ledger:
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
         changes |= {"array_file": array_file} if array_file else {}
         changes |= {"on_demand": True} if on_demand else {}
+        changes |= _backend(backend)
+        removed = (*_OF_AN_ATTEMPT, *(("on_demand",) if reopen else ()), *(() if _backend(backend) else ("backend",)))
         moved = self._table.update(
             key.table_key,
             changes,
             condition,
             {":attempt": key.attempt} | values,
             appended={"tried": [entry]},
-            removed=(*_OF_AN_ATTEMPT, "on_demand") if reopen else _OF_AN_ATTEMPT,
+            removed=removed,
         )
         if moved or not reopen:  # after False, a child reads the ledger again and continues from there
             return moved
@@ -483,7 +488,13 @@ def _read(items: Iterable[Item]) -> Iterator[LedgerItem]:
 def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:
     facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
     item = {"submission": submission, "item": job_item(job.index), "state": JobState.PENDING, "attempt": 1, **facts}
-    return item | {"regions": list(regions) or [job.region], "opened_at": now(), **_hourly(job)}
+    item |= {"regions": list(regions) or [job.region], "opened_at": now(), **_hourly(job)}
+    return item | _backend(job.backends[0])
+
+
+def _backend(name: BackendName) -> Item:
+    """Return the field with the backend of an attempt; SageMaker is not stored, as in items of older versions."""
+    return {} if name == "sagemaker" else {"backend": name}
 
 
 def _hourly(job: Job) -> Item:

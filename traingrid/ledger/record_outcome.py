@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from traingrid import names
 from traingrid.job.failures import DELETED, of_end
+from traingrid.job.job import SERVICES
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
@@ -18,6 +19,8 @@ from traingrid.ledger.ledger import Precondition
 
 if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
+    from traingrid.job.failures import Failure
+    from traingrid.job.job import BackendName
     from traingrid.job.observed import Seen
     from traingrid.ledger.ledger import Ledger
 
@@ -51,7 +54,8 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
     if parsed is None or seen is None:
         return False
     key = JobKey(submission=parsed.submission, index=parsed.index, attempt=parsed.attempt)
-    facts, failure = _observed(training_job, seen), of_end(seen)
+    failure = of_end(seen, _stopped_for(ledger, key) if seen.state == JobState.STOPPED else "")
+    facts = _observed(training_job, seen, failure)
     left_to_child = watched and failure is not None and failure.retried
 
     def recorded(fingerprint: str) -> bool:
@@ -64,15 +68,21 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
     return tagged not in ("", seen.fingerprint) and recorded(tagged)
 
 
-def deleted(training_job: str) -> JobFacts:
-    """Return the facts of a job whose training job existed, but is no longer known."""
-    reason = f"The training job {training_job} no longer exists in SageMaker."
+def deleted(training_job: str, backend: BackendName) -> JobFacts:
+    """Return the facts of a job whose training job existed, but is no longer known to its service."""
+    reason = f"The training job {training_job} no longer exists in {SERVICES[backend]}."
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 
-def _observed(training_job: str, seen: Seen) -> JobFacts:
+def _stopped_for(ledger: Ledger, key: JobKey) -> str:
+    """Return the failure class for which a child has stopped the training job of an attempt; empty if it has not."""
+    item = ledger.job(key.submission, key.index)
+    return item.stopped_for if item and item.attempt == key.attempt else ""
+
+
+def _observed(training_job: str, seen: Seen, failure: Failure | None) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts, failure = seen.facts(), of_end(seen)
+    facts = seen.facts()
     facts["training_job"] = training_job
     if failure:
         facts["failure"] = failure.name

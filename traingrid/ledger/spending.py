@@ -3,7 +3,7 @@
 Only jobs of a submission with a budget have the prices. SageMaker bills the time from TrainingStartTime to
 TrainingEndTime; for an ended training job, BillableTimeInSeconds, which is less for spot instances, for each instance
 (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html). Transfer, storage and
-orchestration are not counted.
+orchestration are not counted, and neither are attempts on EKS: the user pays for the nodes of the cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def ended_dollars(item: JobItem) -> float:
     """Return the dollars of the ended attempts of a job, whether traingrid or a user retried them."""
     if not item.hourly_dollars:
         return 0.0
-    seconds = sum(attempt.billable_seconds or 0 for attempt in item.attempts().values())
+    billed = (attempt for attempt in item.attempts().values() if attempt.backend == "sagemaker")
+    seconds = sum(attempt.billable_seconds or 0 for attempt in billed)
     return seconds / _HOUR * item.hourly_dollars
 
 
@@ -40,5 +41,6 @@ def running_dollars(item: JobItem, now: float) -> float:
 
 
 def is_running(item: JobItem) -> bool:
-    """Return True if a job has a price, and its current attempt has not ended as far as the ledger records."""
-    return bool(item.hourly_dollars) and item.state not in FINAL_STATES and "billable_seconds" not in item.stored
+    """Return True if the current attempt of a job has a price, and has not ended as far as the ledger records."""
+    is_priced = bool(item.hourly_dollars) and item.backend == "sagemaker"
+    return is_priced and item.state not in FINAL_STATES and "billable_seconds" not in item.stored

@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from traingrid.manifest.errors import LineError, file_error
+from traingrid.manifest.line import backends_of
 from traingrid.text import counted
 
 if TYPE_CHECKING:
+    from traingrid.grid.model import Grid
     from traingrid.manifest.line import Line
 
 _ROUNDING = 0.0001
@@ -30,16 +32,16 @@ def different_budgets(lines: list[Line]) -> list[LineError]:
     return file_error(reason, "A budget is that of the whole file: write the same on all lines.").errors
 
 
-def unenforceable_budget(lines: list[Line]) -> list[LineError]:
+def unenforceable_budget(lines: list[Line], grid: Grid) -> list[LineError]:
     """Return the errors of a budget that the reconciler could not enforce, or that the estimates already exceed.
 
     The reconciler counts the dollars of a job by the price in its line, so a line without a price would train outside
-    of the budget.
+    of the budget. A line that trains on EKS only has no price, and does not count.
     """
     budget = budget_of(lines)
     if budget is None:
         return []
-    unpriced = [line for line in lines if "dollars_per_hour" not in line.settings]
+    unpriced = [line for line in lines if "dollars_per_hour" not in line.settings and _has_price(line, grid)]
     if unpriced:
         return [_no_price(line) for line in unpriced[:_SHOWN]]
     estimate = math.fsum(line.settings.get("estimated_dollars", 0.0) for line in lines)
@@ -49,6 +51,10 @@ def unenforceable_budget(lines: list[Line]) -> list[LineError]:
         f"the estimates of {counted(len(lines), 'line')} are ${estimate:,.2f}, and budget_dollars is ${budget:,.2f}"
     )
     return file_error(reason, "Raise budget_dollars, or remove lines.").errors
+
+
+def _has_price(line: Line, grid: Grid) -> bool:
+    return any("sagemaker" in backends_of(line, region, grid) for region in (line.region, *line.replicas))
 
 
 def _no_price(line: Line) -> LineError:

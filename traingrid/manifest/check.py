@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid.job.launchers import ADDED, launcher_of
 from traingrid.job.ownership import tags_of
-from traingrid.manifest import plan_fields, values
+from traingrid.manifest import eks_checks, plan_fields, values
 from traingrid.manifest.algorithm_checks import wrong_algorithm
 from traingrid.manifest.channel_checks import channel, wrong_channels
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
@@ -89,6 +89,8 @@ class _Check:
             replicas=replicas,
             copy_from=source,
         )
+        for label, value, refused in eks_checks.wrong_backends(line, self.rules.deployment):
+            self._refuse(label, value, refused)
         for label, value, refused in wrong_queue(line, self.rules.deployment):
             self._refuse(label, value, refused)
         for name, entry, value, refused in wrong_algorithm(line, self.rules.deployment):
@@ -179,7 +181,7 @@ class _Check:
             "init_from": self._read("init_from", initial_model),
             "profile": self._read("profile", profile),
             "instance_types": self._read("instance_types", self._types),
-            **{name: self._read(name, read) for name, read in (values.SETTINGS | plan_fields.SETTINGS).items()},
+            **{name: self._read(name, read) for name, read in _SETTINGS.items()},
         }
         for name, read in (("image", self.rules.image), ("algorithm", self.rules.algorithm)):
             if self._read(name, partial(read, region=region)):
@@ -302,6 +304,7 @@ class _Check:
 
 
 _KNOWN = frozenset(FIELDS)
+_SETTINGS = values.SETTINGS | plan_fields.SETTINGS | eks_checks.SETTINGS
 
 
 def _name(name: object) -> str:

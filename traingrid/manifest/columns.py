@@ -30,6 +30,7 @@ FIELDS = (
     *("spot", "training_plan", "max_runtime", "max_wait", "keep_alive", "checkpoints", "output"),
     *("metrics", "environment", "tags", "profile"),
     *("priority", "retries", "launch", "share"),
+    *("backend", "capacity_wait", "eks_kind", "eks_queue"),
     *("residency", "finish_by", "instance_types", "estimated_runtime", "estimated_dollars", "budget_dollars"),
     *("dollars_per_hour", "spot_dollars_per_hour"),
 )

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import Grid
-    from traingrid.job.job import Inputs
+    from traingrid.job.job import BackendName, Inputs
 
 MAX_NAME_CHARACTERS = 128
+CAPACITY_WAIT_SECONDS = 1800
+"""How long a line with several candidates, one of them on EKS, waits for capacity unless it sets `capacity_wait`.
+
+SageMaker ends a training job without capacity by itself; Kubernetes lets it wait without limit."""
 # Spot: how much longer than max_runtime a job may wait for capacity, unless its line sets max_wait.
 _WAIT_SECONDS = 24 * 3600
 
@@ -91,6 +95,9 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
     runtime, spot = line.setting("max_runtime", defaults), bool(line.settings.get("spot", False))
     algorithm = is_algorithm(line.settings, deployment.grid)
     here = _place(line, line.region, line.data or line.inputs, deployment, (submission, index))
+    replicas = {
+        region: _place(line, region, data, deployment, (submission, index)) for region, data in line.replicas.items()
+    }
     return Job(
         index=index,
         line=line.number,
@@ -127,10 +134,10 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         budget_dollars=line.settings.get("budget_dollars"),
         dollars_per_hour=line.settings.get("dollars_per_hour"),
         spot_dollars_per_hour=line.settings.get("spot_dollars_per_hour"),
-        replicas={
-            region: _place(line, region, data, deployment, (submission, index))
-            for region, data in line.replicas.items()
-        },
+        capacity_wait_seconds=line.settings.get("capacity_wait", _capacity_wait([here, *replicas.values()])),
+        eks_kind=line.settings.get("eks_kind", ""),
+        eks_queue=line.settings.get("eks_queue", ""),
+        replicas=replicas,
         copy_from=str(line.copy_from or ""),
         copy_to=str(line.data) if line.copy_from else "",
         init_from=line.settings.get("init_from"),
@@ -191,4 +198,21 @@ def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment
         algorithm=algorithm,
         checkpoints=kept or "",
         training_plan=settings.get("training_plan", {}).get(region, ""),
+        backends=backends_of(line, region, grid),
     )
+
+
+def backends_of(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
+    """Return the backends of a line in one of its Regions: the line's in its own Region, of which others may lack some.
+
+    They can be empty in a Region of `replicas`; `traingrid.manifest.eks_checks` refuses such a line.
+    """
+    there = grid.regions[region]
+    wanted: tuple[BackendName, ...] = line.settings.get("backend", (there.backend,))
+    return wanted if region == line.region else tuple(name for name in wanted if name in there.backends)
+
+
+def _capacity_wait(places: Sequence[Replica]) -> int:
+    """Return the default `capacity_wait` of a job in seconds; 0 if it waits without limit."""
+    candidates = [backend for place in places for backend in place.backends]
+    return CAPACITY_WAIT_SECONDS if len(candidates) > 1 and "eks" in candidates else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.manifest.accelerators import accelerators
+from traingrid.job.accelerators import accelerators
 from traingrid.manifest.allowed import Rules
 from traingrid.manifest.budget_checks import different_budgets, unenforceable_budget
 from traingrid.manifest.check import checked_line
@@ -84,7 +84,7 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid, *, to_plan: bool) -
         return file_error(found, "Upload the complete file, or correct the number.").errors
     if of_several := different_shares(lines, grid) or different_budgets(lines):
         return of_several
-    if not to_plan and (of_budget := unenforceable_budget(lines)):
+    if not to_plan and (of_budget := unenforceable_budget(lines, grid)):
         return of_budget
     hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
     asked = {

@@ -15,6 +15,7 @@ from traingrid.aws import file_systems
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri, prefix_of
+from traingrid.job.candidates import candidates_of, place
 from traingrid.job.channels import by_rank
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import in_region
@@ -86,8 +87,9 @@ class Planned:
             return f"would wait in the queue of {self.job.region}{share}, with priority {self.job.priority}"
         model = self.job.init_from
         copied = f" after a copy of the model from {model.region}" if model and needs_model_copy(self.job) else ""
-        elsewhere = ", ".join(self.job.regions[1:])
-        return "would train" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
+        first, *others = candidates_of(self.job)
+        elsewhere, here = ", ".join(place(*one) for one in others), " on EKS" * (first.backend == "eks")
+        return f"would train{here}" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
 
 
 def planned(
@@ -210,9 +212,10 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Seen:
 
     def look() -> bool:
         there = file_systems.mountable(channel.file_system, channel.type, region, role)
+        subnets = file_systems.subnets(settings.subnets, region, role) if settings.subnets else None
         if there is None:
             found.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
-        elif why := file_systems.out_of_reach(there, file_systems.subnets(settings.subnets, region, role)):
+        elif subnets is not None and (why := file_systems.out_of_reach(there, subnets)):
             found.append(why)
         elif not f"{channel.path}/".startswith(f"/{there.mount_name}/" if there.mount_name else "/"):
             found.append(

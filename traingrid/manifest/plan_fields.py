@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
 from traingrid.grid.residency import GEOGRAPHIES, is_resident, unknown_areas
+from traingrid.job.accelerators import accelerators
 from traingrid.ledger.timestamps import timestamp
-from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.values import RefusedError, duration
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from traingrid.algorithms.images import RECORDIO
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.residency import is_resident
-from traingrid.manifest.accelerators import accelerators
+from traingrid.job.accelerators import accelerators
 from traingrid.manifest.line import is_ours
 from traingrid.merge.models import shape_of
 

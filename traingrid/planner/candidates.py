@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
+from traingrid.job.accelerators import accelerators
+from traingrid.job.candidates import candidates_of
 from traingrid.job.recipe import recipe_of
-from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.line import job_of_line
 from traingrid.planner.choices import Demand, Limits, Pool
 from traingrid.planner.durations import GUESS, LINE, MAX_RUNTIME, Duration, Durations
@@ -127,12 +128,15 @@ def candidates(
         options: The options of the plan.
 
     Raises:
-        UsageError: A deadline has passed.
+        UsageError: A deadline has passed, or a line may train on EKS.
     """
     durations = Durations(facts.runs)
     found = []
     for index, line in enumerate(lines):
         job = job_of_line(line, index, deployment, _NO_SUBMISSION)
+        if any(place.backend == "eks" for place in candidates_of(job)):
+            text = f"Line {line.number} may train on EKS, whose capacity and prices the catalog does not have."
+            raise UsageError(text, "Submit such lines without a plan, or write backend sagemaker.")
         finish_by = datetime.fromisoformat(job.finish_by) if job.finish_by else options.finish_by
         hours = (finish_by - options.now).total_seconds() / _SECONDS
         if hours <= 0:

@@ -91,7 +91,12 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     if own is None:
         return Places(by_region=found, only="the catalog has no replica at its URI")
     rules, allowed = Rules(deployment), line.settings.get("residency", ())
-    resident = [region for region in deployment.grid.regions if is_resident(region, allowed)]
+    on_sagemaker = (  # a plan does not write the backend of a line
+        region
+        for region, there in deployment.grid.regions.items()
+        if "backend" in line.settings or there.backend != "eks"
+    )
+    resident = [region for region in on_sagemaker if is_resident(region, allowed)]
     others = [region for region in resident if region not in found and rules.grid.may_hold(region, line.region)]
     versions = facts.versions[own.dataset, own.version]
     for region in others:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
     from traingrid.backends.base import Backend
+    from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submissions import Submission
@@ -40,12 +41,12 @@ class Budgets:
     Attributes:
         grid: The grid's name.
         ledger: The ledger.
-        backend: Returns the backend of a Region.
+        backend: Returns a backend in a Region.
     """
 
     grid: str
     ledger: Ledger
-    backend: Callable[[str], Backend]
+    backend: Callable[[str, BackendName], Backend]
 
     def enforce(
         self, submissions: Mapping[str, Submission], running: Container[str], reach: Reach, done: Sweep
@@ -78,10 +79,11 @@ class Budgets:
         """Return a job with the start of its training job, which is recorded if no child or event has recorded it."""
         name = names.training_job(self.grid, item.submission, item.index, item.attempt)
         is_known = item.training_started_at or not is_running(item) or name not in running
-        if is_known or reach.given_up(item.region):
+        place = reach.place(item.region, item.backend)
+        if is_known or reach.given_up(place):
             return item
-        with reach.of_region(item.region):
-            if record_seen(self.grid, self.ledger, self.backend(item.region), name):
+        with reach.of_region(place):
+            if record_seen(self.grid, self.ledger, self.backend(item.region, item.backend), name):
                 return self.ledger.job(item.submission, item.index) or item
         return item
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import Job
+    from traingrid.job.job import BackendName, Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
@@ -57,13 +57,13 @@ class Closer:
     Attributes:
         grid: The grid's name.
         ledger: The ledger.
-        backend: Returns the backend of a Region.
+        backend: Returns a backend in a Region.
         grace_seconds: The minimum age of a line that is closed.
     """
 
     grid: str
     ledger: Ledger
-    backend: Callable[[str], Backend]
+    backend: Callable[[str, BackendName], Backend]
     grace_seconds: float
 
     def is_worth_a_look(self, item: JobItem, child: ChildStatus, running: Container[str]) -> bool:
@@ -92,7 +92,7 @@ class Closer:
             self._end_unopened(line, done)
             return
         name = names.training_job(self.grid, line.submission, line.index, line.item.attempt)
-        backend = self.backend(line.region)
+        backend = self.backend(line.region, line.item.backend)
         if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone):
             done.recorded.append(name)
         elif self.is_over(line.item, line.child):
@@ -133,7 +133,7 @@ class Closer:
 
 def _end(line: Line, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
-    child, gone = line.child, deleted(training_job) if item and item.was_seen else None
+    child, gone = line.child, deleted(training_job, item.backend) if item and item.was_seen else None
     if cancel := cancel_of(line.cancels, line.index, line.region):
         reason = gone["reason"] if gone else cancel.before_creation
         return {"state": JobState.STOPPED, "reason": reason}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.console import console_address
+from traingrid.aws.console import cluster_address, console_address
+from traingrid.job.candidates import place
 from traingrid.job.state import JobState
 from traingrid.text import printable
 
@@ -112,8 +113,15 @@ def message(grid: str, home: str, event: Event) -> Message:
         subject=f"traingrid {grid}: submission {name} {event.sentence}",
         facts=tuple(_facts(event)),
         commands=tuple(_commands(name, failed)),
-        console=console_address(shown.region, shown.training_job) if shown else console_address(home),
+        console=_console(shown) if shown else console_address(home),
     )
+
+
+def _console(item: JobItem) -> str:
+    if item.backend == "sagemaker":
+        return console_address(item.region, item.training_job)
+    # The ARN of a training job on EKS begins with that of its cluster: arn:aws:eks:REGION:ACCOUNT:cluster/NAME/...
+    return cluster_address(item.region, item.training_job_arn.partition("/")[2].partition("/")[0])
 
 
 def _facts(event: Event) -> Iterator[tuple[str, str]]:
@@ -127,7 +135,7 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
     for cancel in list(submission.cancels.values())[:1]:
         yield "Cancel", _shortened(cancel.sentence)
     if failed := submission.first_failed:
-        where = f"job {failed.index} ({_shortened(failed.name)}) in {failed.region}"
+        where = f"job {failed.index} ({_shortened(failed.name)}) in {place(*failed.candidate)}"
         failure = f" ({failed.failure})" if failed.failure else ""
         yield "First failure", f"{where}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
 

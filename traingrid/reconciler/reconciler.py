@@ -31,11 +31,12 @@ from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
 from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.backoff import SWEEP_SECONDS
-from traingrid.job.state import JobState
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import Ledger, cancel_of, is_cancelled
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.submissions import Submission, by_submission
+from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.reconciler.budgets import Budgets
 from traingrid.reconciler.line_closer import Closer, Line
 from traingrid.reconciler.notifications import Notifications
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
 
 GRACE_SECONDS = 120.0
@@ -104,7 +106,7 @@ class Reconciler:
     batch: Batch
     regions: Collection[str]
     inventory: Callable[[str], Inventory]
-    backend: Callable[[str], Backend]
+    backend: Callable[[str, BackendName], Backend]
     notifications: Notifications | None = None
     grace_seconds: float = GRACE_SECONDS
     in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
@@ -123,7 +125,7 @@ class Reconciler:
             batch=Batch(deployment, grid.home, brisk),
             regions=list(grid.regions),
             inventory=cache(lambda region: inventory_of(deployment, region, brisk)),
-            backend=cache(lambda region: watching(deployment, region, brisk)),
+            backend=cache(lambda region, backend: watching(deployment, region, backend, brisk)),
             notifications=_notifications(deployment, ledger),
             grace_seconds=grace_seconds,
         )
@@ -159,9 +161,11 @@ class Reconciler:
         self._budgets.enforce(submissions, running, reach, done)
         over = [job for job in active if job.identity.submission in done.over_budget]
         self._stop_unwanted(over, submissions, reach, until, done)
+        self._complete_stops(active, reach, until)
         if self.notifications:
             self.notifications.send(submissions, until, done)
         self._look_after(submissions, running, reach, until, done)
+        self._release(reach, until, done)
         reach.raise_failures()
         return done
 
@@ -194,13 +198,48 @@ class Reconciler:
         for job in active:
             if time.time() >= until:
                 return  # the next sweep stops the rest
-            if reach.given_up(job.region):
+            place = reach.place(job.region, job.backend)
+            if reach.given_up(place):
                 continue
-            with reach.of_region(job.region):
+            with reach.of_region(place):
                 submission = submissions.get(job.line[0], Submission())
                 if self._is_unwanted(job, submission) and self.inventory(job.region).stop(job):
                     done.stopped.append(job.name)
                     self._record_why(job, submission)
+
+    def _complete_stops(self, active: Iterable[TrainingJob], reach: Reach, until: float) -> None:
+        """Stop what stopping training jobs have left running, because a person deleted only their objects."""
+        for job in active:
+            place = reach.place(job.region, job.backend)
+            if job.state == JobState.STOPPING and time.time() < until and not reach.given_up(place):
+                with reach.of_region(place):
+                    self.inventory(job.region).complete_stop(job)
+
+    def _release(self, reach: Reach, until: float, done: Sweep) -> None:
+        """Release ended training jobs that their service keeps until their ends are recorded."""
+        for region in self.regions:
+            if reach.given_up(region):
+                continue
+            with reach.of_region(region):
+                inventory = self.inventory(region)
+                for job in inventory.ended():
+                    if time.time() >= until:
+                        return  # the next sweep releases the rest
+                    if self._is_settled(job) and inventory.release(job):
+                        done.released.append(job.name)
+
+    def _is_settled(self, job: TrainingJob) -> bool:
+        """Return True if an ended training job is recorded, and no request to create it can be in flight.
+
+        Another attempt begins after the end of the previous one is recorded. A training job that the ledger does not
+        have is an orphan, whose end nobody records.
+        """
+        now, item = time.time(), self.ledger.job(*job.line)
+        if now - (job.ended_at or job.created_at) < self.grace_seconds:
+            return False
+        if item is None or (item.attempt, item.backend) != (job.identity.attempt, job.backend):
+            return item is None or now - epoch_seconds(item.opened_at) >= self.grace_seconds
+        return item.state in FINAL_STATES and self._closer.is_old(item)
 
     def _record_why(self, job: TrainingJob, submission: Submission) -> None:
         """Record the reason of a cancel in the item of the job whose training job was stopped for it."""
@@ -227,12 +266,13 @@ class Reconciler:
                 self._adopt(submission, done)
                 lines += self._lines(submission, running)
         for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
-            if line.item and reach.given_up(line.region):
+            place = reach.place(line.region, line.item.backend if line.item else "sagemaker")
+            if line.item and reach.given_up(place):
                 continue
             if time.time() >= until:
                 done.left += 1
                 continue
-            with reach.of_region(line.region):
+            with reach.of_region(place):
                 self._closer.look_at(line, done)
 
     def _adopt(self, submission: Submission, done: Sweep) -> None:

@@ -20,6 +20,7 @@ class Sweep:
         recorded: Training jobs whose state was recorded; the submission's id if its Batch jobs were recorded.
         closed: Lines that ended without a training job, by the name that it would have had.
         stopped: Training jobs that the sweep stopped.
+        released: Ended training jobs that the sweep released, so that Amazon EKS may delete them.
         unreachable: Regions and submissions that could not be processed completely, with the reasons. The sweep skips
             a Region that does not answer.
         over_budget: The submissions that the sweep cancelled because their budgets are reached.
@@ -34,6 +35,7 @@ class Sweep:
     recorded: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
     over_budget: list[str] = field(default_factory=list)
     notified: list[str] = field(default_factory=list)
@@ -44,7 +46,9 @@ class Sweep:
 
     def counts(self) -> dict[str, float]:
         """Return the values for graphs and alarms; every sweep has `SWEPT`, so that an alarm detects its absence."""
+        of_clusters = {"TrainingJobsReleased": len(self.released)} if self.released else {}
         return {
+            **of_clusters,
             SWEPT: 1,
             "LinesPending": self.lines.get(JobState.PENDING, 0),
             WAITING_LINES: self.lines.get(JobState.WAITING, 0),

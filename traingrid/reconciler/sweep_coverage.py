@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.errors import TraingridError
+from traingrid.errors import OutageError, TraingridError
+from traingrid.job.job import SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from traingrid.job.job import BackendName
     from traingrid.reconciler.sweep import Sweep
 
 _PATIENCE = 3
@@ -56,18 +58,24 @@ class Reach:
         """Return True if this sweep makes no more calls in a Region."""
         return self._failures[region] >= _PATIENCE
 
+    @staticmethod
+    def place(region: str, backend: BackendName) -> str:
+        """Return the name under which errors of a backend are recorded, so that each fails on its own."""
+        return region if backend == "sagemaker" else f"{region} on {SERVICES[backend]}"
+
     @contextmanager
     def of_region(self, region: str, *, whole: bool = False) -> Iterator[None]:
         """Record errors of the block as errors of a Region.
 
         Args:
-            region: The Region.
+            region: The Region, or a `place` in it.
             whole: Whether all other work in the Region depends on the block.
         """
         try:
             yield
         except _FAILURES as error:
-            self._failures[region] += _PATIENCE if whole or isinstance(error, BotoCoreError) else 1
+            unanswered = isinstance(error, BotoCoreError | OutageError)
+            self._failures[region] += _PATIENCE if whole or unanswered else 1
             self._note(region, str(error))
 
     @contextmanager
@@ -91,7 +99,8 @@ class Reach:
         self._done.unreachable.setdefault(where, why.removesuffix("."))
 
     def _next_step(self) -> str:
-        once_ours = sorted(region for region in self._failures if region not in self._regions)
+        found = {place.partition(" ")[0] for place in self._failures}
+        once_ours = sorted(found.difference(self._regions))
         if not once_ours:
             return "The next sweep retries this."
         return (

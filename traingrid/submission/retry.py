@@ -23,6 +23,7 @@ from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job import failures
+from traingrid.job.candidates import candidates_of, next_candidate
 from traingrid.job.state import JobState
 from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
@@ -49,7 +50,7 @@ Until the array is recorded, an open line looks abandoned, and the reconciler cl
 `reconciling.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
 (traingrid/aws/clients.py).
 """
-# After these failures a retry moves the job to the next Region of its data.
+# After these failures a retry moves the job to its next candidate.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
 _CLOSED = "it was closed before its Batch job existed, because the network or this machine's clock is slow"
 
@@ -177,10 +178,11 @@ class Retrier:
         """Move a job to its next attempt, for array `number`; return False if another retry was faster."""
         item = todo.ended[job.index]
         elsewhere = item.failure in _ELSEWHERE
-        region = failures.next_region(job.regions, item.region) if elsewhere else item.region
-        region = region if region in job.regions else job.region  # the corrected line may have other Regions
-        file = array_file(retry_key(todo.submission, number))
-        return self.ledger.next_attempt(item.key, _outcome(item), region, reopen=f"retry-{number}", array_file=file)
+        candidates, reopen = candidates_of(job), f"retry-{number}"
+        target = next_candidate(candidates, item.candidate) if elsewhere else item.candidate
+        region, backend = target if target in candidates else candidates[0]  # the corrected line may have others
+        file, outcome = array_file(retry_key(todo.submission, number)), _outcome(item)
+        return self.ledger.next_attempt(item.key, outcome, region, reopen=reopen, array_file=file, backend=backend)
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
         target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))
@@ -199,6 +201,8 @@ def _outcome(item: JobItem) -> AttemptFacts:
     """Return the outcome of an ended attempt, without fields that the ledger does not have."""
     outcome: AttemptFacts = {"region": item.region, "state": item.state}
     stored = item.stored
+    if item.backend != "sagemaker":
+        outcome["backend"] = item.backend
     if item.on_demand:
         outcome["on_demand"] = True
     if "failure" in stored:

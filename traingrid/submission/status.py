@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from traingrid.job.candidates import place
 from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import JobItem
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.aws.s3 import Storage
+    from traingrid.job.job import BackendName
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
     from traingrid.submission.batch_children import Children, ChildStatus
@@ -37,6 +39,7 @@ class JobStatus:
     Attributes:
         index: The array index.
         region: The training Region.
+        backend: The service that runs the job there: sagemaker or eks.
         name: The job's name in the manifest.
         state: SageMaker's status; Pending before a training job exists, Waiting while a quota prevents it.
         phase: SageMaker's secondary status. Before a training job exists, Batch's status of the child, or
@@ -54,6 +57,7 @@ class JobStatus:
         dollars: The cost of the training so far, in US dollars; 0 for a submission without a budget.
         tried: The previous attempts: the Region and, in brackets, the outcome.
         cancelled: Whether a user has cancelled it.
+        backend: The service that trains it.
     """
 
     index: int
@@ -74,6 +78,12 @@ class JobStatus:
     dollars: float = 0.0
     tried: tuple[str, ...] = ()
     cancelled: bool = False
+    backend: BackendName = "sagemaker"
+
+    @property
+    def place(self) -> str:
+        """The Region, and the backend if it is not SageMaker."""
+        return place(self.region, self.backend)
 
     @property
     def ended(self) -> bool:
@@ -238,14 +248,22 @@ def _from_item(item: JobItem) -> JobStatus:
         epochs=item.epochs,
         dollars=ended_dollars(item) + running_dollars(item, time.time()),
         metrics={**item.progress, **item.metrics},
-        tried=tuple(f"{tried.region} ({tried.failure or tried.state})" for tried in item.tried),
+        tried=tuple(f"{place(*tried.candidate)} ({tried.failure or tried.state})" for tried in item.tried),
+        backend=item.backend,
     )
 
 
 def _unopened(bucket: str, head: SubmissionItem, storage: Storage) -> dict[int, JobStatus]:
     """Return all jobs as they were submitted, for jobs that no child has opened in the ledger."""
     return {
-        job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=JobState.PENDING, ranks=job.ranks)
+        job.index: JobStatus(
+            index=job.index,
+            region=job.region,
+            backend=job.backends[0],
+            name=job.name,
+            state=JobState.PENDING,
+            ranks=job.ranks,
+        )
         for job in submitted_jobs(storage, bucket, head)
     }
 

@@ -6,9 +6,10 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from traingrid.api.description import console_of
 from traingrid.api.logs import LogReader
-from traingrid.aws.console import console_address
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.candidates import place
 from traingrid.job.state import JobState
 from traingrid.submission.manifest_text import header_of, lines_of, manifest_content
 from traingrid.submission.status import JobStatus
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.api.control_plane import ControlPlane
+    from traingrid.grid.model import Grid
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
@@ -56,7 +58,7 @@ def job_page(plane: ControlPlane, grid_file: Path, submission: str, index: int) 
     return {
         "line": line,
         "settings": _settings(job),
-        "attempts": _attempts(item),
+        "attempts": _attempts(item, plane.deployment.grid),
         "artifacts": _artifacts(job, item),
         "commands": _commands(grid_file, submission, index, line, may_retry=bool(item and item.state in _RETRIED)),
     }
@@ -72,7 +74,12 @@ def log_tail(plane: ControlPlane, submission: str, index: int, count: int) -> tu
     if item is None or not item.training_job:
         return [], "", ""
     status = JobStatus(
-        index=index, region=item.region, name=item.name, state=JobState(item.state), training_job=item.training_job
+        index=index,
+        region=item.region,
+        backend=item.backend,
+        name=item.name,
+        state=JobState(item.state),
+        training_job=item.training_job,
     )
     reader = _JobLog(plane=plane, submission=submission, index=index, job=status)
     lines: list[dict[str, Any]] = []
@@ -128,16 +135,16 @@ def _settings(job: Job | None) -> dict[str, Any]:
     )
 
 
-def _attempts(item: JobItem | None) -> list[dict[str, Any]]:
+def _attempts(item: JobItem | None, grid: Grid) -> list[dict[str, Any]]:
     return [
         {
             "attempt": number,
-            "region": attempt.region,
+            "region": place(*attempt.candidate),
             "state": attempt.state,
             "failure": attempt.failure,
             "reason": attempt.reason,
             "training_job": attempt.training_job,
-            "console": console_address(attempt.region, attempt.training_job) if attempt.training_job else "",
+            "console": console_of(grid, attempt.region, attempt.backend, attempt.training_job),
             "billable_seconds": attempt.billable_seconds,
         }
         for number, attempt in sorted(item.attempts().items() if item else ())

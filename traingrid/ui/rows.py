@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from traingrid.job.candidates import place
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import cancel_of
 from traingrid.ledger.spending import ended_dollars, is_running
@@ -39,6 +40,7 @@ def recorded_row(item: JobItem, cancels: Mapping[str, Cancel]) -> Row:
         "index": item.index,
         "name": item.name,
         "region": item.region,
+        "place": place(*item.candidate),
         "state": item.state,
         "phase": item.phase,
         "attempt": item.attempt,
@@ -66,6 +68,7 @@ def unopened_row(submission: str, job: Job, cancels: Mapping[str, Cancel]) -> Ro
     return _pending(submission, job.index) | {
         "name": job.name,
         "region": job.region,
+        "place": place(job.region, job.backends[0]),
         "ranks": job.ranks,
         "cancelled": cancel_of(cancels, job.index, job.region) is not None,
     }
@@ -87,6 +90,7 @@ def _pending(submission: str, index: int) -> Row:
         "index": index,
         "name": "",
         "region": "",
+        "place": "",
         "state": JobState.PENDING,
         "phase": "",
         "attempt": 1,

@@ -85,7 +85,7 @@ class Programs:
             grid=deployment.grid.name,
             submission=submission,
             job=job,
-            backend_in=lambda region: self._patient(lambda: SageMaker(deployment, region), region),
+            backend_in=lambda region, _: self._patient(lambda: SageMaker(deployment, region), region),
             ledger=ledger,
             batch_child=child.id,
             array_file=array_file(parsed.array_file.key),

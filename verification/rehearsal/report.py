@@ -7,10 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid.audit.snapshot import World
+from traingrid.job.accelerators import accelerators
 from traingrid.job.failures import FAILURES
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.manifest.accelerators import accelerators
 from traingrid.text import printable
 from verification.rehearsal.fault_plan import Struck
 

@@ -90,6 +90,13 @@ def test_runs_without_a_price_are_named(filled: str) -> None:
     assert "without a price" not in cost(filled, "--submission", "0a1b2c3d").stderr
 
 
+def test_hours_on_eks_are_not_billed_and_need_no_price(catalog: Catalog, url: str) -> None:
+    on_eks = {**RUN, "purchase_option": "eks", "estimated_dollars": None, "actual_dollars": None}
+    catalog.write(lambda connection: upsert(connection, runs, [on_eks]))
+    assert table(url, "submission") == {"0a1b2c3d": (1, 1, 0.0, 0.0, 0.01)}
+    assert "without a price" not in cost(url).stderr
+
+
 def test_the_table_shows_dollars(filled: str) -> None:
     lines = cost(filled, "--by", "campaign").stdout.splitlines()
     assert lines[0].split()[4:] == ["actual", "transfer", "orchestration", "estimated", "total"]

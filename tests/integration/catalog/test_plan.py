@@ -578,3 +578,28 @@ class TestApply:
         imported(folder, "prices", f"{head}us-east-1,{P3},on_demand,28.2,{TODAY}\n")
         assert run("plan", "--apply", "plan.jsonl").exit_code == 0
         assert len(submitted) == 1
+
+
+def with_clusters(**settings: Any) -> Deployment:
+    """Return a deployment with a cluster of EKS in the Region to which the first dataset would move."""
+    sample = deployment_with(moves=True)
+    grid = sample.grid.model_dump(exclude_defaults=True)
+    grid["regions"]["eu-central-1"] |= {"eks": {"cluster": "research"}} | settings
+    return replace(sample, grid=Grid.model_validate(grid))
+
+
+def test_a_line_that_may_train_on_eks_is_not_planned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: with_clusters())
+    (folder / "manifest.jsonl").write_text(
+        json.dumps({"region": "eu-central-1", "s3_uri": "s3://ragab-ml-fra/x", "backend": "eks"})
+    )
+    assert "Line 1 may train on EKS" in str(refused("plan", "manifest.jsonl", "--no-sync"))
+
+
+@pytest.mark.parametrize(("backend", "region"), [("sagemaker", "eu-central-1"), ("eks", "us-east-1")])
+def test_a_line_does_not_move_to_a_region_that_would_train_it_on_eks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, backend: str, region: str
+) -> None:
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: with_clusters(backend=backend))
+    planned(folder, DAY2)
+    assert [line["job"]["region"] for line in jobs(folder)] == [region]

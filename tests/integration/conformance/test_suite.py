@@ -74,6 +74,7 @@ def inventory(place: Any) -> dict[str, int]:
         ("cloudwatch", "describe_alarms", "MetricAlarms"),
         ("sns", "list_topics", "Topics"),
         ("ec2", "describe_subnets", "Subnets"),
+        ("eks", "list_clusters", "clusters"),
         ("batch", "describe_job_queues", "jobQueues"),
         ("batch", "describe_compute_environments", "computeEnvironments"),
         ("batch", "describe_service_environments", "serviceEnvironments"),

@@ -18,8 +18,10 @@ from tests.integration.policies.child_cases import (
     output,
     training_job,
 )
+from tests.integration.policies.cluster_cases import ARN as CLUSTER_ARN
+from tests.integration.policies.cluster_cases import of_a_user
 from tests.integration.policies.function_cases import QUEUE, TO_SAGEMAKER
-from tests.integration.policies.grid import ACCOUNT, EFS, FREE, INSIDE, PARTS, YOUR_KEY, the_grid
+from tests.integration.policies.grid import ACCOUNT, CLUSTER, EFS, FREE, INSIDE, PARTS, YOUR_KEY, the_grid, with_cluster
 from tests.integration.policies.key_cases import USES, VIA, data_key, through
 from traingrid.grid.model import Grid
 
@@ -42,10 +44,11 @@ BOOTSTRAP = f"arn:aws:ssm:{INSIDE}:{ACCOUNT}:parameter/cdk-bootstrap/hnb659fds/v
 
 def two_accounts() -> Grid:
     described = the_grid().model_dump(exclude_defaults=True)
+    del described["regions"][INSIDE]["eks"]
     described["account"] = HOMES
     described["regions"][INSIDE]["account"] = ACCOUNT
     del described["regions"][INSIDE]["service_queue"]  # not supported in a Region in another account
-    return Grid.model_validate(described)
+    return with_cluster(Grid.model_validate(described))
 
 
 def acting_role(part: str) -> str:
@@ -162,4 +165,38 @@ def _taking_on() -> Iterator[Case]:
                 yield caller.may_not(f"assume {other}", "sts:AssumeRole", acting_role(other), breaks=RESOURCE)
 
 
-CASES = (*_of_a_child(), *_watching(), *_using(), *_keys(), *_registering(), *_register_keys(), *_taking_on())
+def _clusters() -> Iterator[Case]:
+    for caller in (launch, sweep, use):
+        yield from of_a_user(caller)
+    for caller in (record, register):
+        yield caller.may_not("find the cluster", "eks:DescribeCluster", CLUSTER_ARN)
+    eks = CLUSTER_ARN.partition(":cluster/")[0]
+    for part in ("launch", "sweep"):
+        entry = f"{eks}:access-entry/{CLUSTER}/role/{ACCOUNT}/traingrid-{part}-{INSIDE}/0a1b"
+        yield use.may("check that the grid has access", "eks:DescribeAccessEntry", entry)
+    for other in (f"{CLUSTER}/role/{ACCOUNT}/Admin/0a1b", f"{CLUSTER}2/role/{ACCOUNT}/traingrid-launch-{INSIDE}/0a1b"):
+        yield use.may_not(
+            "read another's access", "eks:DescribeAccessEntry", f"{eks}:access-entry/{other}", breaks=RESOURCE
+        )
+    agent = f"{eks}:addon/{CLUSTER}/eks-pod-identity-agent/0a1b"
+    yield use.may("check that the agent is installed", "eks:DescribeAddon", agent)
+    others = agent.replace("eks-pod-identity-agent", "coredns")
+    yield use.may_not("describe another add-on", "eks:DescribeAddon", others, breaks=RESOURCE)
+    listed, seen = "eks:ListPodIdentityAssociations", "eks:DescribePodIdentityAssociation"
+    yield use.may("find the pods' role", listed, CLUSTER_ARN)
+    yield use.may_not("find those of another cluster", listed, f"{CLUSTER_ARN}2", breaks=RESOURCE)
+    association = f"{eks}:podidentityassociation/{CLUSTER}/a-0a1b"
+    yield use.may("read the pods' role", seen, association)
+    yield use.may_not("read another cluster's", seen, association.replace(CLUSTER, "other"), breaks=RESOURCE)
+
+
+CASES = (
+    *_of_a_child(),
+    *_watching(),
+    *_using(),
+    *_keys(),
+    *_registering(),
+    *_register_keys(),
+    *_taking_on(),
+    *_clusters(),
+)

@@ -51,12 +51,14 @@ _START = {
     "s3:PutObject": {KEY},
 }
 
+_FIND_CLUSTER: Mapping[str, set[str]] = {"eks:DescribeCluster": set()}
 _READ_DATASETS: Mapping[str, set[str]] = {"s3:GetObject": {KEY}, "s3:ListObjectsV2": set()}
 
 CALLS: Mapping[str, Mapping[str, set[str]]] = {
     "child": {
         **_READ,
         **_START,
+        **_FIND_CLUSTER,
         **_SEE_QUEUED,
         **{f"dynamodb:{name}": {KEY} for name in ("GetItem", "PutItem", "Query", "UpdateItem")},
         "batch:SubmitServiceJob": {"tags", "quotaShareName", "serviceRequestPayload"},
@@ -85,6 +87,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         **_FUNCTION,
         **_READ,
         **_SEE_AND_STOP,
+        **_FIND_CLUSTER,
         **_SEE_QUEUED,
         "s3:ListObjectsV2": set(),
         **{f"dynamodb:{name}": {KEY} for name in ("Scan", "GetItem", "PutItem", "UpdateItem")},
@@ -107,6 +110,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "sagemaker:ListTrainingJobs": set(),
         "batch:DescribeJobs": set(),
         "batch:ListServiceJobs": set(),
+        **_FIND_CLUSTER,
         "cloudformation:DescribeStacks": set(),
     },
     "follower": {
@@ -142,6 +146,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "s3:GetObject": {KEY},
         "s3:PutObject": {KEY, "OutputDataConfig.KmsKeyId"},
         "s3:AbortMultipartUpload": set(),
+        "s3:DeleteObject": set(),  # by pods
         "s3:ListObjectsV2": set(),
         "logs:CreateLogGroup": set(),
         "logs:DescribeLogStreams": set(),
@@ -164,12 +169,13 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
 
 CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
     **{role: {"sts:AssumeRole": set()} for role in ("child", "recorder", "reconciler", "registrar")},
-    "launch": {**_START, "s3:GetObject": {KEY}},
+    "launch": {**_START, **_FIND_CLUSTER, "s3:GetObject": {KEY}},
     "record": _SEE,
-    "sweep": _SEE_AND_STOP,
+    "sweep": {**_SEE_AND_STOP, **_FIND_CLUSTER},
     "register": _READ_DATASETS,
     "use": {
         **_SEE_AND_STOP,
+        **_FIND_CLUSTER,
         **_READ_LOGS,
         # upload_file and download_fileobj, which copy a large object in parts:
         # https://boto3.amazonaws.com/v1/documentation/api/latest/guide/s3.html#using-the-transfer-manager
@@ -188,6 +194,10 @@ CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
         "ec2:DescribeSecurityGroupRules": set(),
         "ec2:DescribeSpotPriceHistory": set(),
         "ec2:DescribeSubnets": set(),
+        "eks:DescribeAccessEntry": set(),
+        "eks:DescribeAddon": set(),
+        "eks:DescribePodIdentityAssociation": set(),
+        "eks:ListPodIdentityAssociations": set(),
         "elasticfilesystem:DescribeMountTargets": set(),
         "fsx:DescribeFileSystems": set(),
         "ecr:DescribeImages": set(),

@@ -1,7 +1,8 @@
 """Test grid: its configuration, and the policies that its templates grant to each role.
 
 It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
-encryption, a training plan, file systems, a service queue of each kind, and data that must stay in its Region.
+encryption, a training plan, file systems, an EKS cluster, a service queue of each kind, and data that must stay in its
+Region.
 """
 
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from tests.integration.stacks.templates import Template, a_grid, policies, resources, synthesise
+from traingrid.grid.eks import EksCluster
 from traingrid.grid.model import Grid
 from traingrid.names import Part
 
@@ -20,6 +22,9 @@ EFS, LUSTRE = "fs-0123456789abcdef0", "fs-0123456789abcdef1"
 
 PLAN = "november"
 """The only training plan that lines may use, in `INSIDE`."""
+
+CLUSTER = "research"
+"""The EKS cluster in `INSIDE`."""
 
 YOUR_KEY = f"arn:aws:kms:{INSIDE}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
@@ -63,6 +68,21 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 
 def the_grid() -> Grid:
+    return with_cluster(_without_cluster())
+
+
+def with_cluster(grid: Grid) -> Grid:
+    """Return a grid with a cluster in `INSIDE`.
+
+    The copy is not validated, because a grid with a cluster cannot isolate training jobs from the network; each of both
+    has its own statements, and the test grid has all of them.
+    """
+    cluster = EksCluster(cluster=CLUSTER, namespace="training", service_account="jobs")
+    inside = grid.regions[INSIDE].model_copy(update={"eks": cluster})
+    return grid.model_copy(update={"regions": {**grid.regions, INSIDE: inside}})
+
+
+def _without_cluster() -> Grid:
     return a_grid(
         {
             INSIDE: {

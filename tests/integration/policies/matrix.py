@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.integration.policies import (
     build_cases,
     child_cases,
+    cluster_cases,
     function_cases,
     key_cases,
     queue_cases,
@@ -21,7 +22,16 @@ from tests.integration.policies.case import ALLOWED, EXPLICITLY, IMPLICITLY, Cas
 from tests.integration.policies.grid import ROLES, Document, documents, every_template, trust
 from tests.integration.policies.simulator import verdicts
 
-MODULES = (child_cases, function_cases, build_cases, key_cases, queue_cases, region_cases, trust_cases)
+MODULES = (
+    child_cases,
+    cluster_cases,
+    function_cases,
+    build_cases,
+    key_cases,
+    queue_cases,
+    region_cases,
+    trust_cases,
+)
 CASES: tuple[Case, ...] = tuple(case for module in MODULES for case in module.cases())
 
 

@@ -64,7 +64,11 @@ def _data() -> Iterator[Case]:
         yield container.may_not(f"list {name} data", "s3:ListBucket", bucket, breaks=RESOURCE)
     for place in (f"{DATA}/campaign/x.tfrecord", f"{output(FREE)}/0123abcd/0/x", "arn:aws:s3:::mine-east/x"):
         yield container.may_not(f"write {place[13:]}", "s3:PutObject", place, breaks=RESOURCE)
-    yield container.may_not("delete results", "s3:DeleteObject", result)
+    checkpoint = f"{output(INSIDE)}/0123abcd/0/checkpoints/12"
+    yield container.may("delete a checkpoint in a Region with a cluster", "s3:DeleteObject", checkpoint)
+    for kept in (result, f"{DATA}/checkpoints/12", f"{output(FREE)}/0123abcd/0/checkpoints/12"):
+        yield container.may_not(f"delete {kept[13:]}", "s3:DeleteObject", kept, breaks=RESOURCE)
+    yield container.may_not("delete an earlier version", "s3:DeleteObjectVersion", checkpoint)
     yield container.may_not("make the bucket public", "s3:PutBucketPolicy", output(INSIDE))
 
 

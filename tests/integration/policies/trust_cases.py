@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from localcloud.iam.request_keys import Context
 from tests.integration.policies.case import IMPLICITLY, Case
-from tests.integration.policies.grid import ACCOUNT, HOME, INSIDE
+from tests.integration.policies.grid import ACCOUNT, CLUSTER, FREE, HOME, INSIDE
 
 ACTION, PRINCIPAL = "sts:AssumeRole", "the principal"
+PODS = "pods.eks"
+"""The service that assumes a role for pods."""
 
 WITH_SOURCE = {
     "child": ("ecs-tasks", f"arn:aws:ecs:{HOME}:{ACCOUNT}:task/x"),
@@ -40,13 +42,38 @@ def cases() -> Iterator[Case]:
         yield _case(role, "serve another account's resource", service, arn, breaks="ArnLike aws:SourceArn")
         missing: Context = {"aws:SourceArn": source}
         yield _case(role, "serve an unnamed account", service, missing, breaks="StringEquals aws:SourceAccount")
+    yield from _pods()
 
 
-def _case(role: str, phrase: str, service: str, context: Context, *, breaks: str = "") -> Case:
+def _pods() -> Iterator[Case]:
+    """Yield the cases of EKS, which assumes the role of training jobs for pods, with their names as session tags."""
+    cluster = f"arn:aws:eks:{INSIDE}:{ACCOUNT}:cluster/{CLUSTER}"
+    tags = {"eks-cluster-arn": cluster, "kubernetes-namespace": "training", "kubernetes-service-account": "jobs"}
+    here: Context = {f"aws:RequestTag/{tag}": value for tag, value in tags.items()}
+    others = {
+        "eks-cluster-arn": (f"{cluster}2", cluster.replace(ACCOUNT, "999999999999"), cluster.replace(INSIDE, FREE)),
+        "kubernetes-namespace": ("default", "training2"),
+        "kubernetes-service-account": ("default",),
+    }
+    for action in (ACTION, "sts:TagSession"):
+        yield _case("training job", "be assumed for its pods", PODS, here, action=action)
+        yield _case("training job", "be assumed by nodes", "ec2", here, breaks=PRINCIPAL, action=action)
+        for tag, values in others.items():
+            key = f"aws:RequestTag/{tag}"
+            for value in values:
+                pod: Context = {**here, key: value}
+                phrase = f"be assumed for pods of {value}"
+                yield _case("training job", phrase, PODS, pod, breaks=f"StringEquals {key}", action=action)
+            without: Context = {name: value for name, value in here.items() if name != key}
+            phrase = f"be assumed for pods without {tag}"
+            yield _case("training job", phrase, PODS, without, breaks=f"StringEquals {key}", action=action)
+
+
+def _case(role: str, phrase: str, service: str, context: Context, *, breaks: str = "", action: str = ACTION) -> Case:
     return Case(
         role=role,
         phrase=phrase,
-        action=ACTION,
+        action=action,
         resource=f"arn:aws:iam::{ACCOUNT}:role/{role.replace(' ', '-')}",
         context=context,
         expected=IMPLICITLY if breaks else "Allowed",

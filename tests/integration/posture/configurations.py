@@ -54,6 +54,10 @@ QUOTA: dict[str, Any] = {
 }
 QUEUED = {"image": "resnet", "instance_type": "ml.g5.48xlarge", "launch": "queued"}
 SHARES = {"research": 1, "production": 4}
+CLUSTER: dict[str, Any] = {"eks": {"cluster": "research"}}
+MPI_CLUSTER: dict[str, Any] = {
+    "eks": {"cluster": "gpus", "namespace": "training", "service_account": "jobs", "kind": "mpijob", "queue": "gpus"}
+}
 
 CONFIGURATIONS: dict[str, Grid] = {
     "one Region, at home": a_grid(1),
@@ -97,6 +101,14 @@ CONFIGURATIONS: dict[str, Grid] = {
     "two accounts, manual replication rules": a_grid(ELSEWHERE, account=HOME, replicate_images=False),
     "service queues in twelve Regions": a_grid(dict.fromkeys(REGIONS, QUEUE), job=QUEUED),
     "quota shares that lend": a_grid({"us-east-1": QUOTA, "us-west-2": QUEUE}, shares=SHARES, network="private"),
+    "a cluster at home": a_grid({"us-east-1": CLUSTER}),
+    "clusters, one with MPI jobs and a queue": a_grid({"us-east-1": CLUSTER, "eu-west-1": MPI_CLUSTER}),
+    "a cluster in another account, keys and private network": a_grid(
+        {"us-east-1": CLUSTER, "eu-west-1": {"account": OTHER, **MPI_CLUSTER, "backend": "eks"}},
+        account=HOME,
+        encryption="kms",
+        network="private",
+    ),
     "shared home queue": a_grid(1, shares=SHARES, encryption="kms"),
     "the longest name": a_grid({REGIONS[5]: QUEUE}, name="a" * 24, home="ap-northeast-3"),
 }

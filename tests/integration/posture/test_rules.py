@@ -7,6 +7,7 @@ import pytest
 from tests.integration.posture.rule import Defect, Rule
 from tests.integration.posture.rules import (
     batch,
+    clusters,
     data,
     events,
     generated_names,
@@ -28,6 +29,7 @@ RULES = (
     *generated_names.RULES,
     *permissions.RULES,
     *roles.RULES,
+    *clusters.RULES,
 )
 DEFECTS = [
     pytest.param(rule, defect, id=f"{rule.name}-{number}")

@@ -92,7 +92,7 @@ def test_with_a_single_account_stacks_have_no_account_and_roles_have_fixed_names
         for role in resources(stack.template, "AWS::IAM::Role").values()
     }
     of_regions = {f"traingrid-{what}-{region}" for what in ("execution", "events") for region in templates.REGIONS[:2]}
-    assert named == {None, *of_regions, *(f"traingrid-{part}" for part in PARTS.values())}
+    assert named == {None, *of_regions, *(f"traingrid-{part}" for part in (*PARTS.values(), "guard"))}
     assert not [stack for stack in stacks if "sts:AssumeRole" in str(list(statements(stack.template)))]
 
 

@@ -50,6 +50,13 @@ def test_the_page_contains_the_table(months: dict[tuple[str, int], float]) -> No
     assert written == {place: pytest.approx(dollars, abs=0.006) for place, dollars in months.items()}
 
 
+def test_clusters_of_eks_add_nothing(months: dict[tuple[str, int], float]) -> None:
+    clusters = {region: {"eks": {"cluster": "research"}} for region in REGIONS[:4]}
+    with_clusters = synthesised(a_grid(4, {"regions": clusters}))
+    assert [one for one in with_clusters.values() if "AWS::EKS::AccessEntry" in str(one)]
+    assert total(with_clusters) == months["default settings", 4]
+
+
 def test_the_page_names_every_price_and_its_source() -> None:
     used = {item.price for item in idle(synthesised(a_grid(4, {"encryption": "kms", "network": "private"})))}
     assert {price.source for price in used if price.source not in PAGE} == set()

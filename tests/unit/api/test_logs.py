@@ -13,6 +13,7 @@ from tests.support.sample_deployment import sample_deployment
 from traingrid.api import logs as reading
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogLine, LogReader, matching
+from traingrid.backends.sagemaker import SageMaker
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus, SubmissionStatus
@@ -28,6 +29,8 @@ class FakeBackend:
     down: bool = False
     page: int = 3
     calls: Counter[str] = field(default_factory=Counter)
+
+    log_host, log_pages, last_log_events = SageMaker.log_host, SageMaker.log_pages, SageMaker.last_log_events
 
     @property
     def logs(self) -> "FakeBackend":
@@ -69,7 +72,7 @@ def backends(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeBackend]:
         "us-east-1": FakeBackend({"job-0": first}),
         "eu-west-1": FakeBackend({"job-1": {"job-1/algo-1-18": [(n, f"c{n}") for n in range(1, 20, 6)]}}),
     }
-    monkeypatch.setattr(reading, "watching", lambda _deployment, region: found[region])
+    monkeypatch.setattr(reading, "logs_of", lambda _deployment, region, _backend: found[region])
     return found
 
 

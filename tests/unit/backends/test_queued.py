@@ -261,17 +261,17 @@ def test_queued_and_direct_jobs_are_found_by_name(
 
 
 def test_a_region_without_a_queue_needs_no_additional_calls(aws: None, queues: Deployment) -> None:
-    assert type(watching(queues, "us-west-2")) is SageMaker
-    assert type(watching(queues, "us-east-1")) is Either
+    assert type(watching(queues, "us-west-2", "sagemaker")) is SageMaker
+    assert type(watching(queues, "us-east-1", "sagemaker")) is Either
     assert type(inventory_of(queues, "us-east-1")) is QueuedInventory
     assert not isinstance(inventory_of(queues, "us-west-2"), QueuedInventory)
 
 
 def test_a_child_uses_the_launch_of_its_line(aws: None, queues: Deployment) -> None:
-    assert type(launching(queues, "us-east-1", "direct")) is SageMaker
-    assert type(launching(queues, "us-east-1", "queued")) is Queued
+    assert type(launching(queues, "us-east-1", "sagemaker", "direct")) is SageMaker
+    assert type(launching(queues, "us-east-1", "sagemaker", "queued")) is Queued
     with pytest.raises(UsageError, match="us-west-2, which has no service queue"):
-        launching(queues, "us-west-2", "queued")
+        launching(queues, "us-west-2", "sagemaker", "queued")
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_a_cancelled_waiting_job_ends_at_its_next_try(job: Job, ledger: Ledger) 
 
 def test_a_job_that_completes_despite_a_cancel_is_completed(job: Job, ledger: Ledger) -> None:
     class TooLateToStop(FakeBackend):
-        def stop(self, name: str) -> None:
+        def stop(self, name: str, _reason: str = "cancel") -> None:
             self.stopped.append(name)
 
     backend, time = TooLateToStop(TRAINING, COMPLETED), FakeTime()

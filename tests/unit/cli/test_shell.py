@@ -20,7 +20,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.ledger import AttemptFacts, Ledger
 from traingrid.manifest.parse import parse
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
@@ -96,6 +96,17 @@ def refusal(*options: str) -> str:
     assert isinstance(result.exception, TraingridError), result.output
     assert CALLED == []
     return str(result.exception)
+
+
+@pytest.mark.usefixtures("trains")
+def test_a_job_on_eks_is_refused_with_the_commands_of_kubectl(ledger: Ledger) -> None:
+    ledger.record_job(job_key(), {"state": JobState.STOPPED})
+    outcome: AttemptFacts = {"region": "us-east-1", "state": JobState.STOPPED}
+    assert ledger.next_attempt(job_key(), outcome, "us-east-1", reopen="x", backend="eks")
+    ledger.record_job(job_key(attempt=2), {"training_job": "traingrid-0123abcd-0-2"})
+    text = refusal()
+    assert "trains on EKS, where `traingrid shell` cannot open sessions" in text
+    assert "kubectl get pods -n NAMESPACE -l traingrid/name=traingrid-0123abcd-0-2" in text
 
 
 @pytest.mark.usefixtures("trains")

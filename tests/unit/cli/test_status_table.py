@@ -37,6 +37,13 @@ def test_a_running_job_shows_its_progress_in_80_columns() -> None:
     assert row.split() == ["us-east-1", "campaign-0", "Training", "8", "7/20", "1h51m", "0.7612", "12,346", "1h00m"]
 
 
+def test_a_job_on_eks_shows_its_backend_beside_its_region() -> None:
+    first = job(0, backend="eks", tried=("us-east-1 eks (capacity)",))
+    lines = printed(first, job(2), width=120)
+    assert [line.split()[:2] for line in lines[2:]] == [["us-east-1", "eks"], ["eu-west-1", "campaign-2"]]
+    assert "us-east-1 eks (capacity)" in lines[2]
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_name_is_cut(width: int) -> None:
     jobs = [RUNNING, job(1, JobState.FAILED, seconds=200, reason="x", tried=("eu-west-1 (capacity)",)), job(2)]

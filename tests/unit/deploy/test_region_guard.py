@@ -175,6 +175,8 @@ def test_adding_a_region_is_never_refused(account: Account, job: Job) -> None:
         ({}, {"Queue": "traingrid-shared"}, "The job queue traingrid cannot be replaced by traingrid-shared"),
         ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {}}, "The service queue q of eu-west-1 cannot be removed"),
         ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {FAR: "r"}}, "`service_queue` of eu-west-1 back"),
+        ({"Clusters": {FAR: "a/b/c"}}, {"Clusters": {}}, "of eu-west-1 cannot change from a/b/c to none"),
+        ({"Clusters": {FAR: "a/b/c"}}, {"Clusters": {FAR: "a/d/c"}}, "Put the previous `eks` of eu-west-1 back"),
         ({"ChildRole": ""}, {}, "This version cannot be deployed now"),
         ({"Encryption": "kms"}, {"Encryption": "s3"}, "The encryption cannot change from kms to s3"),
         ({"Encryption": "kms"}, {"Encryption": "kms", "Keys": KEYS}, "cannot change from kms to other keys"),
@@ -207,6 +209,9 @@ def test_settings_that_open_jobs_need_change_only_after_their_end(
         ({}, {"ServiceQueues": {FAR: "q"}}),
         ({"ServiceQueues": {NEAR: "q"}}, {"ServiceQueues": {}}),
         ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {}, "Regions": [HOME, NEAR], "Abandoned": [FAR]}),
+        ({}, {"Clusters": {FAR: "a/b/c"}}),
+        ({"Clusters": {NEAR: "a/b/c"}}, {"Clusters": {}}),
+        ({"Clusters": {FAR: "a/b/c"}}, {"Clusters": {}, "Regions": [HOME, NEAR], "Abandoned": [FAR]}),
         ({"ChildRole": "", "Elsewhere": {NEAR: "1"}}, {"Elsewhere": {NEAR: "1"}}),
     ],
 )
@@ -252,3 +257,19 @@ def test_many_submissions_are_counted_and_not_all_named(account: Account, job: J
     assert "40 jobs of" in refusal
     assert "and 37 more" in refusal
     assert len(json.dumps(refusal)) < 1000
+
+
+def test_the_guard_releases_the_training_jobs_of_a_grid_that_may_be_destroyed(account: Account) -> None:
+    name = account.world.keeps("0123abcd", 0, FAR)
+    account.world.fails[f"ended {HOME}"] = DENIED
+    account.stack = "DELETE_IN_PROGRESS"
+    assert account.destroying() == ""
+    assert account.world.released == [name]
+
+
+def test_the_guard_releases_nothing_while_jobs_run(account: Account, job: Job) -> None:
+    account.world.keeps("0123abcd", 0, FAR)
+    open_lines(account.ledger, job, [HOME])
+    account.stack = "DELETE_IN_PROGRESS"
+    assert "cannot be destroyed" in account.destroying()
+    assert account.world.released == []

@@ -113,6 +113,7 @@ def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
         "recorded": [],
         "closed": [],
         "stopped": [],
+        "released": [],
         "unreachable": {},
         "over_budget": [],
         "notified": [],
@@ -165,6 +166,9 @@ def test_an_unreachable_region_fails_the_sweep_after_all_others(
             asked.append((self.region, state))
             if self.region == "us-west-2":
                 raise EndpointConnectionError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com")
+            return []
+
+        def ended(self) -> list[Any]:
             return []
 
     monkeypatch.setattr(reconciling, "inventory_of", Unreachable)

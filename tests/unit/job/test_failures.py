@@ -2,7 +2,7 @@
 
 import pytest
 
-from traingrid.job.failures import FAILURES, may_try_again, next_region, of_end, of_refusal
+from traingrid.job.failures import FAILURES, may_try_again, of_end, of_refusal
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 
@@ -87,15 +87,8 @@ def test_every_failure_has_a_sentence_and_an_exit_code() -> None:
         assert failure.retried or failure.next_step or name == "stopped_by_user"
 
 
-def test_regions_are_tried_in_order_and_cyclically() -> None:
-    regions = ["a", "b", "c"]
-    assert [next_region(regions, region) for region in regions] == ["b", "c", "a"]
-    assert next_region(["a"], "a") == "a"
-    assert next_region(regions, "gone") == "a"
-
-
 @pytest.mark.parametrize(
-    ("tried", "retries", "regions", "again"),
+    ("tried", "retries", "candidates", "again"),
     [
         (0, 0, 1, False),
         (0, 1, 1, True),
@@ -106,10 +99,31 @@ def test_regions_are_tried_in_order_and_cyclically() -> None:
         (3, 3, 2, False),
     ],
 )
-def test_every_region_is_tried_once_before_retries_are_counted(
-    tried: int, retries: int, regions: int, again: bool
+def test_every_candidate_is_tried_once_before_retries_are_counted(
+    tried: int, retries: int, candidates: int, again: bool
 ) -> None:
-    assert may_try_again(CAPACITY, ["capacity"] * tried, retries, regions) is again
+    assert may_try_again(CAPACITY, ["capacity"] * tried, retries, candidates) is again
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "stopped_for", "failure"),
+    [
+        (JobState.STOPPED, "Stopped", "", "stopped_by_user"),
+        (JobState.STOPPED, "Stopped", "capacity", "capacity"),
+        (JobState.STOPPED, "CapacityWaitExceeded", "", "capacity"),
+        (JobState.STOPPED, "MaxRuntimeExceeded", "capacity", "max_runtime"),
+        (JobState.FAILED, "Failed", "capacity", "algorithm"),
+    ],
+)
+def test_a_stopped_job_has_the_failure_for_which_it_was_stopped(
+    state: JobState, phase: str, stopped_for: str, failure: str
+) -> None:
+    found = of_end(Seen(state=state, phase=phase, reason="AlgorithmError: rank 1 died"), stopped_for)
+    assert found is FAILURES[failure]
+
+
+def test_a_completed_job_has_no_failure_although_it_was_to_be_stopped() -> None:
+    assert of_end(Seen(state=JobState.COMPLETED, phase="Completed"), "capacity") is None
 
 
 def test_an_unknown_failure_of_an_earlier_attempt_is_counted() -> None:

@@ -146,7 +146,16 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     failed: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity"}
     failed["billable_seconds"] = 3
     assert ledger.next_attempt(opened.key, failed, "eu-west-1", on_demand=True)
-    texts = ("batch_child", "training_job", "training_job_arn", "service_job", "fingerprint", "failure", "reason")
+    texts = (
+        "batch_child",
+        "training_job",
+        "training_job_arn",
+        "service_job",
+        "fingerprint",
+        "failure",
+        "reason",
+        "stopped_for",
+    )
     recorded: Any = {name: f"the {name}" for name in (*texts, "phase", "artifact")}
     recorded |= {"state": JobState.FAILED, "metrics": {"loss": 0.5}, "training_seconds": 7, "billable_seconds": 8}
     recorded |= {"training_started_at": 1795000000, "epochs": 20, "residency": ("us",)}

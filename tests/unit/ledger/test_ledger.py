@@ -7,6 +7,7 @@ import pytest
 from tests.support.ledger_items import existing, job_key
 from tests.support.sample_deployment import SAMPLE
 from traingrid.grid.deployment import Deployment
+from traingrid.job.candidates import Candidate
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem, RecordedAttempt
@@ -54,6 +55,25 @@ def test_opening_a_job_twice_keeps_its_facts(ledger: Ledger, job: Job) -> None:
     assert ledger.open_job("0123abcd", job).state == "Pending"
     ledger.record_job(job_key(job.index), {"state": JobState.IN_PROGRESS})
     assert ledger.open_job("0123abcd", job).state == "InProgress"
+
+
+def test_an_attempt_has_the_backend_that_it_was_opened_for(ledger: Ledger, job: Job) -> None:
+    opened = ledger.open_job("0123abcd", job.model_copy(update={"backends": ("eks", "sagemaker")}))
+    assert (opened.backend, opened.candidate) == ("eks", Candidate(job.region, "eks"))
+    tried: AttemptFacts = {"region": job.region, "backend": "eks", "state": JobState.STOPPED}
+    ledger.record_job(job_key(job.index), {"stopped_for": "capacity"})
+    assert ledger.next_attempt(job_key(job.index), tried, job.region)
+    assert ledger.next_attempt(job_key(job.index, 2), {**tried, "backend": "sagemaker"}, job.region, backend="eks")
+    item = existing(ledger.job("0123abcd", job.index))
+    assert [former.backend for former in item.attempts().values()] == ["eks", "sagemaker", "eks"]
+    assert item.tried_since_retry == [Candidate(job.region, "eks"), Candidate(job.region, "sagemaker")]
+    assert item.stopped_for == ""
+
+
+def test_a_job_on_sagemaker_is_stored_as_by_versions_without_backends(ledger: Ledger, job: Job) -> None:
+    assert "backend" not in ledger.open_job("0123abcd", job).stored
+    assert ledger.next_attempt(job_key(job.index), {"region": job.region, "state": JobState.FAILED}, job.region)
+    assert "backend" not in existing(ledger.job("0123abcd", job.index)).stored
 
 
 @pytest.mark.parametrize("final", [JobState.COMPLETED, JobState.FAILED, JobState.STOPPED])

@@ -295,11 +295,14 @@ def _examples() -> list[str]:
     return [textwrap.dedent(block) for block in blocks]
 
 
-@pytest.mark.parametrize("example", _examples(), ids=["plain", "header", "JSON Lines", "augmented", "training plan"])
+@pytest.mark.parametrize(
+    "example", _examples(), ids=["plain", "header", "JSON Lines", "augmented", "training plan", "backends"]
+)
 def test_the_manifests_of_the_documentation_are_good(example: str) -> None:
     regions = {
         "us-east-1": {"data_buckets": ["my-campaigns"], "training_plans": ["november"]},
         "us-west-2": {"data_buckets": ["my-campaigns-pdx"]},
+        "eu-west-1": {"data_buckets": ["my-campaigns-dub"], "eks": {"cluster": "research"}},
     }
     assert jobs_of(example, regions=regions, instance_types=["ml.p5.48xlarge"])
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.sample_deployment import sample_deployment
+from traingrid.job.accelerators import accelerators
 from traingrid.job.ownership import tags_of
 from traingrid.manifest import limits as manifest_limits
-from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.limits import broken_limit, choices, most
 from traingrid.manifest.parse import parse

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.support.sample_deployment import SAMPLE, SAMPLE_BUCKETS
 from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.manifest.plan import Found, planned
@@ -97,6 +99,15 @@ def test_a_plan_names_the_next_regions(deployment: Deployment) -> None:
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
     (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: Found())
     assert only.outcome == "would train; without capacity there: us-west-2"
+
+
+def test_a_plan_names_the_next_backends(deployment: Deployment) -> None:
+    settings = deployment.grid.model_dump(exclude_defaults=True)
+    settings["regions"]["us-east-1"]["eks"] = {"cluster": "research"}
+    mixed = replace(deployment, grid=Grid.model_validate(settings))
+    line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "backend": ["eks", "sagemaker"]}\n'
+    (only,) = planned(parse(line.encode(), mixed), mixed, look=lambda _job: Found())
+    assert only.outcome == "would train on EKS; without capacity there: us-east-1"
 
 
 ELSEWHERE = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized", %s}\n'

@@ -114,8 +114,8 @@ def test_the_start_of_a_job_whose_event_was_lost_is_read_once(
     backend: Any = reconciler.backend
     started = NOW - 10 * HOUR
 
-    def described(region: str) -> Any:
-        found = backend(region)
+    def described(region: str, _backend: str) -> Any:
+        found = backend(region, _backend)
         plain = found.describe
         found.describe = lambda one: replace(plain(one) or Seen(state=JobState.IN_PROGRESS), started_at=started)
         return found

@@ -289,6 +289,6 @@ def test_every_call_of_the_reconciler_times_out_within_a_minute(
     reconciler = Reconciler.of(deployment)
     for region in deployment.grid.regions:
         reconciler.inventory(region)
-        reconciler.backend(region)
+        reconciler.backend(region, "sagemaker")
     assert {service for service, _ in made} == {"dynamodb", "s3", "batch", "sagemaker"}
     assert max(seconds for _, seconds in made) < 60

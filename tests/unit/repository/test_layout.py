@@ -57,6 +57,8 @@ PARTS = {
         *(
             "algorithms",
             "aws",
+            "kubernetes",
+            "pod",
             "job",
             "ledger",
             "grid",
@@ -85,6 +87,7 @@ PARTS = {
             "cloudformation",
             "codebuild",
             "kubernetes",
+            "eks",
             "server",
         ),
     ),

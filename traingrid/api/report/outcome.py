@@ -51,7 +51,7 @@ def regions_section(content: Content) -> Markup:
     """Return the table of the Regions with their jobs and cost."""
     by_region: dict[str, list[Run]] = defaultdict(list)
     for run in content.runs:
-        by_region[run.status.region or "unknown"].append(run)
+        by_region[run.status.place or "unknown"].append(run)
     headings = [
         Heading(text="Region", kind="region"),
         *(Heading(text=name, kind="number") for name in ("jobs", "completed", "failed", "other")),
@@ -100,7 +100,7 @@ def _failure(failed: Failed) -> Markup:
         [
             cell(run.status.name),
             cell(run.status.index),
-            cell(run.status.region),
+            cell(run.status.place),
             cell(run.status.attempt),
             cell(run.status.reason[:_MOST_CHARACTERS]),
         ]

@@ -79,7 +79,7 @@ class _Columns:
         return [
             ("", joined(text(place + 1), swatch(place) if is_shown else None)),
             cell(status.name),
-            cell(status.region),
+            cell(status.place),
             cell(state, STATES.get(status.state, "")),
             *(_metric(content, run, name) for name in self.metrics),
             *(cell(_short(run.differing.get(name, ""))) for name in self.parameters),
@@ -167,7 +167,7 @@ def _notes(content: Content, drawn: Sequence[Run]) -> Iterator[Markup]:
 def _legend(content: Content) -> Iterator[Markup]:
     for place, run in enumerate(content.runs[:SERIES]):
         if run.curves:
-            yield el("li", swatch(place), text(f"{place + 1}  {run.status.name} ({run.status.region})"))
+            yield el("li", swatch(place), text(f"{place + 1}  {run.status.name} ({run.status.place})"))
 
 
 def _plot(content: Content, drawn: Sequence[Run], name: str) -> Markup:

@@ -39,6 +39,8 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
         role: The role to assume in another account.
     """
     for file_system, kind in settings.file_systems.items():
+        if not settings.subnets:
+            continue  # only pods mount it, through a volume of their cluster
         look = partial(_look, file_system, kind, settings, region, role)
         yield looked(region, f"file system {file_system}", look, _PERMISSIONS)
 

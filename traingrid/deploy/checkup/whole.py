@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.deploy.checkup import account as accounts
-from traingrid.deploy.checkup import deployed, quotas
+from traingrid.deploy.checkup import cluster, cluster_objects, deployed, quotas
 from traingrid.deploy.checkup.account_quotas import account_quotas, vpc_quota
 from traingrid.deploy.checkup.batch_queue import batch_queue
 from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
@@ -113,7 +113,21 @@ def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | 
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
     yield from quotas.granted(region, needs, role)
+    place = cluster.Place.of(grid, account, region, role)
+    if place:
+        yield from _of_cluster(place)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack
     if stack.verdict is Verdict.GOOD:
         yield from deployed.things_of(grid, account, region, wanted.built.get("TrainingImages", ""), role)
+        if place:
+            yield from cluster.access(place)
+
+
+def _of_cluster(place: cluster.Place) -> Iterator[Finding]:
+    """Check the cluster of a Region, which exists before the deployment."""
+    finding, described = cluster.described(place)
+    yield finding
+    if described:
+        yield from cluster.preconditions(place, described)
+        yield from cluster_objects.objects(place)

@@ -102,7 +102,7 @@ export class Panel {
     this.state.dataset.state = format.stateClass(row.state);
     const metrics = Object.entries(row.metrics).map(([name, value]) => [name, format.number(value)]);
     this.facts.replaceChildren(...pairs([
-      ["Submission", `${row.submission}, job ${row.index}`], ["Region", row.region], ["Attempt", String(row.attempt)],
+      ["Submission", `${row.submission}, job ${row.index}`], ["Region", row.place], ["Attempt", String(row.attempt)],
       ["Ranks", row.ranks ? String(row.ranks) : ""], ["Time", format.elapsed(row) ? format.duration(format.elapsed(row)) : ""],
       ["Left", format.remaining(row) ? format.rough(format.remaining(row)) : ""], ["Dollars", format.dollars(format.spent(row))], ...metrics]));
     const failure = this.store.head.failures[row.failure];

@@ -8,7 +8,7 @@ const COLUMNS = [
   { name: "select", title: "", class: "select" },
   { name: "name", title: "Job", sort: (row) => row.name, show: (row) => text(row.name) },
   { name: "submission", title: "Submission", sort: (row) => row.submission, show: (row) => `${row.submission}/${row.index}` },
-  { name: "region", title: "Region", sort: (row) => row.region, show: (row) => text(row.region) },
+  { name: "region", title: "Region", sort: (row) => row.place, show: (row) => text(row.place) },
   { name: "state", title: "State", sort: (row) => row.state, show: (row) => text(format.stateText(row)) },
   { name: "epoch", highestFirst: true, title: "Epoch", numeric: true, sort: (row) => row.metrics.epoch ?? -1, show: (row) => format.epochText(row) },
   { name: "loss", title: "Loss", numeric: true, sort: (row) => format.metric(row, "loss") ?? Infinity, show: (row) => format.number(format.metric(row, "loss")) },

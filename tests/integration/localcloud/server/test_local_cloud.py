@@ -361,6 +361,7 @@ def test_the_export_lines_prevent_access_to_the_real_aws(monkeypatch: pytest.Mon
     done = subprocess.run(["sh", "-c", shell], env=environment, capture_output=True, text=True, check=True)
     lines = dict(line.split("=", 1) for line in done.stdout.splitlines())
     assert lines["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert lines["KUBECONFIG"] == "/kubeconfig"
     assert lines["AWS_SECRET_ACCESS_KEY"] == "the secret"
     assert lines["AWS_REGION"] == lines["AWS_DEFAULT_REGION"] == "us-east-1"
     assert lines["AWS_CONFIG_FILE"] == lines["AWS_SHARED_CREDENTIALS_FILE"] == "/dev/null"

@@ -63,3 +63,8 @@ def accelerators(instance_type: str, processes_per_host: int) -> int:
     if instance_type.startswith(_ONE):
         return 1
     return 0 if instance_type.startswith(_NONE) else processes_per_host
+
+
+def is_known(instance_type: str) -> bool:
+    """Return True if the number of accelerators of an instance type is known."""
+    return instance_type in _BY_TYPE or instance_type.startswith((*_ONE, *_NONE))

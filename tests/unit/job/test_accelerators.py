@@ -1,7 +1,7 @@
 """Accelerators: compares the table and the GPU families with SageMaker's and EC2's lists of instance types."""
 
 from tests.support.instance_types import UNRECORDED, described, training_types
-from traingrid.manifest.accelerators import accelerators
+from traingrid.job.accelerators import accelerators
 from training_container.contract.missing_gpus import has_gpus
 
 # https://aws.amazon.com/ec2/instance-types/: general purpose, compute and memory optimized; Trainium.

@@ -1,0 +1,88 @@
+"""kubeconfig: the file with which `kubectl` uses the clusters of this server, as the user of their account.
+
+It has the entries that `aws eks update-kubeconfig` writes
+(https://docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html); `kubectl` gets its tokens from `print_token`.
+Entries of a user stay in the file.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+KUBECONFIG = "kubeconfig"
+"""Name of the file in the server's folder."""
+_LISTS = ("clusters", "users", "contexts")
+_EMPTY: Mapping[str, Any] = {"apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": ""}
+
+
+class Kubeconfig:
+    """The file of a server.
+
+    Args:
+        folder: The server's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Write a file without clusters, because those of the previous server have ended."""
+        with self._lock:
+            self._write({**_EMPTY, **{name: [] for name in _LISTS}})
+
+    def add(self, described: Mapping[str, Any]) -> None:
+        """Add a cluster and make it the current one; its name in the file is its ARN."""
+        arn = str(described["arn"])
+        address = {
+            "server": described["endpoint"],
+            "certificate-authority-data": described["certificateAuthority"]["data"],
+        }
+        added = {
+            "clusters": {"name": arn, "cluster": address},
+            "users": {"name": arn, "user": {"exec": self._command(arn)}},
+            "contexts": {"name": arn, "context": {"cluster": arn, "user": arn}},
+        }
+        with self._lock:
+            found = self._without(arn)
+            for name, entry in added.items():
+                found[name].append(entry)
+            self._write({**found, "current-context": arn})
+
+    def remove(self, arn: str) -> None:
+        """Remove a cluster."""
+        with self._lock:
+            found = self._without(arn)
+            left = found["contexts"][-1]["name"] if found["contexts"] else ""
+            current = left if found.get("current-context") == arn else found.get("current-context", "")
+            self._write({**found, "current-context": current})
+
+    def _without(self, arn: str) -> dict[str, Any]:
+        found = yaml.safe_load((self._folder / KUBECONFIG).read_text()) or {}
+        kept = {name: [one for one in found.get(name) or [] if one["name"] != arn] for name in _LISTS}
+        return {**_EMPTY, **found, **kept}
+
+    def _write(self, content: Mapping[str, Any]) -> None:
+        new = self._folder / f"{KUBECONFIG}.new"
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            yaml.safe_dump(dict(content), file, sort_keys=False)
+        new.replace(self._folder / KUBECONFIG)
+
+    def _command(self, arn: str) -> dict[str, Any]:
+        """Return the command that prints a token.
+
+        Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+        """
+        return {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": sys.executable,
+            "args": ["-m", "localcloud.server.print_token", str(self._folder), arn],
+            "env": [{"name": "PYTHONPATH", "value": str(Path(__file__).parents[2])}],
+            "interactiveMode": "Never",
+        }

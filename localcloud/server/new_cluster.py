@@ -1,0 +1,54 @@
+"""New cluster: creates a cluster in a running server, for `traingrid local cluster`."""
+
+import json
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.eks.clusters import OPERATOR_TAG
+from localcloud.server.state_file import Running
+
+_ROLE = "localcloud-eks-cluster"
+
+
+def new_cluster(running: Running, name: str, region: str, *, with_operator: bool) -> str:
+    """Create a cluster with access entries, whose administrator is the account's user; return its ARN.
+
+    Args:
+        running: The server.
+        name: The name of the cluster.
+        region: Its Region.
+        with_operator: Install the MPI operator of Kubeflow.
+
+    Raises:
+        ClientError: EKS refuses the cluster.
+    """
+    subnets = _client(running, "ec2", region).describe_subnets()["Subnets"]
+    tags = {} if with_operator else {"tags": {OPERATOR_TAG: "none"}}
+    made = _client(running, "eks", region).create_cluster(
+        name=name,
+        roleArn=_role(_client(running, "iam", region)),
+        resourcesVpcConfig={"subnetIds": [subnet["SubnetId"] for subnet in subnets]},
+        accessConfig={"authenticationMode": "API"},
+        **tags,
+    )
+    return str(made["cluster"]["arn"])
+
+
+def _role(iam: Any) -> str:
+    """Return the ARN of the role of clusters; it is created if it does not exist."""
+    statement = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    try:
+        return str(iam.create_role(RoleName=_ROLE, AssumeRolePolicyDocument=document)["Role"]["Arn"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "EntityAlreadyExists":
+            raise
+        return str(iam.get_role(RoleName=_ROLE)["Role"]["Arn"])
+
+
+def _client(running: Running, service: str, region: str) -> Any:
+    session: Any = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=running.secret)
+    return session.client(service, region_name=region, endpoint_url=running.endpoint)

@@ -1,0 +1,304 @@
+"""EKS backend: creates, describes and stops training jobs as objects of a Kubernetes cluster, and reads their logs.
+
+The object's name is the idempotency token. Its finalizer keeps the name taken until the reconciler has found the end in
+the ledger (traingrid/backends/eks/inventory.py).
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.clients import Maker, client
+from traingrid.backends.base import LaunchError
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.indexed_job import headless_service, indexed_job
+from traingrid.backends.eks.jobs import ClusterJobs
+from traingrid.backends.eks.log import PodLogs, gone, pages_of, unreadable
+from traingrid.backends.eks.mpi_job import mpi_job
+from traingrid.backends.eks.refusals import Refusals
+from traingrid.backends.eks.state import IMAGE_PATIENCE_SECONDS, Found, seen_of, tags_in
+from traingrid.backends.eks.training_object import TrainingObject
+from traingrid.backends.eks.watch import ChangeWatch
+from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
+from traingrid.job.ownership import conflict, is_of_grid
+from traingrid.kubernetes.client import JOB, MPI_JOB, SERVICE
+from traingrid.kubernetes.cluster import NoClusterError
+from traingrid.kubernetes.errors import CONFLICT, ApiError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.aws.log_events import LogEvent, LogPosition
+    from traingrid.backends.base import StopReason
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.job.observed import Seen
+    from traingrid.kubernetes.client import Object
+
+_ERRORS = (ApiError, NoClusterError, BotoCoreError, ClientError)
+
+
+class Eks:
+    """Training jobs of one Region's cluster.
+
+    Args:
+        deployment: The deployment.
+        region: A training Region of the grid with a cluster.
+        make: Makes the clients of EKS and STS.
+
+    Raises:
+        UsageError: The Region has no cluster.
+    """
+
+    def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
+        self._deployment, self._region, self._grid = deployment, region, deployment.grid.name
+        self._jobs = ClusterJobs(deployment, region, make)
+        self._refusals = Refusals(region=region, cluster=self._jobs.settings)
+        self._watches: dict[str, ChangeWatch] = {}
+
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        """See `Backend.start`."""
+        with self._launching(name):
+            found = self._jobs.find(name)
+            if found is None:
+                if self._create(self._wanted(name, job, tags)):
+                    return None
+                found = self._jobs.find(name)
+                if found is None:  # deleted just now, or the reply to the creation was lost
+                    what = f"The cluster in {self._region} did not confirm that it created {name}."
+                    raise LaunchError(SERVICE_ERROR, what, unresolved=True)
+            return self._own(found, self.fingerprint(name, job))
+
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:  # noqa: ARG002  # part of the protocol
+        """See `Backend.attach`. While the cluster refuses access, the training job may still run, so this waits."""
+        try:
+            with self._launching(name):
+                found = self._jobs.find(name)
+                return self._own(found, self.fingerprint(name, job)) if found else None
+        except LaunchError as error:
+            if isinstance(error.__cause__, ApiError | NoClusterError) and not error.failure.retried:
+                raise LaunchError(SERVICE_ERROR, error.what, unresolved=True) from error
+            raise
+
+    def describe(self, name: str) -> Seen | None:
+        """See `Backend.describe`.
+
+        Stops a training job whose image cannot be pulled, and completes a deletion that has left pods running.
+        """
+        if name in self._watches:
+            self._watches[name].reset()
+        found = self._jobs.find(name)
+        if found is None:
+            return None
+        error = found.image_error
+        if error and found.deleted_at is None and time.time() - error[1] >= IMAGE_PATIENCE_SECONDS:
+            self._jobs.stop(found, "image", f"ClientError: The training image cannot be pulled: {error[0]}")
+        self._jobs.complete_stop(found)
+        return seen_of(found)
+
+    def has_news(self, name: str, /) -> bool:
+        """See `Backend.has_news`. The first call starts the watch."""
+        if name not in self._watches:
+            found = self._jobs.find(name)
+            if found is None:
+                return False
+            for other in self._watches.values():
+                other.close()
+            self._watches = {name: ChangeWatch(self._jobs.client, found.kind, name)}
+        return self._watches[name].has_changed
+
+    def tags(self, seen: Seen) -> dict[str, str] | None:
+        """See `Backend.tags`."""
+        *_, name, uid = seen.arn.split("/")
+        found = self._jobs.find(name)
+        return tags_in(found) if found and found.uid == uid else None
+
+    def stop(self, name: str, why: StopReason = "cancel", /) -> None:
+        """See `Backend.stop`."""
+        found = self._jobs.find(name)
+        if found and found.ended_at is None:
+            seen = seen_of(found)
+            because = seen.reason if why == "capacity" else ""
+            self._jobs.stop(found, why, because)
+
+    def fingerprint(self, name: str, job: Job) -> str:
+        """See `Backend.fingerprint`: that of the request in SageMaker's form."""
+        return fingerprint(self._request(name, job, {}))
+
+    def log_lines(
+        self,
+        name: str,
+        position: LogPosition,
+        *,
+        whole: bool = True,  # noqa: ARG002  # the API has no pages
+        discover: bool = True,  # noqa: ARG002  # the pods are listed in any case
+    ) -> Iterator[tuple[str, str]]:
+        """See `Backend.log_lines`. Hosts have SageMaker's names: algo-1, algo-2, ..."""
+        try:
+            hosts = self._logs.hosts(name)
+            for pod, host in hosts.items():
+                for event in self._logs.new_lines(pod, position):
+                    yield host, event.message
+            if not hosts:
+                self._check_log(name)
+        except _ERRORS as error:
+            raise unreadable(name, error) from error
+
+    def log_names(self, name: str) -> list[str]:
+        """See `ReadableLogs.log_names`."""
+        return [name]
+
+    def log_streams(self, training_job: str) -> list[str]:
+        """See `ReadableLogs.log_streams`: `<host>/<pod>` of each pod."""
+        try:
+            hosts = self._logs.hosts(training_job)
+            if not hosts:
+                self._check_log(training_job)
+        except _ERRORS as error:
+            raise unreadable(training_job, error) from error
+        return [f"{host}/{pod}" for pod, host in hosts.items()]
+
+    def log_host(self, stream: str) -> str:
+        """See `ReadableLogs.log_host`."""
+        return stream.partition("/")[0]
+
+    def log_pages(self, stream: str, position: LogPosition, limit: int, since: int = 0) -> Iterator[list[LogEvent]]:
+        """See `ReadableLogs.log_pages`."""
+        pod = stream.partition("/")[2]
+        try:
+            yield from pages_of(self._logs.new_lines(pod, position, since), limit)
+        except _ERRORS as error:
+            raise unreadable(pod, error) from error
+
+    def last_log_events(self, stream: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
+        """See `ReadableLogs.last_log_events`."""
+        pod = stream.partition("/")[2]
+        try:
+            return self._logs.last_lines(pod, count, position, since)
+        except _ERRORS as error:
+            raise unreadable(pod, error) from error
+
+    @property
+    def _logs(self) -> PodLogs:
+        return PodLogs(self._jobs.client)
+
+    def _check_log(self, name: str) -> None:
+        """Raise the error of a training job that has ended and has no pods (any longer)."""
+        found = self._jobs.find(name)
+        if found is None or found.is_over:
+            raise gone(name, self._jobs.settings.cluster, self._jobs.settings.namespace)
+
+    @contextmanager
+    def _launching(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except _ERRORS as error:
+            raise self._refusals.launch_error(name, error) from error
+
+    def _create(self, wanted: TrainingObject) -> bool:
+        """Create an object by one request, and its Service.
+
+        Returns:
+            False if the name is taken, or the reply was lost.
+        """
+        made = self._checked(indexed_job(wanted) if wanted.kind == "job" else mpi_job(wanted), wanted)
+        try:
+            created = self._jobs.client.create(JOB if wanted.kind == "job" else MPI_JOB, made)
+        except UnavailableError:
+            return False
+        except ApiError as error:
+            if error.code == CONFLICT:
+                return False
+            raise
+        self._add_service(created)
+        return True
+
+    def _checked(self, made: Object, wanted: TrainingObject) -> Object:
+        """Return an object whose annotations Kubernetes accepts."""
+        spec = made["spec"]
+        template = spec["template"] if "template" in spec else spec["mpiReplicaSpecs"]["Launcher"]["template"]
+        size = max(_size(one["metadata"]["annotations"]) for one in (made, template))
+        if size > labels.MAX_ANNOTATIONS:
+            most = f"{labels.MAX_ANNOTATIONS:,} bytes that Kubernetes allows for annotations"
+            what = f"The request of {wanted.name} has {size:,} bytes, more than the {most}."
+            raise LaunchError(INVALID_REQUEST, f"{what} Shorten its hyperparameters, environment and tags.")
+        return made
+
+    def _add_service(self, made: Object) -> None:
+        """Create the Service of an Indexed Job; the MPI operator creates that of an MPIJob."""
+        if made["kind"] != JOB.kind:
+            return
+        try:
+            self._jobs.client.create(SERVICE, headless_service(made))
+        except ApiError as error:
+            if error.code != CONFLICT:
+                raise
+
+    def _own(self, found: Found, wanted: str) -> Seen:
+        """Return the existing training job if this job created it; otherwise raise.
+
+        The child that created it may have died before it created the Service.
+        """
+        seen, tags = seen_of(found), tags_in(found)
+        if seen.fingerprint != wanted or not is_of_grid(tags, self._grid):
+            raise LaunchError(*conflict(self._grid, tags, seen, wanted))
+        if not found.is_over:
+            self._add_service({"apiVersion": found.kind.version, "kind": found.kind.kind, **found.object})
+        return seen
+
+    def _wanted(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
+        identity, settings = names.parse_training_job(self._grid, name), self._jobs.settings
+        if identity is None:
+            raise ValueError(f"{name} is not the name of a training job of {self._grid}")
+        request = self._request(name, job, tags)
+        wanted = TrainingObject(
+            grid=self._grid,
+            name=name,
+            identity=identity,
+            job=job,
+            region=self._region,
+            cluster=settings,
+            cluster_arn=self._jobs.client.cluster.arn,
+            request=request,
+            fingerprint=self.fingerprint(name, job),
+            tags={**job.tags, **tags},
+            pod_image=self._deployment.pod_image,
+        )
+        if reason := _unsupported(wanted):
+            raise LaunchError(INVALID_REQUEST, f"{name} cannot run on Amazon EKS: {reason}.")
+        return wanted
+
+    def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
+        """Return the request as `traingrid.pod` and `train` read it. Networks are those of the cluster."""
+        request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
+        key = self._deployment.grid.output_key(self._deployment.account_of(self._region), self._region)
+        if key:
+            request["OutputDataConfig"]["KmsKeyId"] = key
+        return request
+
+
+def _unsupported(wanted: TrainingObject) -> str:
+    """Return why pods cannot run a job whose grid.yaml has changed since its manifest was checked; or an empty text."""
+    if not wanted.job.image or wanted.job.is_algorithm:
+        return "it runs an algorithm of SageMaker"
+    if not wanted.pod_image:
+        return "this deployment has no image for the containers that provide /opt/ml; deploy the grid again"
+    for name, channel in wanted.job.inputs.items():
+        if channel.input_mode == "Pipe":
+            return f"its channel {name} is in Pipe mode, which only SageMaker has"
+        if channel.file_system and channel.file_system not in wanted.cluster.file_system_volumes:
+            return f"file_system_volumes in grid.yaml has no volume of {channel.file_system}"
+        bucket = channel.uri.removeprefix("s3://").partition("/")[0]
+        if channel.input_mode == "FastFile" and not channel.file_system and bucket not in wanted.cluster.s3_volumes:
+            return f"s3_volumes in grid.yaml has no volume of {bucket}"
+    return ""
+
+
+def _size(annotations: dict[str, str]) -> int:
+    return sum(len(text.encode()) for entry in annotations.items() for text in entry)

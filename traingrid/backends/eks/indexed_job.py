@@ -1,0 +1,64 @@
+"""Indexed Jobs: the `batch/v1` Job of a training job, with one index for each host.
+
+Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.pod_template import object_metadata, pod_template
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.backends.eks.training_object import TrainingObject
+
+
+def indexed_job(wanted: TrainingObject) -> dict[str, Any]:
+    """Return the Job of a training job.
+
+    A failed host fails the Job, and no pod is replaced. The failure policy keeps the fact that a pod was evicted, or
+    its node drained or lost, in the Job, because the pod itself will be gone.
+    """
+    hosts = wanted.job.instance_count
+    disrupted = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": object_metadata(wanted),
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": hosts,
+            "parallelism": hosts,
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {"rules": [disrupted]},
+            "template": pod_template(wanted),
+        },
+    }
+
+
+def headless_service(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Service that makes the host names of a created Job resolve, also before its pods are ready.
+
+    The Job owns it, so it is deleted with the Job.
+    """
+    metadata = job["metadata"]
+    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "labels": {name: value for name, value in metadata["labels"].items() if name != labels.QUEUE},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {labels.NAME: metadata["name"]},
+        },
+    }

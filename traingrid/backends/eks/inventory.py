@@ -1,0 +1,178 @@
+"""EKS inventory: lists, stops and releases the training jobs of a grid in a Region's cluster."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.aws.clients import Maker, gentle
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.jobs import KINDS, ClusterJobs
+from traingrid.backends.eks.pods import ENDED_PHASES, Pod
+from traingrid.backends.eks.state import Found, seen_of, tags_in
+from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.inventory import ACTIVE_STATES, Details
+from traingrid.job.ownership import is_of_grid
+from traingrid.job.state import JobState
+from traingrid.kubernetes.client import POD
+from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
+from traingrid.ledger.items import attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.kubernetes.client import Kind, Object
+    from traingrid.ledger.items import JobItem
+
+_LIVE_PODS = ",".join(f"status.phase!={phase}" for phase in ENDED_PHASES)
+
+
+class EksInventory:
+    """The training jobs of a grid in one cluster. They are found by their labels.
+
+    Args:
+        deployment: The grid.
+        region: The Region.
+        make: Makes the clients of EKS and STS.
+    """
+
+    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle) -> None:
+        self._grid, self._region = deployment.grid.name, region
+        self._jobs = ClusterJobs(deployment, region, make)
+
+    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+        """See `Inventory.listed`.
+
+        For active states, objects whose ends are recorded are not read, and only pods that run.
+        """
+        selector, active = labels.selector(self._grid, submission), state in ACTIVE_STATES
+        objects = self._objects(f"{selector},!{labels.RECORDED}" if active else selector)
+        pods = self._pods(selector, _LIVE_PODS if active else "")
+        for kind, made in objects:
+            job = self._training_job(kind, made, pods.get(made["metadata"]["name"], []))
+            if job and state in ("", job.state):
+                yield job
+
+    def ended(self) -> Iterator[TrainingJob]:
+        """See `Inventory.ended`; also objects that were released `KEEP_DAYS` ago."""
+        selector = labels.selector(self._grid)
+        objects = self._objects(f"{selector},!{labels.RECORDED}")
+        pods = self._pods(selector, _LIVE_PODS) if objects else {}
+        for kind, made in [*objects, *self._objects(f"{selector},{labels.outdated(time.time())}")]:
+            job = self._training_job(kind, made, pods.get(made["metadata"]["name"], []))
+            if job and not job.active:
+                yield job
+
+    def details(self, job: TrainingJob) -> Details | None:
+        """See `Inventory.details`."""
+        found = self._jobs.find(job.name)
+        if found is None:
+            return None
+        seen = seen_of(found)
+        return Details(
+            state=seen.state,
+            started_at=seen.started_at,
+            ended_at=found.ended_at,
+            artifact=seen.artifact,
+            billable_seconds=seen.billable_seconds,
+        )
+
+    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
+        """See `Inventory.is_ours`. The ledger records the object's uid in the ARN."""
+        recorded = attempts(item).get(job.identity.attempt)
+        if recorded and recorded.training_job_arn and recorded.training_job_arn == job.arn:
+            return True
+        return self.has_our_tag(job)
+
+    def has_our_tag(self, job: TrainingJob) -> bool:
+        """See `Inventory.has_our_tag`."""
+        found = self._jobs.find(job.name)
+        return found is not None and is_of_grid(tags_in(found), self._grid)
+
+    def stop(self, job: TrainingJob) -> bool:
+        """See `Inventory.stop`."""
+        found = self._jobs.find(job.name)
+        if found is None or found.ended_at is not None:
+            return False
+        self._jobs.stop(found, "cancel")
+        return True
+
+    def complete_stop(self, job: TrainingJob) -> bool:
+        """See `Inventory.complete_stop`."""
+        found = self._jobs.find(job.name)
+        return found is not None and self._jobs.complete_stop(found)
+
+    def release(self, job: TrainingJob) -> bool:
+        """See `Inventory.release`: removes the finalizer, or deletes an object that was released before.
+
+        The resource version protects other finalizers, for example of a deletion in the foreground.
+        """
+        found = self._jobs.find(job.name)
+        if found is None or found.ended_at is None:
+            return False
+        metadata = found.object["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if labels.FINALIZER not in finalizers:
+            return self._jobs.client.delete(found.kind, found.name, uid=found.uid)
+        left = [finalizer for finalizer in finalizers if finalizer != labels.FINALIZER]
+        changed = {"finalizers": left or None, "labels": {labels.RECORDED: labels.today(time.time())}}
+        try:
+            version = metadata["resourceVersion"]
+            self._jobs.client.patch(found.kind, found.name, {"metadata": {"resourceVersion": version, **changed}})
+        except ApiError as error:
+            if error.code in (CONFLICT, NOT_FOUND):  # it has changed since; the next sweep reads it again
+                return False
+            raise
+        return True
+
+    def _objects(self, selector: str) -> list[tuple[Kind, Object]]:
+        """Return the objects that a selector selects, without their large pod templates."""
+        found = []
+        for kind in KINDS:
+            try:
+                found += [(kind, _small(made)) for made in self._jobs.client.all(kind, labels=selector)]
+            except ApiError as error:
+                if error.code != NOT_FOUND:  # the cluster has no MPI operator
+                    raise
+        return found
+
+    def _pods(self, selector: str, fields: str) -> dict[str, list[Pod]]:
+        found: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self._jobs.client.all(POD, labels=selector, fields=fields):
+            found[(pod["metadata"].get("labels") or {}).get(labels.NAME, "")].append(Pod(_without_spec(pod)))
+        return found
+
+    def _training_job(self, kind: Kind, made: Object, pods: list[Pod]) -> TrainingJob | None:
+        found = Found(kind=kind, object=made, pods=pods, cluster_arn=self._jobs.client.cluster.arn)
+        identity = names.parse_training_job(self._grid, found.name)
+        if identity is None:
+            return None
+        seen, created = seen_of(found), found.created_at
+        return TrainingJob(
+            name=found.name,
+            identity=identity,
+            region=self._region,
+            arn=seen.arn,
+            state=JobState(seen.state),
+            created_at=created,
+            ended_at=found.ended_at,
+            backend="eks",
+        )
+
+
+def _small(made: Object) -> Object:
+    """Return an object with the parts of its specification that its state depends on."""
+    spec = made["spec"]
+    kept = {name: spec[name] for name in ("suspend", "completions", "runPolicy") if name in spec}
+    replicas = spec.get("mpiReplicaSpecs")
+    if replicas:
+        kept["mpiReplicaSpecs"] = {name: {"replicas": each.get("replicas", 1)} for name, each in replicas.items()}
+    return {**made, "spec": kept}
+
+
+def _without_spec(pod: Object) -> Object:
+    metadata = {name: value for name, value in pod["metadata"].items() if name != "annotations"}
+    return {**pod, "metadata": metadata, "spec": {"nodeName": pod["spec"].get("nodeName", "")}}

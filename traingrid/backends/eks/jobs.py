@@ -1,0 +1,113 @@
+"""Jobs: finds, stops and completes the training jobs of one namespace, for the backend and the inventory."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from traingrid.aws.clients import brisk
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.pods import Pod
+from traingrid.backends.eks.state import Found
+from traingrid.errors import UsageError
+from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
+from traingrid.kubernetes.cluster import cluster_of
+from traingrid.kubernetes.token import Tokens
+
+if TYPE_CHECKING:
+    from traingrid.aws.clients import Maker
+    from traingrid.backends.base import StopReason
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.eks import EksCluster
+    from traingrid.kubernetes.client import Kind, Object
+
+KINDS = (JOB, MPI_JOB)
+"""The kinds of training jobs. A name is looked up in both, because a grid may change its kind."""
+_BRISK = Patience(connect=5.0, read=10.0, tries=2)
+
+
+class ClusterJobs:
+    """The training jobs of a Region's cluster; nothing is called before a method is.
+
+    Args:
+        deployment: The deployment.
+        region: The Region.
+        make: Makes the clients of EKS and STS.
+
+    Raises:
+        UsageError: The Region has no cluster.
+    """
+
+    def __init__(self, deployment: Deployment, region: str, make: Maker) -> None:
+        settings = deployment.grid.regions[region].eks if region in deployment.grid.regions else None
+        if settings is None:
+            text = f"{region} has no cluster of Amazon EKS in grid.yaml."
+            raise UsageError(text, f"Add `eks: {{cluster: NAME}}` to {region} in grid.yaml and deploy.")
+        self.settings: EksCluster = settings
+        self.deployment, self.region = deployment, region
+        self._make = make
+
+    @cached_property
+    def client(self) -> Client:
+        """The client of the cluster; the first call describes the cluster."""
+        role, name = self.deployment.acting_in(self.region), self.settings.cluster
+        cluster = cluster_of(name, self.region, self._make, role)
+        tokens = Tokens(name, self.region, self._make, role)
+        return Client(cluster, self.settings.namespace, tokens, _BRISK if self._make is brisk else Patience())
+
+    def find(self, name: str) -> Found | None:
+        """Return a training job; None if the cluster does not have it.
+
+        The object is read before its pods: of an object that is being deleted, no new pods are created.
+        """
+        for kind in KINDS:
+            found = self.client.find(kind, name)
+            if found is not None:
+                return self.found(kind, found)
+        return None
+
+    def found(self, kind: Kind, made: Object) -> Found:
+        """Return the training job of an object, with its pods; and with warnings about the object if it has none."""
+        name, client = made["metadata"]["name"], self.client
+        pods = [Pod(pod) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
+        events = () if pods else tuple(client.all(EVENT, fields=f"involvedObject.name={name}"))
+        return Found(kind=kind, object=made, pods=pods, events=events, cluster_arn=client.cluster.arn)
+
+    def stop(self, found: Found, why: StopReason, because: str = "") -> None:
+        """Stop a training job: note why, and delete its object, which the finalizer keeps.
+
+        The first reason stays, because its process may already act on it.
+        """
+        if not found.annotations.get(labels.STOPPED_FOR) and found.deleted_at is None:
+            noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
+            self._annotate(found, noted | self._start_of(found))
+        self.client.delete(found.kind, found.name, uid=found.uid, propagation="Foreground")
+
+    def complete_stop(self, found: Found) -> bool:
+        """Delete the pods of an object that is being deleted, if its deletion has left them running.
+
+        A person's deletion in the background leaves them running for as long as the finalizer keeps the object.
+
+        Returns:
+            True if there were any.
+        """
+        left = [pod for pod in found.pods_left if not pod.deleting]
+        if found.deleted_at is None or not left:
+            return False
+        if start := self._start_of(found):
+            self._annotate(found, start)
+        if found.kind is MPI_JOB:  # a Job that would start the launcher again
+            self.client.delete(JOB, f"{found.name}-launcher")
+        for pod in left:
+            self.client.delete(POD, pod.name, uid=pod.uid)
+        return True
+
+    def _start_of(self, found: Found) -> dict[str, str]:
+        """Return the annotation with the start of the pods, which will be gone when their end is recorded."""
+        if found.started_at is None or labels.STARTED_AT in found.annotations:
+            return {}
+        return {labels.STARTED_AT: datetime.fromtimestamp(found.started_at, UTC).isoformat()}
+
+    def _annotate(self, found: Found, annotations: dict[str, str]) -> None:
+        self.client.patch(found.kind, found.name, {"metadata": {"annotations": annotations}})

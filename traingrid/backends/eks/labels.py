@@ -1,0 +1,47 @@
+"""Labels: the labels, annotations and finalizer of our objects in a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+GRID, SUBMISSION, JOB, ATTEMPT, NAME = (
+    f"traingrid/{name}" for name in ("grid", "submission", "job", "attempt", "name")
+)
+"""The labels of a training job's object and of its pods."""
+RECORDED = "traingrid/recorded"
+"""The label of an object whose end is recorded: the date on which it was released."""
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label with the LocalQueue of an object (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/)."""
+
+FINGERPRINT, TAGS, REQUEST = (f"traingrid/{name}" for name in ("fingerprint", "tags", "request"))
+"""The annotations with the fingerprint of the request and all tags (of the object), and with the request (of pods)."""
+STOPPED_FOR, STOPPED_BECAUSE, STARTED_AT = (
+    f"traingrid/{name}" for name in ("stopped-for", "stopped-because", "started-at")
+)
+"""The annotations of an object that is stopped: the reason for `Seen.failure`, a sentence, and the time at which its
+pods had started, because its pods will be gone."""
+MAX_ANNOTATIONS = 256 * 1024
+"""The maximum size of all annotations of an object, in bytes (TotalAnnotationSizeLimitB of Kubernetes' validation)."""
+
+FINALIZER = "traingrid/recorded"
+"""The finalizer that keeps an object, and so its name, until its end is recorded."""
+KEEP_DAYS = 7
+"""The days after which the reconciler deletes an object whose end is recorded."""
+
+
+def selector(grid: str, submission: str = "") -> str:
+    """Return the label selector of the objects and pods of a grid, or of one submission."""
+    return f"{GRID}={grid}" + (f",{SUBMISSION}={submission}" if submission else "")
+
+
+def today(now: float) -> str:
+    """Return the value of `RECORDED` for an object that is released at a time, in seconds since 1970."""
+    return datetime.fromtimestamp(now, UTC).date().isoformat()
+
+
+def outdated(now: float) -> str:
+    """Return the selector of the objects that were released more than `KEEP_DAYS` days ago."""
+    day = datetime.fromtimestamp(now, UTC).date()
+    # A day more on each side: the clocks of two processes may differ.
+    kept = [(day - timedelta(days=days)).isoformat() for days in range(-1, KEEP_DAYS + 1)]
+    return f"{RECORDED},{RECORDED} notin ({','.join(kept)})"

@@ -1,0 +1,133 @@
+"""Log: reads the logs of the containers `train` while their pods exist, which is until the object is deleted.
+
+A cluster keeps no log of a pod that is gone. The API reads a log from a time of whole seconds, so lines that were read
+before are skipped by their times.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from traingrid.aws.log_events import LogEvent
+from traingrid.backends.base import LogUnreadableError
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.hosts import host_name
+from traingrid.backends.eks.pod_template import TRAIN
+from traingrid.kubernetes.client import POD
+from traingrid.kubernetes.errors import NOT_FOUND, ApiError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.aws.log_events import LogPosition
+    from traingrid.kubernetes.client import Client
+
+_NOT_STARTED = 400
+
+
+class _Line(NamedTuple):
+    """A line of a log, with its time as the API wrote it, in RFC 3339 with nanoseconds."""
+
+    time: str
+    text: str
+
+
+class PodLogs:
+    """The logs of training jobs in one namespace.
+
+    A position is the time of the last line that was read, and the number of lines read that have this time.
+
+    Args:
+        client: The client of the cluster.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def hosts(self, name: str) -> dict[str, str]:
+        """Return the names of the hosts of a training job that have pods, by the name of the pod."""
+        pods = self._client.all(POD, labels=f"{labels.NAME}={name}")
+        found = sorted((host_name(pod), str(pod["metadata"]["name"])) for pod in pods)
+        return {pod: host for host, pod in sorted(found, key=lambda one: (len(one[0]), one))}
+
+    def new_lines(self, pod: str, position: LogPosition, since: int = 0) -> Iterator[LogEvent]:
+        """Yield the lines of a pod after a position, and update the position with each.
+
+        Args:
+            pod: The pod's name.
+            position: The position of each pod.
+            since: Read lines from this time, in milliseconds since 1970.
+
+        Raises:
+            ApiError: The request was refused, or the cluster did not answer.
+        """
+        last, _, seen = position.get(pod, "").partition("#")
+        start = last or (_rfc3339(since) if since else "")
+        count, skipped = int(seen or 0), 0
+        for line in self._lines(pod, start):
+            if last and (line.time < last or (line.time == last and skipped < int(seen or 0))):
+                skipped += line.time == last
+                continue
+            count = count + 1 if line.time == position.get(pod, "").partition("#")[0] else 1
+            position[pod] = f"{line.time}#{count}"
+            at = _milliseconds(line.time)
+            if at >= since:
+                yield LogEvent(at, line.text)
+
+    def last_lines(self, pod: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
+        """Return the last lines of a pod, and set the position to its end."""
+        lines = list(self._lines(pod, _rfc3339(since) if since else "", tail=max(count, 1)))
+        if lines:
+            same = sum(line.time == lines[-1].time for line in lines)
+            position[pod] = f"{lines[-1].time}#{same}"
+        events = (LogEvent(_milliseconds(line.time), line.text) for line in lines)
+        return list(deque((event for event in events if event.time >= since), count))
+
+    def _lines(self, pod: str, start: str, tail: int | None = None) -> Iterator[_Line]:
+        try:
+            for line in self._client.log(pod, TRAIN, start, tail):
+                time, _, text = line.partition(" ")
+                yield _Line(_padded(time), text)
+        except ApiError as error:
+            if error.code not in (_NOT_STARTED, NOT_FOUND):  # the container waits, or the pod was deleted just now
+                raise
+
+
+def pages_of(events: Iterator[LogEvent], limit: int) -> Iterator[list[LogEvent]]:
+    """Yield lines in lists of at most `limit`."""
+    while page := list(islice(events, limit)):
+        yield page
+
+
+def gone(name: str, cluster: str, namespace: str) -> LogUnreadableError:
+    """Return the error for the log of a training job whose pods are gone."""
+    what = f"The pods of {name} no longer exist in the namespace {namespace} of {cluster}, and their logs with them."
+    return LogUnreadableError(
+        what, "To keep logs, let the cluster send them to CloudWatch Logs (add-on amazon-cloudwatch-observability)."
+    )
+
+
+def unreadable(name: str, error: Exception) -> LogUnreadableError:
+    """Return the error for a log that cannot be read now."""
+    passes = isinstance(error, UnavailableError)
+    text = str(error).rstrip(".")
+    return LogUnreadableError(
+        f"The log of {name} cannot be read now: {text}.", "The training job continues.", passes=passes
+    )
+
+
+def _padded(time: str) -> str:
+    """Return a time with nine digits after the point, so that times compare as texts; the API may omit zeros."""
+    whole, _, fraction = time.removesuffix("Z").partition(".")
+    return f"{whole}.{fraction:0<9}Z"
+
+
+def _milliseconds(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp() * 1000)
+
+
+def _rfc3339(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

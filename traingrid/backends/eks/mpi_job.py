@@ -1,0 +1,45 @@
+"""MPIJobs: the `kubeflow.org/v2beta1` MPIJob of a training job, whose launcher is its first host.
+
+Source: https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.eks.pod_template import object_metadata, pod_template
+
+if TYPE_CHECKING:
+    from traingrid.backends.eks.training_object import TrainingObject
+
+_KEY_FOLDER = "/etc/mpi-ssh"
+"""The folder of the operator's key pair. `train` has its own in /root/.ssh, which the operator's default hides."""
+
+
+def mpi_job(wanted: TrainingObject) -> dict[str, Any]:
+    """Return the MPIJob of a training job.
+
+    All hosts run `train`, which itself starts the ranks. Therefore the implementation is MPICH: with OpenMPI the
+    operator sets OMPI_MCA_orte_default_hostfile in the launcher, which would add hosts to those of `train`'s mpirun.
+    """
+    replicas: dict[str, Any] = {"Launcher": _replicas(wanted, 1)}
+    if workers := wanted.job.instance_count - 1:
+        replicas["Worker"] = _replicas(wanted, workers)
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": object_metadata(wanted),
+        "spec": {
+            "slotsPerWorker": wanted.job.processes_per_host,
+            "runLauncherAsWorker": True,
+            "mpiImplementation": "MPICH",
+            "sshAuthMountPath": _KEY_FOLDER,
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
+            "mpiReplicaSpecs": replicas,
+        },
+    }
+
+
+def _replicas(wanted: TrainingObject, count: int) -> dict[str, Any]:
+    template = pod_template(wanted, restart_policy=False)
+    return {"replicas": count, "restartPolicy": "Never", "template": template}

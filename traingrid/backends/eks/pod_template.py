@@ -1,0 +1,201 @@
+"""Pod templates: the pods of a training job, with the containers that provide SageMaker's /opt/ml.
+
+The init container `prepare` writes the configuration and downloads the data, the sidecar `results` uploads checkpoints
+and results (both run `traingrid.pod`), and `train` runs the line's image as SageMaker does.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.hosts import host_names
+from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traingrid.backends.eks.training_object import TrainingObject
+
+TRAIN, PREPARE, RESULTS = "train", "prepare", "results"
+"""The names of the containers."""
+ROOT, JOB_FOLDER = "/opt/ml", "/etc/traingrid"
+_GRACE_SECONDS = 900
+"""The time in which a pod that is stopped uploads its results."""
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_KARPENTER, _MANAGED = "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"
+"""The labels of spot and on-demand nodes: of Karpenter and EKS Auto Mode
+(https://karpenter.sh/docs/concepts/scheduling/#well-known-labels), and of managed node groups
+(https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
+_SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
+
+
+def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict[str, Any]:
+    """Return the pod template of a training job, which is the same for all of its hosts.
+
+    Args:
+        wanted: The training job.
+        restart_policy: False leaves out `restartPolicy`, which MPIJob sets from its replicas.
+    """
+    job, mounts = wanted.job, list(_claimed(wanted))
+    claims = {claim: f"data-{number}" for number, claim in enumerate(sorted({claim for claim, _ in mounts}))}
+    volumes = [
+        {"name": "opt-ml", "emptyDir": {"sizeLimit": f"{job.volume_gb}Gi"}},
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        {"name": "job", "downwardAPI": {"items": [_REQUEST_FILE]}},
+        *({"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in claims.items()),
+    ]
+    spec: dict[str, Any] = {
+        "serviceAccountName": wanted.cluster.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "subdomain": wanted.name,
+        "activeDeadlineSeconds": job.max_runtime_seconds,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "affinity": {
+            "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot),
+            "podAntiAffinity": _apart(wanted),
+        },
+        "tolerations": _tolerations(wanted),
+        "initContainers": [_shim(wanted, PREPARE), {**_shim(wanted, RESULTS), "restartPolicy": "Always"}],
+        "containers": [_train(wanted, [{"name": claims[claim], **mount} for claim, mount in mounts])],
+        "volumes": volumes,
+    }
+    if restart_policy:
+        spec["restartPolicy"] = "Never"
+    annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))}
+    return {"metadata": {"labels": object_labels(wanted), "annotations": annotations}, "spec": spec}
+
+
+def object_labels(wanted: TrainingObject) -> dict[str, str]:
+    """Return the labels of a training job's object and of its pods."""
+    return {
+        labels.GRID: wanted.grid,
+        labels.SUBMISSION: wanted.identity.submission,
+        labels.JOB: str(wanted.identity.index),
+        labels.ATTEMPT: str(wanted.identity.attempt),
+        labels.NAME: wanted.name,
+    }
+
+
+def object_metadata(wanted: TrainingObject) -> dict[str, Any]:
+    """Return the metadata of a training job's object."""
+    queue = {labels.QUEUE: wanted.queue} if wanted.queue else {}
+    tags = json.dumps(dict(wanted.tags), sort_keys=True)
+    return {
+        "name": wanted.name,
+        "namespace": wanted.cluster.namespace,
+        "labels": object_labels(wanted) | queue,
+        "annotations": {labels.FINGERPRINT: wanted.fingerprint, labels.TAGS: tags},
+        "finalizers": [labels.FINALIZER],
+    }
+
+
+_REQUEST_FILE = {"path": "request.json", "fieldRef": {"fieldPath": f"metadata.annotations['{labels.REQUEST}']"}}
+
+
+def _shim(wanted: TrainingObject, program: str) -> dict[str, Any]:
+    hosts = host_names(wanted.name, wanted.kind, wanted.job.instance_count)
+    environment = {"AWS_REGION": wanted.region, "TRAINGRID_HOSTS": ",".join(hosts)}
+    return {
+        "name": program,
+        "image": wanted.pod_image,
+        "args": ["python", "-m", "traingrid.pod", program],
+        "env": _variables(environment),
+        "resources": _SHIM,
+        "volumeMounts": [
+            {"name": "opt-ml", "mountPath": ROOT},
+            {"name": "job", "mountPath": JOB_FOLDER, "readOnly": True},
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _train(wanted: TrainingObject, data: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the container of the line's image, started as SageMaker starts it: `docker run <image> train`.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.
+    """
+    environment = dict(wanted.request.get("Environment", {}))
+    environment |= {"TRAINING_JOB_NAME": wanted.name, "TRAINING_JOB_ARN": wanted.arn, "AWS_REGION": wanted.region}
+    return {
+        "name": TRAIN,
+        "image": wanted.request["AlgorithmSpecification"]["TrainingImage"],
+        "args": ["train"],
+        "env": _variables(environment),
+        "resources": resources(wanted.job),
+        "volumeMounts": [
+            {"name": "opt-ml", "mountPath": ROOT},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # not a temporary file
+            *data,
+        ],
+    }
+
+
+def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return variables whose values Kubernetes does not change: it expands `$(NAME)`, and `$$` is a dollar.
+
+    Source: https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/.
+    """
+    return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(environment.items())]
+
+
+def _claimed(wanted: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the claim and the mount of each channel that is not downloaded.
+
+    A path of FSx for Lustre begins with the file system's mount name, which is the root of its volume
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_FileSystemDataSource.html).
+    """
+    for channel in wanted.request["InputDataConfig"]:
+        source = channel["DataSource"]
+        mounted = source.get("FileSystemDataSource")
+        if mounted:
+            claim = wanted.cluster.file_system_volumes[mounted["FileSystemId"]]
+            path = mounted["DirectoryPath"].strip("/")
+            path = path.partition("/")[2] if mounted["FileSystemType"] == "FSxLustre" else path
+        elif channel["InputMode"] == "FastFile":
+            bucket, _, path = source["S3DataSource"]["S3Uri"].removeprefix("s3://").partition("/")
+            claim, path = wanted.cluster.s3_volumes[bucket], path.strip("/")
+        else:
+            continue
+        folder = f"{ROOT}/input/data/{channel['ChannelName']}"
+        mount: dict[str, Any] = {"mountPath": folder, "readOnly": True}
+        yield claim, mount | ({"subPath": path} if path else {})
+
+
+def _node_affinity(instance_type: str, *, spot: bool) -> dict[str, Any]:
+    """Return the affinity to nodes of an instance type.
+
+    The nodes of SageMaker HyperPod have SageMaker's name of the type, others that of EC2
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-autoscaling-nodeclass.html).
+    """
+    of_type = {"key": _INSTANCE_TYPE, "operator": "In", "values": [instance_type.removeprefix("ml."), instance_type]}
+    if spot:  # terms are alternatives
+        terms = [
+            [of_type, {"key": _KARPENTER, "operator": "In", "values": ["spot"]}],
+            [of_type, {"key": _MANAGED, "operator": "In", "values": ["SPOT"]}],
+        ]
+    else:  # also nodes without the labels
+        terms = [
+            [
+                of_type,
+                {"key": _KARPENTER, "operator": "NotIn", "values": ["spot"]},
+                {"key": _MANAGED, "operator": "NotIn", "values": ["SPOT"]},
+            ]
+        ]
+    selected = {"nodeSelectorTerms": [{"matchExpressions": expressions} for expressions in terms]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": selected}
+
+
+def _apart(wanted: TrainingObject) -> dict[str, Any]:
+    """Return the anti-affinity that puts each host of a training job on a separate node."""
+    selected = {"matchLabels": {labels.NAME: wanted.name}}
+    term = {"labelSelector": selected, "topologyKey": "kubernetes.io/hostname"}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def _tolerations(wanted: TrainingObject) -> list[dict[str, str]]:
+    devices = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in (GPU, EFA, NEURON)]
+    settings = (toleration.model_dump() for toleration in wanted.cluster.tolerations)
+    return devices + [{name: value for name, value in each.items() if value} for each in settings]

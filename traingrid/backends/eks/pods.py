@@ -1,0 +1,225 @@
+"""Pods: the state of one pod of a training job, and of its three containers.
+
+Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.eks.hosts import host_index
+from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENDED_PHASES = ("Succeeded", "Failed")
+"""The phases of a pod whose containers have ended."""
+_NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError", "ErrImageNeverPull")
+"""The kubelet's reasons of a container that waits for its image (pkg/kubelet/images/types.go of Kubernetes)."""
+_LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shutdown", "NodeAffinity")
+"""Reasons of a failed pod that its program did not cause (pkg/kubelet: eviction, nodeshutdown, lifecycle)."""
+
+
+def seconds_of(text: str | None) -> float | None:
+    """Return a time of Kubernetes in seconds since 1970; None for a missing one."""
+    return datetime.fromisoformat(text).timestamp() if text else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """The termination message of the container `results`.
+
+    Attributes:
+        artifact: The S3 URI of the model; empty if this host has uploaded none.
+        failure: The text of /opt/ml/output/failure.
+        error: Why the results could not be uploaded; empty if they were.
+    """
+
+    artifact: str = ""
+    failure: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod.
+
+    Attributes:
+        raw: The object.
+    """
+
+    raw: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.raw["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return str(self.raw["metadata"]["uid"])
+
+    @property
+    def host(self) -> int:
+        """The number of its host, from 0."""
+        return host_index(self.raw)
+
+    @property
+    def deleting(self) -> bool:
+        """True if it is being deleted."""
+        return bool(self.raw["metadata"].get("deletionTimestamp"))
+
+    @property
+    def ended(self) -> bool:
+        """True if all of its containers have ended."""
+        return self._status.get("phase") in ENDED_PHASES
+
+    @property
+    def failed(self) -> bool:
+        """True if it ended with an error, which does not include an error of its results."""
+        return self._status.get("phase") == "Failed"
+
+    @property
+    def scheduled(self) -> bool:
+        """True if it has a node."""
+        return bool(self.raw["spec"].get("nodeName")) or self._is("PodScheduled")
+
+    @property
+    def wait(self) -> str:
+        """The scheduler's reason why it has no node yet."""
+        return "" if self.scheduled else str(self._condition("PodScheduled").get("message") or "")
+
+    @property
+    def started_at(self) -> float | None:
+        """The time at which its node accepted it, in seconds since 1970; None before."""
+        return seconds_of(self._status.get("startTime"))
+
+    @property
+    def ended_at(self) -> float | None:
+        """The time at which the last of its containers ended, in seconds since 1970; None if none has."""
+        ends = (seconds_of(self._ended(name).get("finishedAt")) for name in (PREPARE, RESULTS, TRAIN))
+        return max((end for end in ends if end is not None), default=None)
+
+    @property
+    def training(self) -> tuple[float, float] | None:
+        """The start and end of the training, in seconds since 1970; None before its end."""
+        ended = self._ended(TRAIN)
+        start, end = seconds_of(ended.get("startedAt")), seconds_of(ended.get("finishedAt"))
+        return (start, end) if start is not None and end is not None else None
+
+    @property
+    def is_prepared(self) -> bool:
+        """True if its data is complete."""
+        return self._ended(PREPARE).get("exitCode") == 0
+
+    @property
+    def is_preparing(self) -> bool:
+        """True if its data is being downloaded, or the training image pulled."""
+        return self.is_prepared or "running" in self._state(PREPARE)
+
+    @property
+    def is_training(self) -> bool:
+        """True if the training runs or has run."""
+        return "running" in self._state(TRAIN) or bool(self._ended(TRAIN))
+
+    @property
+    def has_trained(self) -> bool:
+        """True if the training has ended."""
+        return bool(self._ended(TRAIN))
+
+    @property
+    def exceeded_runtime(self) -> bool:
+        """True if it was stopped because it ran longer than `activeDeadlineSeconds`."""
+        return self._status.get("reason") == "DeadlineExceeded"
+
+    @property
+    def disruption(self) -> str:
+        """Why the cluster ended it; empty if it did not.
+
+        Source: https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions.
+        """
+        condition = self._condition("DisruptionTarget")
+        if condition.get("status") == "True":
+            return f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
+        reason = self._status.get("reason", "")
+        return f"{reason}: {self._status.get('message', '')}".strip(": ") if reason in _LOST else ""
+
+    @property
+    def preparation_failure(self) -> str:
+        """The message of `prepare` if it failed, in SageMaker's words; empty otherwise."""
+        ended = self._ended(PREPARE)
+        if not ended.get("exitCode"):
+            return ""
+        lines = str(ended.get("message") or "").strip().splitlines()
+        return lines[-1] if lines else f"It ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the training; None before its end."""
+        code = self._ended(TRAIN).get("exitCode")
+        return None if code is None else int(code)
+
+    @property
+    def exit_reason(self) -> str:
+        """The kubelet's reason for the end of the training: Completed, Error, OOMKilled, StartError, ..."""
+        return str(self._ended(TRAIN).get("reason") or "")
+
+    @property
+    def exit_message(self) -> str:
+        """The message of the end of the training; usually empty."""
+        return str(self._ended(TRAIN).get("message") or "")
+
+    @cached_property
+    def results(self) -> Results:
+        """The message of `results`; with an error if it ended without one."""
+        ended = self._ended(RESULTS)
+        text = str(ended.get("message") or "")
+        try:
+            found = json.loads(text)
+            return Results(*(str(found.get(name) or "") for name in ("artifact", "failure", "error")))
+        except (ValueError, AttributeError):
+            lines = text.strip().splitlines()
+        if not ended.get("exitCode"):
+            return Results()
+        how = f"it ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
+        return Results(error=f"{how}: {lines[-1]}" if lines else how)
+
+    @property
+    def image_error(self) -> tuple[str, float] | None:
+        """The image that cannot be pulled and the kubelet's message, and since when, in seconds since 1970."""
+        for container in self._containers:
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _NOT_PULLED:
+                prepared = self._condition("Initialized")
+                since = seconds_of(prepared.get("lastTransitionTime")) if prepared.get("status") == "True" else None
+                text = f"{container.get('image', '')}: {waiting.get('message') or waiting['reason']}"
+                return text, max(since or 0.0, self.started_at or 0.0)
+        return None
+
+    @property
+    def _status(self) -> Mapping[str, Any]:
+        return self.raw.get("status") or {}
+
+    @property
+    def _containers(self) -> list[Mapping[str, Any]]:
+        status = self._status
+        return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+    def _state(self, container: str) -> Mapping[str, Any]:
+        found = next((one for one in self._containers if one["name"] == container), {})
+        return found.get("state") or {}
+
+    def _ended(self, container: str) -> Mapping[str, Any]:
+        return self._state(container).get("terminated") or {}
+
+    def _is(self, condition: str) -> bool:
+        return self._condition(condition).get("status") == "True"
+
+    def _condition(self, name: str) -> Mapping[str, Any]:
+        return next((one for one in self._status.get("conditions") or [] if one["type"] == name), {})

@@ -1,0 +1,81 @@
+"""Resources: the resources that the container `train` requests, by instance type.
+
+Sources: accelerators, see traingrid/job/accelerators.py. EFA interfaces: EfaInfo of EC2's DescribeInstanceTypes, and
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html#efa-instance-types; names of resources:
+https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html and
+https://docs.aws.amazon.com/eks/latest/userguide/device-management-neuron.html. Numbers of vCPUs and memory:
+https://aws.amazon.com/ec2/instance-types/. A test compares all of them with EC2's descriptions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from traingrid.job.accelerators import accelerators
+
+if TYPE_CHECKING:
+    from traingrid.job.job import Job
+
+GPU, NEURON, EFA = "nvidia.com/gpu", "aws.amazon.com/neuron", "vpc.amazonaws.com/efa"
+"""The names of the resources that the device plugins of NVIDIA, AWS Neuron and EFA provide."""
+_EFA_INTERFACES = {
+    "ml.p3dn.24xlarge": 1,
+    "ml.p4d.24xlarge": 4,
+    "ml.p4de.24xlarge": 4,
+    "ml.p5.4xlarge": 1,
+    "ml.p5.48xlarge": 32,
+    "ml.p5e.48xlarge": 32,
+    "ml.p5en.48xlarge": 16,
+    "ml.p6-b200.48xlarge": 8,
+    "ml.p6-b300.48xlarge": 16,
+    "ml.trn1.32xlarge": 8,
+    "ml.trn1n.32xlarge": 16,
+    "ml.trn2.48xlarge": 16,
+}
+"""The types of which a training job with several hosts requests all EFA interfaces. Others also have EFA, but clusters
+rarely install its device plugin for them, without which a pod would wait forever."""
+_CPUS = {"medium": 2, "large": 2, "xlarge": 4}
+_CPUS_PER_XLARGE = 4
+_SIZE = re.compile(r"([0-9]+)xlarge")
+_MEMORY_GIB_PER_CPU = {"c": 2, "m": 4, "r": 8}
+_MILLICORES = 750
+"""Of 1,000 of each vCPU. The rest is for the daemons of a node and the container `results`; and because it is more than
+a half, two training jobs never share a node."""
+_MEMORY_SHARE = 0.6
+"""Of the memory of a node; a node of 4 GiB offers about 3 GiB to pods, one of 8 GiB about 7 GiB
+(https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html). There is no limit."""
+
+
+def cpus(instance_type: str) -> int:
+    """Return the number of vCPUs of a SageMaker instance type, which follows from its size.
+
+    It is too small for `ml.c4.8xlarge`, which has 36.
+    """
+    size = instance_type.rpartition(".")[2]
+    found = _SIZE.fullmatch(size)
+    return int(found[1]) * _CPUS_PER_XLARGE if found else _CPUS.get(size, 1)
+
+
+def resources(job: Job) -> dict[str, dict[str, str]]:
+    """Return the `resources` of the container `train`.
+
+    Memory is requested for general purpose, compute optimized and memory optimized types, whose sizes follow from
+    their families; nodes with accelerators run one training job, which requests all of them.
+    """
+    requests = {"cpu": f"{cpus(job.instance_type) * _MILLICORES}m"}
+    if memory := _MEMORY_GIB_PER_CPU.get(_family(job.instance_type)):
+        requests["memory"] = f"{int(cpus(job.instance_type) * memory * _MEMORY_SHARE * 1024)}Mi"
+    devices = {}
+    if count := accelerators(job.instance_type, job.processes_per_host):
+        devices[NEURON if job.instance_type.startswith("ml.trn") else GPU] = str(count)
+    if job.instance_count > 1 and job.instance_type in _EFA_INTERFACES:
+        devices[EFA] = str(_EFA_INTERFACES[job.instance_type])
+    # A device is a limit, which is the request too (https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/).
+    return {"requests": requests} | ({"limits": devices} if devices else {})
+
+
+def _family(instance_type: str) -> str:
+    """Return the letter of a family without accelerators, and "" for t2 and t3, whose ratios differ by size."""
+    found = re.fullmatch(r"ml\.([cmr])[0-9][a-z0-9-]*\..*", instance_type)
+    return found[1] if found else ""

@@ -1,0 +1,339 @@
+"""State: a training job's state from its object and its pods, in SageMaker's terms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.base import QUEUED
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.pods import Pod, seconds_of
+from traingrid.job.failures import CAPACITY_WAIT_EXCEEDED, IMAGE, LOST_NODE
+from traingrid.job.observed import Seen
+from traingrid.job.state import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traingrid.kubernetes.client import Kind
+
+_COMPLETE, _FAILED = ("Complete", "Succeeded"), ("Failed",)
+"""The conditions of a Job and of an MPIJob that has ended."""
+_ENDED_BY_POLICY = "PodFailurePolicy"
+_OUT_OF_MEMORY = "OOMKilled"
+_PREFIXES = ("ClientError:", "InternalServerError:")
+_NOT_STARTED = ("StartError", "ContainerCannotRun")
+IMAGE_PATIENCE_SECONDS = 600.0
+"""The time after which a training job whose image cannot be pulled is stopped; the kubelet tries again every 5 minutes
+(https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff), and the image may still be replicated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A training job in a cluster.
+
+    Attributes:
+        kind: The kind of its object.
+        object: The object.
+        pods: Its pods, as the cluster lists them.
+        events: Warnings about the object, if it has no pods.
+        cluster_arn: The ARN of the cluster.
+    """
+
+    kind: Kind
+    object: Mapping[str, Any]
+    pods: list[Pod]
+    events: Sequence[Mapping[str, Any]] = ()
+    cluster_arn: str = ""
+
+    @property
+    def name(self) -> str:
+        """The training job's name."""
+        return str(self._metadata["name"])
+
+    @property
+    def namespace(self) -> str:
+        """The namespace."""
+        return str(self._metadata["namespace"])
+
+    @property
+    def uid(self) -> str:
+        """The object's uid."""
+        return str(self._metadata["uid"])
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The object's annotations."""
+        return self._metadata.get("annotations") or {}
+
+    @property
+    def created_at(self) -> float:
+        """The time at which the object was created, in seconds since 1970."""
+        return seconds_of(self._metadata.get("creationTimestamp")) or 0.0
+
+    @property
+    def deleted_at(self) -> float | None:
+        """The time at which the object's deletion was requested, in seconds since 1970; None if it was not."""
+        return seconds_of(self._metadata.get("deletionTimestamp"))
+
+    @property
+    def hosts(self) -> int:
+        """The number of hosts."""
+        spec = self.object["spec"]
+        replicas = spec.get("mpiReplicaSpecs")
+        return int(sum(each["replicas"] for each in replicas.values()) if replicas else spec.get("completions", 1))
+
+    @property
+    def is_suspended(self) -> bool:
+        """True if Kueue has not admitted it, or has suspended it."""
+        spec = self.object["spec"]
+        return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
+
+    @property
+    def completed(self) -> Mapping[str, Any]:
+        """The condition of a training job that ended without an error; empty if it did not."""
+        return self._condition(_COMPLETE)
+
+    @property
+    def failed(self) -> Mapping[str, Any]:
+        """The condition of a training job that failed by itself; empty if it did not, or was deleted before."""
+        found = self._condition(_FAILED)
+        failed_at = seconds_of(found.get("lastTransitionTime"))
+        was_stopped = self.deleted_at is not None and (failed_at is None or failed_at >= self.deleted_at)
+        return {} if was_stopped else found
+
+    @property
+    def pods_left(self) -> list[Pod]:
+        """The pods that have not ended."""
+        return [pod for pod in self.pods if not pod.ended]
+
+    @property
+    def is_over(self) -> bool:
+        """True if it has ended, or will end as soon as its pods have."""
+        return bool(self.deleted_at is not None or self.completed or self.failed)
+
+    @property
+    def started_at(self) -> float | None:
+        """The time at which the last host got its node, in seconds since 1970; None before."""
+        starts = [pod.started_at for pod in self.pods if pod.started_at is not None]
+        if len(starts) >= self.hosts:
+            return max(starts)
+        noted = self.annotations.get(labels.STARTED_AT)
+        if noted:
+            return seconds_of(noted)
+        # The pods of a training job that has ended may be gone with their nodes.
+        return seconds_of((self.object.get("status") or {}).get("startTime")) if self.completed or self.failed else None
+
+    @property
+    def ended_at(self) -> float | None:
+        """The time at which it ended, as exactly as it is known, in seconds since 1970; None while it runs."""
+        if not self.is_over or self.pods_left:
+            return None
+        ends = [pod.ended_at for pod in self.pods if pod.ended_at is not None]
+        condition = self.completed or self.failed
+        known = [seconds_of(condition.get("lastTransitionTime")), self.deleted_at]
+        return max(ends) if ends else next((end for end in known if end is not None), None)
+
+    @property
+    def image_error(self) -> tuple[str, float] | None:
+        """See `Pod.image_error`: the first one, if the training job waits for an image."""
+        return next((pod.image_error for pod in self.pods_left if pod.image_error), None)
+
+    @property
+    def _metadata(self) -> Mapping[str, Any]:
+        metadata: Mapping[str, Any] = self.object["metadata"]
+        return metadata
+
+    def _condition(self, names: tuple[str, ...]) -> Mapping[str, Any]:
+        conditions = (self.object.get("status") or {}).get("conditions") or []
+        return next((one for one in conditions if one["type"] in names and one["status"] == "True"), {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """The part of `Seen` that this module decides."""
+
+    state: JobState
+    phase: str
+    reason: str = ""
+    failure: str = ""
+    artifact: str = ""
+
+
+_OVERTIME = _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded")
+
+
+def seen_of(found: Found) -> Seen:
+    """Return the description of a training job."""
+    decided = _state_of(found)
+    return Seen(
+        state=decided.state,
+        phase=decided.phase,
+        reason=decided.reason,
+        failure=decided.failure,
+        artifact=decided.artifact,
+        arn=f"{found.cluster_arn}/{found.namespace}/{found.kind.plural}/{found.name}/{found.uid}",
+        created_at=found.created_at,
+        started_at=found.started_at,
+        training_seconds=_training_seconds(found),
+        billable_seconds=_billable_seconds(found),
+        fingerprint=found.annotations.get(labels.FINGERPRINT, ""),
+        explains=True,
+    )
+
+
+def tags_in(found: Found) -> dict[str, str]:
+    """Return the tags of a training job; none if the annotation is missing or another program wrote it."""
+    try:
+        tags = json.loads(found.annotations.get(labels.TAGS, "{}"))
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in tags.items()} if isinstance(tags, dict) else {}
+
+
+def _state_of(found: Found) -> _State:
+    if found.completed:
+        if found.pods_left:
+            return _State(state=JobState.IN_PROGRESS, phase="Uploading")
+        return _completed(found)
+    if found.deleted_at is not None and not found.failed:
+        if found.pods_left:
+            return _State(state=JobState.STOPPING, phase="Stopping")
+        return _stopped(found)
+    if found.failed:
+        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if found.pods_left else _failed(found)
+    return _running(found)
+
+
+def _completed(found: Found) -> _State:
+    for pod in found.pods:
+        if pod.results.error:
+            return _failure(_in_words(pod.results.error, "The artifact upload failed"))
+    artifact = next((pod.results.artifact for pod in found.pods if pod.results.artifact), "")
+    if not found.pods:  # they are gone with their nodes; the path of the model is certain
+        artifact = f"{_request(found).get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
+        artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
+    return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
+
+
+def _stopped(found: Found) -> _State:
+    why, because = found.annotations.get(labels.STOPPED_FOR, ""), found.annotations.get(labels.STOPPED_BECAUSE, "")
+    if why == "capacity":
+        return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=because)
+    if why == "image":
+        return _failure(because or "ClientError: The training image cannot be pulled.", IMAGE.name)
+    reason = "" if why else f"A person has deleted the {found.kind.kind} {found.name} in the cluster."
+    return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
+
+
+def _failed(found: Found) -> _State:
+    """Return the failure of the host that failed first, apart from those that were stopped because of it."""
+    failed = [pod for pod in found.pods if pod.failed or pod.results.error]
+    for pod in sorted(failed, key=lambda pod: (pod.deleting, pod.ended_at or float("inf"), pod.host)):
+        if decided := _failed_pod(pod):
+            return decided
+    condition = found.failed
+    if condition.get("reason") == "DeadlineExceeded":
+        return _OVERTIME
+    message = str(condition.get("message") or condition.get("reason") or "")
+    if condition.get("reason") == _ENDED_BY_POLICY:
+        return _failure(f"The cluster ended a pod: {message}", LOST_NODE.name)
+    return _failure(f"A pod was deleted or lost with its node before its end was known: {message}", LOST_NODE.name)
+
+
+def _failed_pod(pod: Pod) -> _State | None:
+    """Return the end of a training job whose first failed pod this is; None if the pod does not show the reason."""
+    host = f"host {pod.host + 1}"
+    if pod.exceeded_runtime:
+        return _OVERTIME
+    if pod.disruption:
+        return _failure(f"The pod {pod.name} of {host} was ended by the cluster: {pod.disruption}", LOST_NODE.name)
+    if pod.preparation_failure:
+        return _failure(_in_words(pod.preparation_failure, f"The preparation of {host} failed"))
+    if pod.exit_code:
+        return _failure(_exit(pod))
+    return _failure(_in_words(pod.results.error, "The artifact upload failed")) if pod.results.error else None
+
+
+def _exit(pod: Pod) -> str:
+    """Return the failed training in SageMaker's words (`traingrid.job.failures.of_end`)."""
+    if pod.exit_reason in _NOT_STARTED:
+        return f"ClientError: CannotStartContainerError: {pod.exit_message or pod.exit_reason}"
+    text = pod.results.failure or ("The host was out of memory" if pod.exit_reason == _OUT_OF_MEMORY else "")
+    return f"AlgorithmError: {text.strip()}, exit code: {pod.exit_code}".replace(": , ", ": ")
+
+
+def _in_words(message: str, what: str) -> str:
+    """Return a message of `traingrid.pod`, which has SageMaker's words unless its container was killed."""
+    return message if message.startswith(_PREFIXES) else f"InternalServerError: {what}: {message}"
+
+
+def _failure(reason: str, failure: str = "") -> _State:
+    return _State(state=JobState.FAILED, phase="Failed", reason=reason, failure=failure)
+
+
+def _running(found: Found) -> _State:
+    if found.is_suspended:
+        queue = (found.object["metadata"].get("labels") or {}).get(labels.QUEUE, "")
+        where = f"in the queue {queue} of Kueue" if queue else "because its object is suspended"
+        reason = f"It waits {where}. `kubectl get workloads -n {found.namespace}` shows its place."
+        return _in_progress(QUEUED, reason)
+    if not found.pods:
+        return _without_pods(found)
+    pods = found.pods
+    waiting = next((pod for pod in pods if not pod.scheduled and not pod.ended), None)
+    if waiting:
+        command = f"`kubectl describe pod {waiting.name} -n {found.namespace}` shows more."
+        return _in_progress("Pending", f"No node has room: {waiting.wait or 'not scheduled yet'}. {command}")
+    if found.image_error:
+        text, _ = found.image_error
+        command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."
+        return _in_progress("Starting", f"The image cannot be pulled: {text}. {command}")
+    return _in_progress(_phase(pods, found.hosts))
+
+
+def _phase(pods: list[Pod], hosts: int) -> str:
+    """Return SageMaker's SecondaryStatus of hosts that all have nodes."""
+    if len(pods) < hosts or not all(pod.is_preparing or pod.ended for pod in pods):
+        return "Starting"
+    if not all(pod.is_training or pod.ended for pod in pods):
+        return "Downloading"
+    return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
+
+
+def _without_pods(found: Found) -> _State:
+    warned = [event for event in found.events if event.get("reason") == "FailedCreate"]
+    if not warned:
+        return _in_progress("Starting")
+    message = str(warned[-1].get("message", "")).rstrip(".")
+    if "exceeded quota" in message:
+        command = f"`kubectl describe resourcequota -n {found.namespace}` shows it."
+        return _in_progress("Pending", f"The quota of the namespace is used up: {message}. {command}")
+    command = f"`kubectl describe {found.kind.plural} {found.name} -n {found.namespace}` shows more."
+    return _in_progress("Starting", f"Its pods cannot be created: {message}. {command}")
+
+
+def _in_progress(phase: str, reason: str = "") -> _State:
+    return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
+
+
+def _training_seconds(found: Found) -> int:
+    if not found.is_over:
+        return 0
+    times = [pod.training for pod in found.pods if pod.training]
+    return round(max(end for _, end in times) - min(start for start, _ in times)) if times else 0
+
+
+def _billable_seconds(found: Found) -> int:
+    start, end = found.started_at, found.ended_at
+    return max(0, round(end - start)) if start is not None and end is not None else 0
+
+
+def _request(found: Found) -> dict[str, Any]:
+    """Return the request in the object's pod template."""
+    spec = found.object["spec"]
+    replicas = spec.get("mpiReplicaSpecs") or {}
+    template = replicas.get("Launcher", spec).get("template") or {}
+    text = ((template.get("metadata") or {}).get("annotations") or {}).get(labels.REQUEST, "{}")
+    return dict(json.loads(text))

@@ -1,0 +1,59 @@
+"""Training objects: everything from which the object of a training job is made, without access to a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.grid.eks import EksCluster
+    from traingrid.job.job import Job, ObjectKind
+    from traingrid.names import TrainingJobName
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingObject:
+    """A training job that is to be created in a cluster.
+
+    Attributes:
+        grid: The grid's name.
+        name: The training job's name, which is that of the object.
+        identity: The parts of the name.
+        job: The job.
+        region: The Region of the cluster.
+        cluster: The `eks` section of that Region in grid.yaml.
+        cluster_arn: The cluster's ARN.
+        request: The CreateTrainingJob request that describes the job.
+        fingerprint: The fingerprint of that request.
+        tags: All tags of the line and the grid.
+        pod_image: The image of the containers that provide /opt/ml.
+    """
+
+    grid: str
+    name: str
+    identity: TrainingJobName
+    job: Job
+    region: str
+    cluster: EksCluster
+    cluster_arn: str
+    request: Mapping[str, Any]
+    fingerprint: str
+    tags: Mapping[str, str]
+    pod_image: str
+
+    @property
+    def kind(self) -> ObjectKind:
+        """The kind of the object."""
+        return self.job.eks_kind or self.cluster.kind
+
+    @property
+    def queue(self) -> str:
+        """The LocalQueue of Kueue; empty for none."""
+        return self.job.eks_queue or self.cluster.queue or ""
+
+    @property
+    def arn(self) -> str:
+        """The ARN of the training job as its program sees it; `Seen.arn` has the object's uid in addition."""
+        return f"{self.cluster_arn}/{self.cluster.namespace}/{self.kind}s/{self.name}"

@@ -1,0 +1,85 @@
+"""Watch: threads that notice changes of a training job's object and pods, because EKS sends no events.
+
+The threads only set a flag. Whoever reads it describes the training job, so a lost change is only noticed later.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from traingrid.backends.eks import labels
+from traingrid.errors import TraingridError
+from traingrid.kubernetes.client import POD
+from traingrid.kubernetes.errors import GONE, ApiError, UnavailableError
+
+if TYPE_CHECKING:
+    from traingrid.kubernetes.client import Client, Kind
+
+logger = logging.getLogger(__name__)
+_BOOKMARK, _DELETED = "BOOKMARK", "DELETED"
+_AGAIN_SECONDS, _REFUSED_SECONDS = 5.0, 60.0
+
+
+class ChangeWatch:
+    """Watches a training job until its object is gone or the watch is closed.
+
+    Args:
+        client: The client of the cluster.
+        kind: The kind of the training job's object.
+        name: The training job's name.
+    """
+
+    def __init__(self, client: Client, kind: Kind, name: str) -> None:
+        self._client, self._name = client, name
+        self._changed, self._closed = threading.Event(), threading.Event()
+        for watched, selection in ((kind, ("", f"metadata.name={name}")), (POD, (f"{labels.NAME}={name}", ""))):
+            # Daemons, so that a process on SIGTERM does not wait for them.
+            threading.Thread(
+                target=self._follow, args=(watched, selection), daemon=True, name=f"watch {watched.plural}"
+            ).start()
+
+    @property
+    def has_changed(self) -> bool:
+        """True if something changed since the last `reset`."""
+        return self._changed.is_set()
+
+    def reset(self) -> None:
+        """Forget all changes; called before the training job is described."""
+        self._changed.clear()
+
+    def close(self) -> None:
+        """End the threads at their next change, or when the server ends their watches."""
+        self._closed.set()
+
+    def _follow(self, kind: Kind, selection: tuple[str, str]) -> None:
+        while not self._closed.is_set():
+            try:
+                self._follow_once(kind, selection)
+            except ApiError as error:
+                if error.code == GONE:  # the history was compacted: list again
+                    continue
+                seconds = _AGAIN_SECONDS if isinstance(error, UnavailableError) else _REFUSED_SECONDS
+                logger.debug("the watch of %s of %s was interrupted: %s", kind.plural, self._name, error)
+                self._closed.wait(seconds)
+            except TraingridError as error:
+                logger.debug("the watch of %s of %s was interrupted: %s", kind.plural, self._name, error)
+                self._closed.wait(_REFUSED_SECONDS)
+            except Exception:  # of AWS, for a token
+                logger.debug("the watch of %s of %s was interrupted", kind.plural, self._name, exc_info=True)
+                self._closed.wait(_REFUSED_SECONDS)
+
+    def _follow_once(self, kind: Kind, selection: tuple[str, str]) -> None:
+        """List the objects, and follow their changes; a change between two lists counts as one, too."""
+        *_, (_, version) = self._client.pages(kind, *selection)
+        self._changed.set()
+        while not self._closed.is_set():
+            for event in self._client.watch(kind, version, *selection):
+                version = event["object"]["metadata"].get("resourceVersion", version)
+                if event["type"] == _BOOKMARK:
+                    continue
+                self._changed.set()
+                if self._closed.is_set() or (event["type"] == _DELETED and kind is not POD):
+                    self._closed.set()
+                    return

@@ -1,0 +1,38 @@
+"""`traingrid eks`: prints the objects that give a grid access to a cluster of EKS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import yaml
+
+from traingrid.deploy.cluster_access import access_objects
+from traingrid.errors import UsageError
+from traingrid.grid.file import load_grid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.group()
+def eks() -> None:
+    """Prepare clusters of Amazon EKS."""
+
+
+@eks.command()
+@click.argument("region")
+@click.pass_obj
+def access(grid_file: Path, region: str) -> None:
+    """Print the access to REGION's cluster.
+
+    The YAML has the namespace, the service account of pods, and a Role and a RoleBinding for each group of the grid.
+    Apply it once, and again after an upgrade: traingrid eks access REGION | kubectl apply -f -
+    """
+    grid = load_grid(grid_file)
+    settings = grid.regions[region].eks if region in grid.regions else None
+    if settings is None:
+        with_cluster = ", ".join(one for one, known in grid.regions.items() if known.eks) or "none"
+        what = f"{grid_file}: {region} is no Region with `eks`; Regions with a cluster: {with_cluster}."
+        raise UsageError(what, f"Add `eks: {{cluster: NAME}}` to {region} in {grid_file}.")
+    click.echo(yaml.safe_dump_all(access_objects(grid.name, settings), sort_keys=False), nl=False)

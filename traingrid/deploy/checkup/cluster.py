@@ -1,0 +1,238 @@
+"""EKS clusters: checks that a Region's cluster can run training jobs, and that the grid and its pods have access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.aws.clients import client
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from traingrid.aws.clients import ActingRole
+    from traingrid.grid.eks import EksCluster
+    from traingrid.grid.model import Grid
+    from traingrid.names import Part
+
+LEAST_VERSION = (1, 29)
+"""The first version that starts a sidecar, which uploads results after the training has ended, without a feature gate
+(https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/)."""
+_ANYWHERE = "0.0.0.0/0"
+_WITH_ENTRIES = ("API", "API_AND_CONFIG_MAP")
+"""The authentication modes with access entries (https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html)."""
+_NOT_FOUND = "ResourceNotFoundException"
+Described = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A cluster and its place.
+
+    Attributes:
+        grid: The grid.
+        settings: The Region's `eks` section.
+        account: The account of Region and cluster.
+        region: The Region.
+        role: The role to assume in another account.
+    """
+
+    grid: Grid
+    settings: EksCluster
+    account: str
+    region: str
+    role: ActingRole | None = None
+
+    @classmethod
+    def of(cls, grid: Grid, account: str, region: str, role: ActingRole | None = None) -> Place | None:
+        """Return the place of a Region's cluster; None for a Region without `eks`."""
+        settings = grid.regions[region].eks
+        return cls(grid=grid, settings=settings, account=account, region=region, role=role) if settings else None
+
+    @property
+    def command(self) -> str:
+        """The options of the AWS CLI for the cluster, except of `create-addon`."""
+        return f"--region {self.region} --name {self.settings.cluster}"
+
+    def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", mend: str = "") -> Finding:
+        """Return a finding about the cluster or an object in it."""
+        return Finding(region=self.region, what=what, verdict=verdict, why=why, mend=mend)
+
+    def principals(self) -> dict[str, Part]:
+        """Return the roles that must have an access entry, and the part that each has."""
+        if self.role:
+            return {names.acting_role(self.grid.name, part, self.region): part for part in ("launch", "sweep")}
+        return {
+            names.home_role(self.grid.name, "launch"): "launch",
+            names.home_role(self.grid.name, "sweep"): "sweep",
+            names.guard_role(self.grid.name): "sweep",
+        }
+
+
+def described(place: Place) -> tuple[Finding, Described]:
+    """Check that the cluster exists, is active and new enough; also return its description, empty if unknown."""
+    found: Described = {}
+    what = f"cluster {place.settings.cluster}"
+
+    def look() -> Finding:
+        try:
+            found.update(
+                client("eks", place.region, place.role).describe_cluster(name=place.settings.cluster)["cluster"]
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != _NOT_FOUND:
+                raise
+            mend = f"create it, or correct `cluster` in `eks` of {place.region} in grid.yaml"
+            return place.finding(what, Verdict.WRONG, "does not exist", mend)
+        return _usable(place, what, found)
+
+    return looked(place.region, what, look, "eks:DescribeCluster"), found
+
+
+def _usable(place: Place, what: str, found: Mapping[str, Any]) -> Finding:
+    version, status = found.get("version", ""), found.get("status", "")
+    if status not in ("ACTIVE", "UPDATING"):
+        mend = f"wait for it (`aws eks wait cluster-active {place.command}`), or find the cause in the console of EKS"
+        return place.finding(what, Verdict.WRONG, f"its status is {status}", mend)
+    if version and _numbers(version) < LEAST_VERSION:
+        least = ".".join(map(str, LEAST_VERSION))
+        major, minor = _numbers(version)
+        command = f"aws eks update-cluster-version {place.command} --kubernetes-version {major}.{minor + 1}"
+        why = f"its version is {version}, but pods need the sidecars of {least}"
+        return place.finding(what, Verdict.WRONG, why, f"{command}, one version after the other until {least}")
+    return place.finding(what, why=f"{status}, version {version}")
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor)
+
+
+def preconditions(place: Place, found: Mapping[str, Any]) -> Iterator[Finding]:
+    """Check the settings of a cluster that a deployment and its functions require.
+
+    Args:
+        place: The cluster.
+        found: Its description by EKS.
+    """
+    yield _endpoint(place, found.get("resourcesVpcConfig") or {})
+    yield _authentication_mode(place, (found.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"))
+    yield looked(place.region, _agent(place), partial(_pod_identity_agent, place, found), "eks:DescribeAddon")
+
+
+def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
+    """Check that all processes of the grid can reach the API, as far as the cluster's settings decide about it.
+
+    The reconciler and the region guard are functions without a VPC, and children have changing public addresses unless
+    they are behind a gateway (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
+    """
+    what, change = f"endpoint of {place.settings.cluster}", f"aws eks update-cluster-config {place.command}"
+    if not network.get("endpointPublicAccess", True):
+        why = "it is private, and the reconciler, which runs outside of your networks, cannot reach it"
+        return place.finding(what, Verdict.WRONG, why, f"{change} --resources-vpc-config endpointPublicAccess=true")
+    admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
+    if _ANYWHERE not in admitted:
+        why = f"it admits only {', '.join(admitted)}, but the reconciler has no fixed address"
+        return place.finding(what, Verdict.WRONG, why, f"{change} --resources-vpc-config publicAccessCidrs={_ANYWHERE}")
+    if place.grid.network.kind == "existing":
+        why = "public; not checked: children need a route from your network to it, and to the API of EKS in this Region"
+        return place.finding(what, Verdict.UNKNOWN, why)
+    return place.finding(what, why="public")
+
+
+def _authentication_mode(place: Place, mode: str) -> Finding:
+    what = f"authentication mode of {place.settings.cluster}"
+    if mode in _WITH_ENTRIES:
+        return place.finding(what, why=mode)
+    change = f"aws eks update-cluster-config {place.command} --access-config authenticationMode=API_AND_CONFIG_MAP"
+    why = f"{mode} has no access entries, which a deployment creates"
+    return place.finding(what, Verdict.WRONG, why, f"{change}  # cannot be undone")
+
+
+def _agent(place: Place) -> str:
+    return f"Pod Identity Agent of {place.settings.cluster}"
+
+
+def _pod_identity_agent(place: Place, found: Mapping[str, Any]) -> Finding:
+    """Check that nodes give pods the credentials of their role; Auto Mode includes it.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
+    """
+    if (found.get("computeConfig") or {}).get("enabled"):
+        return place.finding(_agent(place), why="built into EKS Auto Mode")
+    wanted = {"clusterName": place.settings.cluster, "addonName": names.POD_IDENTITY_AGENT}
+    try:
+        status = client("eks", place.region, place.role).describe_addon(**wanted)["addon"]["status"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != _NOT_FOUND:
+            raise
+        add = f"aws eks create-addon --region {place.region} --cluster-name {place.settings.cluster}"
+        why = "the add-on is not installed, so pods have no access to data and results"
+        return place.finding(_agent(place), Verdict.WRONG, why, f"{add} --addon-name {names.POD_IDENTITY_AGENT}")
+    if status in ("ACTIVE", "UPDATING"):
+        return place.finding(_agent(place), why=status)
+    mend = f"find the cause in the add-ons of {place.settings.cluster} in the console of EKS"
+    return place.finding(_agent(place), Verdict.WRONG, f"the status of the add-on is {status}", mend)
+
+
+def access(place: Place) -> Iterator[Finding]:
+    """Check the access entries and the Pod Identity association that a deployment has created."""
+    for principal, part in place.principals().items():
+        what = f"access entry of {principal}"
+        yield looked(place.region, what, partial(_entry, place, what, principal, part), "eks:DescribeAccessEntry")
+    what = f"role of pods in {place.settings.namespace}"
+    permissions = "eks:ListPodIdentityAssociations and eks:DescribePodIdentityAssociation"
+    yield looked(place.region, what, partial(_association, place, what), permissions)
+
+
+def _entry(place: Place, what: str, principal: str, part: Part) -> Finding:
+    arn, group = names.role_arn(place.account, principal), names.kubernetes_group(place.grid.name, part)
+    eks = client("eks", place.region, place.role)
+
+    def look() -> Finding:
+        entry = eks.describe_access_entry(clusterName=place.settings.cluster, principalArn=arn)["accessEntry"]
+        groups = entry.get("kubernetesGroups") or []
+        if group in groups:
+            return place.finding(what, why=group)
+        why = f"it has {', '.join(groups) or 'no group'} instead of {group}"
+        return place.finding(what, Verdict.WRONG, why, REVERT_DRIFT)
+
+    return _unless_missing(place.finding(what, Verdict.WRONG, "does not exist", REVERT_DRIFT), look)
+
+
+def _association(place: Place, what: str) -> Finding:
+    settings, eks = place.settings, client("eks", place.region, place.role)
+    wanted = {
+        "clusterName": settings.cluster,
+        "namespace": settings.namespace,
+        "serviceAccount": settings.service_account,
+    }
+    execution = names.execution_role_arn(place.grid.name, place.account, place.region)
+
+    def look() -> Finding:
+        listed = eks.list_pod_identity_associations(**wanted)["associations"]
+        if not listed:
+            return missing
+        asked = {"clusterName": settings.cluster, "associationId": listed[0]["associationId"]}
+        role = eks.describe_pod_identity_association(**asked)["association"]["roleArn"]
+        if role == execution:
+            return place.finding(what, why=names.execution_role(place.grid.name, place.region))
+        return place.finding(what, Verdict.WRONG, f"it is {role} instead of {execution}", REVERT_DRIFT)
+
+    why = f"the service account {settings.service_account} has no Pod Identity association"
+    missing = place.finding(what, Verdict.WRONG, why, REVERT_DRIFT)
+    return _unless_missing(missing, look)
+
+
+def _unless_missing(missing: Finding, look: Callable[[], Finding]) -> Finding:
+    try:
+        return look()
+    except ClientError as error:
+        if error.response["Error"]["Code"] != _NOT_FOUND:
+            raise
+        return replace(missing)

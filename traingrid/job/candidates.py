@@ -1,0 +1,59 @@
+"""Candidates: the places in which a job may train, each a backend in a Region, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from traingrid.job.job import BackendName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traingrid.job.job import Job
+
+TITLES: dict[BackendName, str] = {"sagemaker": "SageMaker", "eks": "EKS"}
+"""The names of the backends in sentences."""
+
+
+class Candidate(NamedTuple):
+    """A place in which a job may train.
+
+    Attributes:
+        region: The Region.
+        backend: The backend that runs the training job there.
+    """
+
+    region: str
+    backend: BackendName = "sagemaker"
+
+
+def candidates_of(job: Job) -> tuple[Candidate, ...]:
+    """Return the candidates of a job in the form for its first Region: each of its backends there, then the replicas'.
+
+    Args:
+        job: The job.
+    """
+    places = {job.region: job.backends} | {region: replica.backends for region, replica in job.replicas.items()}
+    return tuple(Candidate(region, backend) for region, backends in places.items() for backend in backends)
+
+
+def next_candidate(candidates: Sequence[Candidate], current: Candidate) -> Candidate:
+    """Return the candidate after the current one; the first one follows the last one, and one that is not listed."""
+    place = candidates.index(current) + 1 if current in candidates else 0
+    return candidates[place % len(candidates)]
+
+
+def sentence_part(candidate: Candidate, candidates: Sequence[Candidate]) -> str:
+    """Return a candidate for a sentence, with its backend if the job may use another one than SageMaker.
+
+    Args:
+        candidate: The candidate.
+        candidates: All candidates of the job.
+    """
+    with_backend = any(one.backend != "sagemaker" for one in candidates)
+    return f"on {TITLES[candidate.backend]} in {candidate.region}" if with_backend else f"in {candidate.region}"
+
+
+def place(region: str, backend: BackendName) -> str:
+    """Return a place for a table: the Region, and the backend if it is not SageMaker."""
+    return region if backend == "sagemaker" else f"{region} {backend}"

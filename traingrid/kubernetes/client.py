@@ -1,0 +1,308 @@
+"""Client: requests to the API server of a cluster.
+
+Reads, patches and deletions are repeated a few times after errors that pass. A creation is sent exactly once, because
+its reply may be lost: the caller looks the object up by its name.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode
+
+import urllib3
+
+from traingrid.kubernetes.errors import NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError, error_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from traingrid.kubernetes.cluster import Cluster
+    from traingrid.kubernetes.token import Tokens
+
+logger = logging.getLogger(__name__)
+Object = dict[str, Any]
+"""An object of Kubernetes, as its JSON form."""
+PAGE = 250
+"""The objects of one chunk of a list; kube-controller-manager and kubectl use 500, and our objects are larger."""
+MERGE_PATCH = "application/merge-patch+json"
+_REJECTED = 400
+_CONNECTIONS = 4
+_LONGEST_WAIT = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long a client waits.
+
+    Attributes:
+        connect: The timeout of a connection, in seconds.
+        read: The timeout between two bytes of a reply, in seconds.
+        tries: The number of times that a request is sent if it may be repeated.
+    """
+
+    connect: float = 10.0
+    read: float = 60.0
+    tries: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of namespaced objects.
+
+    Attributes:
+        version: Its `apiVersion`.
+        kind: Its name.
+        plural: Its name in paths.
+    """
+
+    version: str
+    kind: str
+    plural: str
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Return the path of all objects of a namespace, or of one object."""
+        root = "apis" if "/" in self.version else "api"
+        return f"/{root}/{self.version}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
+
+
+JOB = Kind(version="batch/v1", kind="Job", plural="jobs")
+MPI_JOB = Kind(version="kubeflow.org/v2beta1", kind="MPIJob", plural="mpijobs")
+POD = Kind(version="v1", kind="Pod", plural="pods")
+SERVICE = Kind(version="v1", kind="Service", plural="services")
+EVENT = Kind(version="v1", kind="Event", plural="events")
+
+
+class Client:
+    """A client of one namespace of a cluster; threads may share it.
+
+    Args:
+        cluster: The cluster.
+        namespace: The namespace.
+        tokens: The tokens of the role that the process has.
+        patience: See `Patience`.
+        sleep: Waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        tokens: Tokens,
+        patience: Patience | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.cluster, self.namespace = cluster, namespace
+        self._tokens, self._patience, self._sleep = tokens, patience or Patience(), sleep
+        self._http = urllib3.PoolManager(
+            maxsize=_CONNECTIONS,
+            retries=False,
+            ssl_context=ssl.create_default_context(cadata=cluster.authority),
+        )
+
+    def get(self, kind: Kind, name: str) -> Object:
+        """Return an object.
+
+        Raises:
+            ApiError: The object does not exist, or the request was refused.
+        """
+        return self._json("GET", kind.path(self.namespace, name))
+
+    def find(self, kind: Kind, name: str) -> Object | None:
+        """Return an object; None if it does not exist, or the cluster does not have its kind."""
+        try:
+            return self.get(kind, name)
+        except ApiError as error:
+            if error.code == NOT_FOUND:
+                return None
+            raise
+
+    def create(self, kind: Kind, made: Object) -> Object:
+        """Create an object by exactly one request.
+
+        Raises:
+            UnavailableError: The object may have been created, because the reply was lost or is an error of the server.
+            ApiError: The request was refused.
+        """
+        content = json.dumps(made).encode()
+        return self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content, tries=1)
+
+    def pages(self, kind: Kind, labels: str = "", fields: str = "") -> Iterator[tuple[list[Object], str]]:
+        """Yield the chunks of a list, each with the resource version of the whole list.
+
+        Args:
+            kind: The kind.
+            labels: The label selector.
+            fields: The field selector.
+
+        Raises:
+            ApiError: The request was refused; 410 if the continuation has expired before the end.
+        """
+        selected = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
+        query = {name: value for name, value in selected.items() if value}
+        while True:
+            found = self._json("GET", kind.path(self.namespace), query)
+            metadata = found.get("metadata") or {}
+            yield found.get("items") or [], metadata.get("resourceVersion", "")
+            if not metadata.get("continue"):
+                return
+            query["continue"] = metadata["continue"]
+
+    def all(self, kind: Kind, labels: str = "", fields: str = "") -> Iterator[Object]:
+        """Yield all objects that the selectors select; see `pages`."""
+        for page, _ in self.pages(kind, labels, fields):
+            yield from page
+
+    def patch(self, kind: Kind, name: str, patch: Object) -> Object:
+        """Apply a JSON merge patch to an object, and return it."""
+        content = json.dumps(patch).encode()
+        return self._json("PATCH", kind.path(self.namespace, name), None, content, MERGE_PATCH)
+
+    def delete(self, kind: Kind, name: str, *, uid: str = "", propagation: str = "Background") -> bool:
+        """Delete an object; its finalizers may keep it.
+
+        Args:
+            kind: The kind.
+            name: Its name.
+            uid: Delete only the object with this uid.
+            propagation: What happens to the objects that it owns: Foreground, Background or Orphan.
+
+        Returns:
+            False if it did not exist.
+        """
+        options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        options |= {"preconditions": {"uid": uid}} if uid else {}
+        try:
+            self._json("DELETE", kind.path(self.namespace, name), None, json.dumps(options).encode())
+        except ApiError as error:
+            if error.code == NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def watch(
+        self, kind: Kind, version: str, labels: str = "", fields: str = "", seconds: int = 300
+    ) -> Iterator[Object]:
+        """Yield the changes after a resource version, until the server ends the watch.
+
+        Args:
+            kind: The kind.
+            version: The resource version of a list, or of the last change.
+            labels: The label selector.
+            fields: The field selector.
+            seconds: The time after which the server ends the watch.
+
+        Raises:
+            ApiError: The request was refused; 410 if the version is too old, after which the caller lists again.
+        """
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(seconds)}
+        query |= {"allowWatchBookmarks": "true"} | ({"labelSelector": labels} if labels else {})
+        query |= {"fieldSelector": fields} if fields else {}
+        timeout = urllib3.Timeout(connect=self._patience.connect, read=seconds + self._patience.read)
+        with closing(self._reply("GET", kind.path(self.namespace), query, tries=1, timeout=timeout)) as reply:
+            for line in _lines(reply):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise error_of(int(status.get("code") or 0), status)
+                yield event
+
+    def log(self, pod: str, container: str, since: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield the lines of a container's log, each with its time in front.
+
+        Args:
+            pod: The pod's name.
+            container: The container's name.
+            since: The time, in RFC 3339, from which lines are read.
+            tail: Only the last lines, as many as this.
+
+        Raises:
+            ApiError: The request was refused; 400 if the container has not started yet.
+        """
+        query = {"container": container, "timestamps": "true"} | ({"sinceTime": since} if since else {})
+        query |= {"tailLines": str(tail)} if tail is not None else {}
+        with closing(self._reply("GET", f"{POD.path(self.namespace, pod)}/log", query)) as reply:
+            for line in _lines(reply):
+                yield line.decode(errors="replace")
+
+    def _json(  # noqa: PLR0913, PLR0917  # the parts of a request
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        media: str = "application/json",
+        tries: int | None = None,
+    ) -> Object:
+        reply = self._reply(method, path, query, content, media, tries)
+        try:
+            return cast("Object", json.loads(reply.read()))
+        except urllib3.exceptions.HTTPError as error:
+            raise _unanswered(error) from error
+        finally:
+            reply.release_conn()
+
+    def _reply(  # noqa: PLR0913, PLR0917  # the parts of a request
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        media: str = "application/json",
+        tries: int | None = None,
+        timeout: urllib3.Timeout | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request until it is answered, at most `tries` times, and return a reply that is no error."""
+        url = f"{self.cluster.endpoint}{path}" + (f"?{urlencode(query)}" if query else "")
+        timeout = timeout or urllib3.Timeout(connect=self._patience.connect, read=self._patience.read)
+        left, renewed = tries or self._patience.tries, False
+        while True:
+            token = self._tokens.current()
+            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": media}
+            logger.debug("Kubernetes call: %s %s", method, path)
+            try:
+                reply = self._http.request(
+                    method, url, body=content, headers=headers, preload_content=False, timeout=timeout
+                )
+                if reply.status < _REJECTED:
+                    return reply
+                error = error_of(reply.status, reply.read(), reply.headers.get("Retry-After", ""))
+                reply.release_conn()
+            except urllib3.exceptions.HTTPError as failure:
+                error = _unanswered(failure)
+            if error.code == UNAUTHORIZED and not renewed:  # an expired token; the server did nothing
+                self._tokens.discard(token)
+                renewed = True
+                continue
+            left -= 1
+            if left <= 0 or not isinstance(error, UnavailableError):
+                raise error
+            self._sleep(min(error.retry_after or 1.0, _LONGEST_WAIT))
+
+
+def _unanswered(error: urllib3.exceptions.HTTPError) -> UnavailableError:
+    return UnavailableError(0, type(error).__name__, str(error))
+
+
+def _lines(reply: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the lines of a reply as they arrive.
+
+    Raises:
+        UnavailableError: The connection failed.
+    """
+    rest = b""
+    try:
+        for piece in reply.stream(1 << 16, decode_content=True):
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from (line for line in lines if line)
+    except urllib3.exceptions.HTTPError as error:
+        raise _unanswered(error) from error
+    if rest:
+        yield rest

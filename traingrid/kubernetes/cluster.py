@@ -1,0 +1,66 @@
+"""Clusters: the address and the certificate authority of an Amazon EKS cluster."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid.errors import UsageError
+
+if TYPE_CHECKING:
+    from traingrid.aws.clients import ActingRole, Maker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """A cluster.
+
+    Attributes:
+        name: Its name.
+        arn: Its ARN.
+        endpoint: The URL of its API server.
+        authority: The certificates of its authority, in PEM.
+    """
+
+    name: str
+    arn: str
+    endpoint: str
+    authority: str
+
+
+class NoClusterError(UsageError):
+    """The cluster does not exist, or is not active yet."""
+
+
+def cluster_of(name: str, region: str, make: Maker, role: ActingRole | None = None) -> Cluster:
+    """Return a cluster, by DescribeCluster.
+
+    Args:
+        name: The cluster's name.
+        region: Its Region.
+        make: Makes the client of EKS.
+        role: The role of another account that the process assumes, if the cluster is there.
+
+    Raises:
+        NoClusterError: There is no such cluster, or it has no API server yet.
+        ClientError: AWS refused the call.
+    """
+    eks: Any = make("eks", region, role)
+    try:
+        found = eks.describe_cluster(name=name)["cluster"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        command = f"`aws eks list-clusters --region {region}` lists the clusters"
+        raise NoClusterError(
+            f"There is no EKS cluster {name} in {region}.", f"Fix eks.cluster in grid.yaml and deploy; {command}."
+        ) from error
+    if not found.get("endpoint"):  # while it is created, it has neither endpoint nor authority
+        raise NoClusterError(
+            f"The EKS cluster {name} in {region} is {found.get('status', 'not active')}.", "Wait until it is ACTIVE."
+        )
+    authority = base64.b64decode(found["certificateAuthority"]["data"]).decode()
+    return Cluster(name=name, arn=found["arn"], endpoint=found["endpoint"], authority=authority)

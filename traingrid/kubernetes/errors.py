@@ -1,0 +1,70 @@
+"""Errors: the errors of a Kubernetes API server, from the Status objects of its replies.
+
+Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from traingrid.errors import OutageError, TraingridError
+
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, INVALID, TOO_MANY = 401, 403, 404, 409, 410, 422, 429
+_SERVER_ERRORS = 500
+
+
+class ApiError(TraingridError):
+    """The API server rejected a request.
+
+    Args:
+        code: The HTTP status.
+        reason: The machine-readable reason, for example "AlreadyExists".
+        message: The server's message.
+        kind: The plural of the object that the error concerns; empty if the server does not serve the path.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, kind: str = "") -> None:
+        super().__init__(f"The API server of the cluster replied {code} {reason}: {message.rstrip('.')}.")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.kind = kind
+
+
+class UnavailableError(ApiError, OutageError):
+    """The API server is overloaded, failed or did not answer; the same request may succeed later.
+
+    Args:
+        code: The HTTP status; 0 without a reply.
+        reason: The machine-readable reason, or the name of the network error.
+        message: The server's message, or the text of the network error.
+        retry_after: The seconds after which the server accepts the request; 0 if it did not specify any.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(code, reason, message)
+        self.retry_after = retry_after
+
+
+def error_of(code: int, body: bytes | dict[str, Any], retry_after: str = "") -> ApiError:
+    """Return the error of a reply.
+
+    Args:
+        code: The HTTP status.
+        body: The body, which is a Status object unless a proxy or an authenticator replied.
+        retry_after: The header Retry-After.
+    """
+    status = body if isinstance(body, dict) else _status(body)
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    if code == TOO_MANY or code >= _SERVER_ERRORS:
+        return UnavailableError(code, reason, message, float(retry_after) if retry_after.isdigit() else 0.0)
+    return ApiError(code, reason, message, str((status.get("details") or {}).get("kind") or ""))
+
+
+def _status(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"message": body[:200].decode(errors="replace")}

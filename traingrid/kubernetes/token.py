@@ -1,0 +1,73 @@
+"""Tokens: the bearer tokens with which an IAM role authenticates to an Amazon EKS cluster.
+
+A token is a presigned URL of STS GetCallerIdentity that contains the cluster's name in a signed header. The cluster
+accepts it for 15 minutes after its signature. Source: the README of https://github.com/kubernetes-sigs/aws-iam-authenticator
+(API Authorization from Outside a Cluster), and `aws eks get-token` (awscli/customizations/eks/get_token.py in
+https://github.com/aws/aws-cli), which discards a token after 14 minutes.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.aws.clients import ActingRole, Maker
+
+PREFIX = "k8s-aws-v1."
+"""The prefix of a token."""
+HEADER = "x-k8s-aws-id"
+"""The signed header with the cluster's name."""
+_URL_SECONDS = 60
+_USED_SECONDS = 13 * 60.0
+
+
+class Tokens:
+    """The tokens of one role for one cluster; threads may share it.
+
+    Args:
+        cluster: The cluster's name.
+        region: Its Region, whose STS endpoint is used.
+        make: Makes the client of STS.
+        role: The role of another account that the process assumes, if the cluster is there.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        region: str,
+        make: Maker,
+        role: ActingRole | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._sts: Any = make("sts", region, role)
+        self._sts.meta.events.register("before-sign.sts.GetCallerIdentity", self._add_cluster)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token, self._signed_at = "", 0.0
+
+    def current(self) -> str:
+        """Return a token that is valid for at least a minute."""
+        with self._lock:
+            if not self._token or self._clock() - self._signed_at >= _USED_SECONDS:
+                self._token, self._signed_at = self._signed(), self._clock()
+            return self._token
+
+    def discard(self, token: str) -> None:
+        """Sign another token at the next call, because the cluster did not accept this one."""
+        with self._lock:
+            if token == self._token:
+                self._token = ""
+
+    def _signed(self) -> str:
+        url = self._sts.generate_presigned_url("get_caller_identity", ExpiresIn=_URL_SECONDS, HttpMethod="GET")
+        return PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+    def _add_cluster(self, request: Any, **_: Any) -> None:
+        request.headers[HEADER] = self._cluster

@@ -1,0 +1,183 @@
+"""EKS validation: checks the backends of a line, and that a Kubernetes cluster can run its job.
+
+A line must be able to run on each of its backends, so a field that EKS does not have is refused, too, for a line that
+lists SageMaker beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, get_args
+
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
+from traingrid.job.accelerators import is_known
+from traingrid.job.job import BackendName, ObjectKind, in_region
+from traingrid.manifest.line import job_of_line
+from traingrid.manifest.plan_fields import words
+from traingrid.manifest.values import RefusedError, choice, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.eks import EksCluster
+    from traingrid.grid.model import Grid
+    from traingrid.grid.region import Region
+    from traingrid.job.job import Channel, Job
+    from traingrid.manifest.channel_checks import Wrong
+    from traingrid.manifest.line import Line
+
+_NO_SUBMISSION = "0" * 8
+_QUEUE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DOWNLOAD = "Write input_mode File, or backend sagemaker."
+_ON_SAGEMAKER = "Remove it, or write backend sagemaker."
+
+
+def backends(value: object) -> tuple[BackendName, ...]:
+    """Return the backends of a line, in order of preference."""
+    next_step = "Write sagemaker or eks, or both in order of preference: [eks, sagemaker], or in CSV eks sagemaker."
+    found, known = words(value, next_step), get_args(BackendName)
+    if unknown := [word for word in found if word not in known]:
+        raise RefusedError(f"{unknown[0][:40]!r} is not a backend", next_step)
+    return tuple(name for word in found for name in known if name == word)
+
+
+def queue(value: object) -> str:
+    """Return the name of a LocalQueue of Kueue, a DNS label."""
+    if not isinstance(value, str) or not _QUEUE.fullmatch(value):
+        reason = "must have at most 63 lower-case letters, digits and hyphens"
+        raise RefusedError(reason, "Write the name of a LocalQueue in the cluster's namespace, such as gpus.")
+    return value
+
+
+SETTINGS: dict[str, Callable[[object], Any]] = {
+    "backend": backends,
+    "capacity_wait": duration(MAX_RUNTIME_LIMIT),
+    "eks_kind": choice(*get_args(ObjectKind)),
+    "eks_queue": queue,
+}
+"""The fields that can be checked without the deployment or other fields."""
+
+
+def wrong_backends(line: Line, deployment: Deployment) -> Iterator[Wrong]:
+    """Yield the errors of a line's backends in all of its Regions; its other fields are valid."""
+    job, grid = job_of_line(line, 0, deployment, _NO_SUBMISSION), deployment.grid
+    places = {region: in_region(job, region) for region in job.regions}
+    missing = [wrong for region in places for wrong in _missing(places[region], grid.regions[region], line)]
+    if missing:
+        yield from missing
+        return
+    yield from _without_effect(line, list(places.values()))
+    reported = set()
+    for region, here in places.items():
+        for field, value, refused in _not_in(here, grid.regions[region], line, grid):
+            if (field, refused.reason) not in reported:
+                reported.add((field, refused.reason))
+                yield field, value, refused
+
+
+def _missing(job: Job, settings: Region, line: Line) -> Iterator[Wrong]:
+    """Check that a Region of the line has its backends; one of `replicas` needs only one of them."""
+    lacking = [name for name in job.backends if name not in settings.backends]
+    if lacking or not job.backends:
+        reason = f"{job.region} has no cluster of EKS in grid.yaml"
+        step = f"Write sagemaker, or `eks: {{cluster: NAME}}` for {job.region} in grid.yaml and deploy."
+        yield "backend", " ".join(line.settings.get("backend", job.backends)), RefusedError(reason, step)
+
+
+def _without_effect(line: Line, places: list[Job]) -> Iterator[Wrong]:
+    """Check that no setting of the line is without effect."""
+    names = [name for place in places for name in place.backends]
+    for field in ("eks_kind", "eks_queue"):
+        if field in line.settings and "eks" not in names:
+            step = f"Write backend eks, or remove {field}."
+            yield field, line.settings[field], RefusedError("only valid for a job that may run on EKS", step)
+    if "max_wait" in line.settings and "sagemaker" not in names:
+        reason = "only SageMaker limits waiting and running together; a pod waits until nodes have room"
+        yield "max_wait", "", RefusedError(reason, "Remove max_wait.")
+    if "capacity_wait" in line.settings and len(names) == 1:
+        reason = "the line has only one backend in one Region, which waits for capacity without limit"
+        yield "capacity_wait", "", RefusedError(reason, "Add a backend or a replica, or remove capacity_wait.")
+
+
+def _not_in(job: Job, settings: Region, line: Line, grid: Grid) -> Iterator[Wrong]:
+    """Check the job of a Region against the backends that it has there."""
+    if "sagemaker" in job.backends and not settings.subnets:
+        for name, channel in job.inputs.items():
+            if channel.file_system:
+                reason = f"the channel {name} is on a file system, which SageMaker mounts only through a VPC"
+                step = f"Write backend eks, or set subnets and security_groups of {job.region} in grid.yaml and deploy."
+                yield "inputs", channel.location, RefusedError(reason, step)
+    if "capacity_wait" in line.settings and job.launch == "queued":
+        reason = "a service queue keeps its jobs until it has room"
+        yield "capacity_wait", "", RefusedError(reason, "Write launch direct, or remove capacity_wait.")
+    if "eks" in job.backends and settings.eks:
+        yield from _only_on_sagemaker(job, line, grid)
+        yield from _wrong_hosts(job, grid)
+        for name, channel in job.inputs.items():
+            if wrong := _channel(name, channel, job, settings.eks):
+                yield "inputs", channel.location, wrong
+
+
+def _only_on_sagemaker(job: Job, line: Line, grid: Grid) -> Iterator[Wrong]:
+    """Yield the settings of a job that only SageMaker has."""
+    step = "Write backend sagemaker, or an image with your own training program."
+    if job.algorithm:
+        yield "algorithm", job.algorithm, RefusedError("SageMaker's algorithm resources do not run on EKS", step)
+    elif job.is_algorithm:
+        image = line.settings.get("image", grid.job.image)
+        yield "image", image, RefusedError("SageMaker's built-in algorithms do not run on EKS", step)
+    if job.launch == "queued":
+        reason = "a service queue of AWS Batch does not launch jobs on EKS"
+        yield "launch", "queued", RefusedError(reason, "Write launch direct; `eks_queue` names a queue of Kueue.")
+    if job.keep_alive_seconds:
+        yield "keep_alive", "", RefusedError("EKS keeps no instances for the next job", _ON_SAGEMAKER)
+    if job.training_plan:
+        yield "training_plan", job.training_plan, RefusedError("EKS does not use SageMaker's plans", _ON_SAGEMAKER)
+
+
+def _wrong_hosts(job: Job, grid: Grid) -> Iterator[Wrong]:
+    """Yield the errors of a job's hosts.
+
+    The names of hosts need no check: `<training job>-worker-<host>` has less than the 63 characters of a DNS label,
+    because the name of a grid has at most 24 (`traingrid.grid.model.NAME_LIMIT`).
+    """
+    if not is_known(job.instance_type):
+        reason = "the number of its accelerators is not known, which pods on EKS must request"
+        yield "instance_type", job.instance_type, RefusedError(reason, "Use another type, or write backend sagemaker.")
+    if job.instance_count > 1 and grid.training.encrypt_traffic:
+        reason = (
+            "`training` in grid.yaml requires that traffic between hosts is encrypted, which Kubernetes does not do"
+        )
+        step = "Train on one host, write backend sagemaker, or set encrypt_traffic to false in grid.yaml and deploy."
+        yield "instance_count", str(job.instance_count), RefusedError(reason, step)
+
+
+def _channel(name: str, channel: Channel, job: Job, cluster: EksCluster) -> RefusedError | None:
+    """Return the reason why pods of a cluster cannot read a channel; None if they can."""
+    if channel.file_system:
+        reason = f"the cluster in {job.region} has no volume of {channel.file_system}, on which the channel {name} is"
+        step = "Add its PersistentVolumeClaim to file_system_volumes in grid.yaml and deploy."
+        return None if channel.file_system in cluster.file_system_volumes else RefusedError(reason, step)
+    bucket, fast = S3Uri.parse(channel.uri).bucket, channel.input_mode == "FastFile"
+    sharded = channel.distribution != "FullyReplicated" and job.instance_count > 1
+    rules = (
+        (
+            bool(channel.attributes),
+            "is an augmented manifest, which only SageMaker streams",
+            "Write backend sagemaker.",
+        ),
+        (channel.input_mode == "Pipe", "is in Pipe mode, which EKS does not have", _DOWNLOAD),
+        (
+            fast and bucket not in cluster.s3_volumes,
+            f"is in FastFile mode, but the cluster in {job.region} has no volume of {bucket}",
+            f"Write input_mode File, or add {bucket} to s3_volumes in grid.yaml and deploy.",
+        ),
+        (fast and channel.manifest, "is a ManifestFile, but a volume of its bucket contains all objects", _DOWNLOAD),
+        (fast and sharded, "is sharded, but a volume of its bucket shows every host all objects", _DOWNLOAD),
+    )
+    for wrong, reason, step in rules:
+        if wrong:
+            return RefusedError(f"the channel {name} {reason}", step)
+    return None

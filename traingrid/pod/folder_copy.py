@@ -1,0 +1,219 @@
+"""Folder copy: copies new, changed and deleted files of a folder to S3, repeatedly, as SageMaker does with checkpoints.
+
+"SageMaker AI saves checkpoints to Amazon S3 and syncs your training job with the checkpoint S3 bucket"
+(https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints-enable.html), and a checkpoint that is deleted in the
+container is also deleted in S3 (https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints.html).
+
+A record beside the folder holds which files are in S3, so that a restarted container continues. The hosts of a job
+share the prefix. So each host deletes only objects that it has written, while they are unchanged. The main host also
+deletes those that were restored before the training: every host has a copy of these, and may not need it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.aws.outage import code_of, is_outage
+from traingrid.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.pod.objects import Place
+
+logger = logging.getLogger(__name__)
+
+SETTLED_SECONDS = 2.0
+"""A file that changed less than this ago is copied at the next pass, because it is probably being written."""
+_FILES_AT_ONCE = 8
+_CONFIG = TransferConfig(multipart_threshold=32 * 2**20, multipart_chunksize=32 * 2**20, max_concurrency=4)
+_CHANGED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+_MISSING = {"NoSuchKey", "404"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedFile:
+    """A file whose content is in S3.
+
+    Attributes:
+        modified: The file's time of modification, in nanoseconds.
+        size: Its size in bytes.
+        etag: The ETag of the object.
+        written: True if this host wrote the object; False if the file was downloaded from it.
+    """
+
+    modified: int
+    size: int
+    etag: str
+    written: bool
+
+
+class Record:
+    """The files that are in S3, by their paths in the folder, stored in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.copied: dict[str, CopiedFile] = {}
+
+    def load(self) -> None:
+        """Read the file. Without it, all files are copied, and none is deleted."""
+        try:
+            stored = json.loads(self._file.read_text())
+            self.copied = {path: CopiedFile(**fields) for path, fields in stored.items()}
+        except FileNotFoundError:
+            return
+        except (ValueError, TypeError, AttributeError) as error:
+            logger.warning("%s cannot be read, so all files are copied: %s", self._file, error)
+
+    def save(self) -> None:
+        """Replace the file."""
+        new = self._file.with_suffix(".new")
+        try:
+            new.write_text(json.dumps({path: asdict(one) for path, one in self.copied.items()}))
+            new.replace(self._file)
+        except OSError as error:  # the disk may be full; the files are copied nevertheless
+            logger.warning("%s cannot be written: %s", self._file, error)
+
+
+@dataclass(kw_only=True)
+class FolderCopy:
+    """Copies one folder.
+
+    Attributes:
+        s3: The client, which several threads may share.
+        folder: The folder.
+        target: The prefix in S3.
+        record: The record.
+        is_main: True for the main host.
+    """
+
+    s3: Any
+    folder: Path
+    target: Place
+    record: Record
+    is_main: bool
+    _delete_refused: bool = field(default=False, init=False)
+
+    def run(self, *, final: bool = False) -> Exception | None:
+        """Copy changes once, and return the first error; the files with errors are copied by the next pass.
+
+        Args:
+            final: If true, files that have just been written are copied, too.
+        """
+        if not self.folder.exists():  # the training removed the folder itself: nothing is copied or deleted
+            return None
+        try:
+            present = dict(_files(self.folder))
+        except OSError as error:  # without a complete list, nothing may be deleted
+            logger.warning("%s cannot be listed: %s", self.folder, error)
+            return error
+        changed = [path for path, state in present.items() if self._is_changed(path, state, final=final)]
+        changed.sort(key=lambda path: present[path])  # a file that was written last may refer to earlier ones
+        with ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="copy") as pool:
+            errors = list(pool.map(self._copy, changed))
+        gone = [path for path in self.record.copied if path not in present and not (self.folder / path).exists()]
+        for path in gone:
+            self._delete(path)
+        copied = len(changed) - sum(map(bool, errors))
+        if changed or gone:
+            self.record.save()
+            logger.info(
+                "Copied %s of %s to %s, %d deleted", counted(copied, "file"), self.folder, self.target, len(gone)
+            )
+        return next(filter(None, errors), None)
+
+    def _is_changed(self, path: str, state: tuple[int, int], *, final: bool) -> bool:
+        known = self.record.copied.get(path)
+        if known and (known.modified, known.size) == state:
+            return False
+        age = time.time() - state[0] / 1e9
+        return final or not 0 <= age < SETTLED_SECONDS
+
+    def _copy(self, path: str) -> Exception | None:
+        """Upload a file. If it changed meanwhile, it counts as not copied."""
+        file, key = self.folder / path, self._key(path)
+        try:
+            before = _state(file)
+            self.s3.upload_file(str(file), self.target.bucket, key, Config=_CONFIG)
+            head = self.s3.head_object(Bucket=self.target.bucket, Key=key)
+            after = _state(file)
+        except FileNotFoundError:  # deleted or renamed meanwhile
+            return None
+        except Exception as error:  # noqa: BLE001 - also for a name that S3 does not accept; the others are copied
+            logger.warning("%s was not copied: %s. It is tried again.", file, error)
+            return error
+        if before == after:
+            self.record.copied[path] = CopiedFile(modified=after[0], size=after[1], etag=head["ETag"], written=True)
+        return None
+
+    def _delete(self, path: str) -> None:
+        """Delete the object of a file that no longer exists, if this host may and no other has replaced it.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
+        """
+        known = self.record.copied[path]
+        if known.written or self.is_main:
+            try:
+                self.s3.delete_object(Bucket=self.target.bucket, Key=self._key(path), IfMatch=known.etag)
+            except (BotoCoreError, ClientError) as error:
+                if is_outage(error):
+                    return  # the next pass deletes it
+                if code_of(error) not in _CHANGED | _MISSING and not self._delete_refused:
+                    # Only storage is lost, so the training continues.
+                    logger.warning("s3://%s/%s was not deleted: %s", self.target.bucket, self._key(path), error)
+                    self._delete_refused = True
+        del self.record.copied[path]
+
+    def _key(self, path: str) -> str:
+        prefix = self.target.key.rstrip("/")
+        return f"{prefix}/{path}" if prefix else path
+
+
+def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the path of each file in a folder, with its time of modification and its size.
+
+    Raises:
+        OSError: The folder, or a folder in it, cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError) or error.filename == str(folder):
+            raise error
+
+    for place, _, names in os.walk(folder, onerror=refuse):
+        for name in names:
+            file = Path(place, name)
+            try:
+                if file.is_file():
+                    yield file.relative_to(folder).as_posix(), _state(file)
+            except OSError:  # deleted or renamed meanwhile
+                continue
+
+
+def _state(file: Path) -> tuple[int, int]:
+    stat = file.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def record_restored(folder: Path, etags: dict[str, str], record: Record) -> None:
+    """Record downloaded files, which need not be copied.
+
+    Args:
+        folder: The folder.
+        etags: The ETag of each object, by its path in the folder.
+        record: The record.
+    """
+    for path, etag in etags.items():
+        modified, size = _state(folder / path)
+        record.copied[path] = CopiedFile(modified=modified, size=size, etag=etag, written=False)
+    record.save()

@@ -1,0 +1,162 @@
+"""Objects: lists the objects of a channel in S3, and the path of each in the channel's folder."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from botocore.exceptions import ClientError
+
+from traingrid.pod.failure import download_error
+from traingrid.pod.patience import patiently
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_HEADS_AT_ONCE, _BATCH = 16, 256
+_MISSING = ("404", "NoSuchKey")
+
+
+class Place(NamedTuple):
+    """A bucket and a key or prefix, exactly as in the URI."""
+
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredObject:
+    """An object to download.
+
+    Attributes:
+        place: Its bucket and key.
+        size: Its size in bytes.
+        etag: Its ETag, with the quotation marks.
+        path: Its path in the folder.
+    """
+
+    place: Place
+    size: int
+    etag: str
+    path: str
+
+
+def place_of(uri: str) -> Place:
+    """Return the bucket and the key of a URI.
+
+    Raises:
+        PodError: The URI has another form.
+    """
+    scheme, separator, rest = uri.partition("://")
+    bucket, _, key = rest.partition("/")
+    if scheme != "s3" or not separator or not bucket:
+        raise download_error(f"{uri!r} is not an S3 URI")
+    return Place(bucket, key)
+
+
+def objects_of(s3: Any, source: Mapping[str, Any]) -> Iterator[StoredObject]:
+    """Yield the objects of a channel with the type S3Prefix or ManifestFile, in an order that is the same on all hosts.
+
+    Args:
+        s3: The client.
+        source: The channel's S3DataSource
+            (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html).
+
+    Raises:
+        PodError: There are no objects, or the manifest is malformed.
+        ClientError: S3 refused a call.
+    """
+    place, count = place_of(source["S3Uri"]), 0
+    manifest = source.get("S3DataType", "S3Prefix") == "ManifestFile"
+    for found in _listed(s3, place) if manifest else below(s3, place):
+        count += 1
+        yield found
+    if not count:
+        raise no_objects(source["S3Uri"])
+
+
+def sharded(objects: Iterable[StoredObject], number: int, hosts: int) -> Iterator[StoredObject]:
+    """Yield the objects of one host with S3DataDistributionType ShardedByS3Key.
+
+    Each of n hosts gets 1/n of the number of objects, and some get none if there are fewer objects than hosts
+    (API_S3DataSource). AWS does not document which; here the hosts get the objects in turn.
+    """
+    yield from islice(objects, number, None, hosts)
+
+
+def below(s3: Any, prefix: Place) -> Iterator[StoredObject]:
+    """Yield the objects whose keys start with a prefix, without the markers of folders, in the order of their keys."""
+    request = {"Bucket": prefix.bucket, "Prefix": prefix.key}
+    while True:
+        page = patiently(partial(s3.list_objects_v2, **request))
+        for entry in page.get("Contents", []):
+            path = relative_path(prefix.key, entry["Key"])
+            if path and not path.endswith("/"):
+                place = Place(prefix.bucket, entry["Key"])
+                yield StoredObject(place=place, size=entry["Size"], etag=entry["ETag"], path=_checked(path, place))
+        if not page.get("IsTruncated"):
+            return
+        request["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def relative_path(prefix: str, key: str) -> str:
+    """Return the path of an object in the channel's folder.
+
+    Below a folder, it is the rest of the key. If the prefix is an object's key, or only the start of keys, the part
+    after its last slash is kept.
+    """
+    if not prefix or prefix.endswith("/"):
+        return key.removeprefix(prefix)
+    if key.startswith(f"{prefix}/"):
+        return key[len(prefix) + 1 :]
+    return key[prefix.rfind("/") + 1 :]
+
+
+def no_objects(uri: str) -> Exception:
+    """Return the error for a channel without objects (https://github.com/aws/amazon-sagemaker-examples/issues/2267)."""
+    return download_error(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
+
+
+def _listed(s3: Any, manifest: Place) -> Iterator[StoredObject]:
+    """Yield the objects that a ManifestFile names."""
+
+    def read() -> bytes:
+        content: bytes = s3.get_object(Bucket=manifest.bucket, Key=manifest.key)["Body"].read()
+        return content
+
+    content = patiently(read)
+    try:
+        first, *suffixes = json.loads(content)
+        prefix = first["prefix"]
+        named = [(place_of(f"{prefix}{suffix}"), suffix) for suffix in suffixes]
+    except (ValueError, TypeError, KeyError) as error:
+        raise download_error(f"The manifest {manifest} in S3 is malformed: {error!r}.") from error
+
+    def found(one: tuple[Place, str]) -> StoredObject:
+        place, suffix = one
+        try:
+            head = patiently(lambda: s3.head_object(Bucket=place.bucket, Key=place.key))
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _MISSING:
+                raise
+            raise no_objects(str(place)) from error
+        return StoredObject(place=place, size=head["ContentLength"], etag=head["ETag"], path=_checked(suffix, place))
+
+    with ThreadPoolExecutor(_HEADS_AT_ONCE, thread_name_prefix="head") as pool:
+        for at in range(0, len(named), _BATCH):
+            yield from pool.map(found, named[at : at + _BATCH])
+
+
+def _checked(path: str, place: Place) -> str:
+    """Return a path without a leading slash, if it stays in the channel's folder."""
+    if ".." in PurePosixPath(path).parts:
+        raise download_error(f"The S3 object {place} would be stored outside of its folder.")
+    return path.lstrip("/")
