@@ -8,21 +8,24 @@ objects whose lists they merge. `kubectl apply` sends such patches, for example 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from localcloud.kubernetes import status
+from localcloud.kubernetes import admission, deletion, pod_requests, rules, status
 from localcloud.kubernetes.discovery import discovery
+from localcloud.kubernetes.kubelet.logs import PodLogs
 from localcloud.kubernetes.merge_patch import merged
 from localcloud.kubernetes.openapi import openapi
 from localcloud.kubernetes.paths import Target, target_of
-from localcloud.kubernetes.resources import BUILT_IN, NAMESPACE
+from localcloud.kubernetes.resources import BUILT_IN, NAMESPACE, POD
 from localcloud.kubernetes.selectors import selector
 from localcloud.kubernetes.validation import accepted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from localcloud.kubernetes.resources import Resource
     from localcloud.kubernetes.store import Object, Store
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
-_FOREGROUND = "foregroundDeletion"
+_SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_GENERATED = 58
+"""Generated names have five random characters more, of this alphabet (k8s.io/apiserver/pkg/storage/names)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +78,17 @@ class Api:
     Args:
         store: Its objects.
         resources: The served resources.
+
+    Attributes:
+        logs: The logs of the pods.
+        webhooks: Functions that change a new object before it is stored, as mutating admission webhooks do.
     """
 
     def __init__(self, store: Store, resources: tuple[Resource, ...] = BUILT_IN) -> None:
         self.store = store
         self.resources = resources
+        self.logs = PodLogs()
+        self.webhooks: list[Callable[[Resource, Object], None]] = []
 
     def target(self, path: str) -> Target | None:
         """Return the target of a path; None if it is a path of the discovery, or is not served."""
@@ -94,6 +105,8 @@ class Api:
         target = self.target(request.path)
         if target is None:
             return self._description(request)
+        if target.resource is POD and target.subresource == pod_requests.EVICTION and request.method == "POST":
+            return Reply(code=201, body=pod_requests.evict(self.store, target, _json(request.body)))
         if target.subresource and (target.subresource != "status" or not target.resource.has_status):
             raise status.no_such_path()
         answers = {
@@ -103,10 +116,9 @@ class Api:
             "PATCH": self._patch,
             "DELETE": self._delete,
         }
-        # There is no deletion of a whole list here; only a list and a creation have no name.
-        if request.method not in answers or (
-            request.method != "GET" and bool(target.name) is (request.method == "POST")
-        ):
+        # Lists and deletions of lists have no name, and creations must not have one.
+        without_name = request.method in ("GET", "DELETE")
+        if request.method not in answers or (not without_name and bool(target.name) is (request.method == "POST")):
             raise status.not_allowed(request.method)
         return answers[request.method](request, target)
 
@@ -124,9 +136,7 @@ class Api:
 
     def _page(self, request: Request, target: Target) -> dict[str, Any]:
         """Return a list, or a chunk of it. A continuation names the last object of the previous chunk."""
-        matches = selector(request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
-        objects, version = self.store.all(target.resource, target.namespace)
-        found = [one for one in objects if matches(one)]
+        found, version = self.store.all(target.resource, target.namespace, _selected(request, target))
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if after := request.query.get("continue"):
             last = _continuation(after)
@@ -145,9 +155,17 @@ class Api:
         if target.resource.namespaced:
             if not target.namespace:
                 raise status.not_allowed(request.method)
-            self.store.get(NAMESPACE, "", target.namespace)
+            namespace = self.store.get(NAMESPACE, "", target.namespace)
         made, warnings = self._body(request, target)
-        created = self.store.create(target.resource, target.namespace, made)
+        if target.resource.namespaced:
+            admission.check_namespace(target.resource, namespace, made["metadata"]["name"])
+        for webhook in self.webhooks:
+            webhook(target.resource, made)
+
+        def completed(one: Object) -> None:
+            admission.complete(self.store, target.resource, one)
+
+        created = self.store.create(target.resource, target.namespace, made, completed)
         return Reply(code=201, body=created, warnings=warnings)
 
     def _put(self, request: Request, target: Target) -> Reply:
@@ -162,7 +180,7 @@ class Api:
             warnings.extend(found)
             if "resourceVersion" not in (patch.get("metadata") or {}):
                 made["metadata"].pop("resourceVersion", None)
-            return made
+            return _checked(target, present, made)
 
         of_status = target.subresource == "status"
         body = self.store.update(target.resource, target.namespace, target.name, changed, of_status=of_status)
@@ -173,22 +191,37 @@ class Api:
             named = f"the name of the object ({made['metadata']['name']})"
             raise status.bad_request(f"{named} does not match the name on the URL ({target.name})")
         of_status = target.subresource == "status"
-        return self.store.update(target.resource, target.namespace, target.name, lambda _: made, of_status=of_status)
+        return self.store.update(
+            target.resource,
+            target.namespace,
+            target.name,
+            lambda present: _checked(target, present, made),
+            of_status=of_status,
+        )
 
     def _delete(self, request: Request, target: Target) -> Reply:
-        options = _json(request.body) if request.body else {}
-        present = self.store.get(target.resource, target.namespace, target.name)
-        for name, wanted in (options.get("preconditions") or {}).items():
-            found = present["metadata"].get(name, "")
-            if found != wanted:
-                shown = {"uid": "UID", "resourceVersion": "ResourceVersion"}.get(name, name)
-                raise status.precondition_failed(target.resource, target.name, shown, wanted, found)
-        propagation = options.get("propagationPolicy") or request.query.get("propagationPolicy", "")
-        added = (_FOREGROUND,) if propagation == "Foreground" else ()
-        left, gone = self.store.delete(target.resource, target.namespace, target.name, added)
-        if gone:
-            return Reply(code=200, body=status.success(target.resource, target.name, left["metadata"]["uid"]))
-        return Reply(code=200, body=left)
+        options = deletion.options(request.query, _json(request.body) if request.body else {})
+        if not target.name:
+            return self._delete_collection(request, target, options)
+        left, gone = deletion.delete(self.store, target.resource, target.namespace, target.name, options)
+        warnings = deletion.warnings(target.resource, options)
+        if gone and target.resource is not POD:
+            body = status.success(target.resource, target.name, left["metadata"]["uid"])
+            return Reply(code=200, body=body, warnings=warnings)
+        return Reply(code=200, body=left, warnings=warnings)
+
+    def _delete_collection(self, request: Request, target: Target, options: deletion.Options) -> Reply:
+        if target.resource.namespaced and not target.namespace:
+            raise status.not_allowed(request.method)
+        found, version = self.store.all(target.resource, target.namespace, _selected(request, target))
+        left = []
+        for one in found:
+            metadata = one["metadata"]
+            with contextlib.suppress(status.ApiError):  # removed meanwhile
+                place = target.resource, metadata.get("namespace", ""), metadata["name"]
+                left.append(deletion.delete(self.store, *place, options)[0])
+        kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
+        return Reply(code=200, body={**kind, "metadata": {"resourceVersion": str(version)}, "items": left})
 
     def _body(self, request: Request, target: Target) -> tuple[Object, list[str]]:
         if request.content_type.startswith(_PROTOBUF):
@@ -201,6 +234,9 @@ class Api:
         metadata = given.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise status.not_decodable(target.resource, "metadata must be an object")
+        if request.method == "POST" and not metadata.get("name") and (prefix := metadata.get("generateName")):
+            suffix = "".join(random.choices(_SUFFIX_CHARACTERS, k=5))  # noqa: S311 - not a secret
+            metadata["name"] = f"{str(prefix)[:_MAX_GENERATED]}{suffix}"
         if target.namespace and metadata.get("namespace", target.namespace) != target.namespace:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
@@ -229,6 +265,22 @@ def _replaces_lists(resource: Resource, patch: Mapping[str, Any]) -> bool:
     """
     merged_lists = {"finalizers", "ownerReferences"} & set(patch.get("metadata") or {})
     return resource.has_plain_lists and not merged_lists and '"$' not in json.dumps(patch)
+
+
+def _selected(request: Request, target: Target) -> Callable[[Mapping[str, Any]], bool]:
+    labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
+    return selector(labels, fields, target.resource.kind)
+
+
+def _checked(target: Target, present: Object, made: Object) -> Object:
+    """Return a change of an object that the server allows.
+
+    Raises:
+        ApiError: The change is not allowed.
+    """
+    if not target.subresource and (causes := dict(rules.problems_of_update(target.resource, present, made))):
+        raise status.invalid(target.resource, target.name, causes)
+    return made
 
 
 def _strictness(request: Request) -> str:

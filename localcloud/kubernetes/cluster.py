@@ -7,16 +7,31 @@ from typing import TYPE_CHECKING
 
 from localcloud.kubernetes.api import Api
 from localcloud.kubernetes.certificate import make_certificate
+from localcloud.kubernetes.client import Client
+from localcloud.kubernetes.controllers.garbage_collector import GarbageCollector
+from localcloud.kubernetes.controllers.jobs.job_controller import JobController
+from localcloud.kubernetes.controllers.machine_share import MachineShares
+from localcloud.kubernetes.controllers.node_lifecycle import DEFAULT_TIMES, NodeLifecycle, NodeTimes
+from localcloud.kubernetes.controllers.provisioner import Provisioner, add_node
+from localcloud.kubernetes.controllers.scheduler import Scheduler
+from localcloud.kubernetes.events import Recorder
+from localcloud.kubernetes.kubelet.kubelet import Kubelet
+from localcloud.kubernetes.kubelet.network import PodNetwork
+from localcloud.kubernetes.kubelet.node_agent import NodeAgent
+from localcloud.kubernetes.kubelet.volumes import MountError
 from localcloud.kubernetes.resources import BUILT_IN, MPI_JOB_RESOURCE, NAMESPACE, SERVICE_ACCOUNT
 from localcloud.kubernetes.server import ClusterServer
 from localcloud.kubernetes.store import Store
+from localcloud.sagemaker.backend import TrainingBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
+    from localcloud.kubernetes.controllers.controller import Controller
     from localcloud.kubernetes.paths import Target
+    from localcloud.kubernetes.store import Object
     from localcloud.server.local_cloud import LocalCloud
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -29,6 +44,7 @@ class RunningCluster:
         name: The name of the cluster.
         store: Its objects.
         api: Its API.
+        client: A client with all permissions.
         authority: The certificate in PEM that its clients trust.
     """
 
@@ -42,6 +58,9 @@ class RunningCluster:
         admit: Callable[[str, str, Target | None], None],
         pod_environment: Callable[[str, str], Mapping[str, str]],
         mpi_operator: bool = True,
+        nodes: Sequence[Object] = (),
+        node_pool: bool = True,
+        node_times: NodeTimes = DEFAULT_TIMES,
     ) -> None:
         """Create a cluster; `start` serves it.
 
@@ -54,18 +73,27 @@ class RunningCluster:
             pod_environment: Returns the AWS variables of a pod for its namespace and service account: the credentials
                 of EKS Pod Identity, or nothing if there is no association.
             mpi_operator: Install the definition of MPIJob and the operator.
+            nodes: Nodes that always exist (see `provisioner.node_of`), for example those of HyperPod.
+            node_pool: Add nodes for pods that fit on none, as EKS Auto Mode and Karpenter do.
+            node_times: When nodes and their pods are removed.
         """
         self.name, self.region, self.account = name, region, account
-        self._cloud, self._pod_environment = cloud, pod_environment
+        self._cloud = cloud
         self._folder: Path = cloud.data_dir / "eks" / account / region / name
         self._folder.mkdir(parents=True, exist_ok=True)
-        self.store = Store()
+        self.store, self._nodes = Store(), nodes
         self.api = Api(self.store, (*BUILT_IN, MPI_JOB_RESOURCE) if mpi_operator else BUILT_IN)
         certificate = make_certificate(self._folder)
         self.authority: bytes = certificate.authority
         self._server = ClusterServer(self.api, certificate, admit)
+        self.client = Client(self.api)
+        self._kubelet = Kubelet(self._agent(pod_environment))
+        self._shares = MachineShares(self.client, TrainingBackend.capacity, self._kubelet.runs)
+        self._controllers = [*self._make_controllers(node_pool=node_pool, node_times=node_times), self._kubelet]
         for namespace in _NAMESPACES:
             self._create_namespace(namespace)
+        for node in nodes:
+            add_node(self.client, node)
 
     @property
     def address(self) -> str:
@@ -75,9 +103,14 @@ class RunningCluster:
     def start(self) -> None:
         """Serve the API and run the controllers."""
         self._server.__enter__()
+        for controller in self._controllers:
+            controller.start()
 
     def stop(self) -> None:
         """End the API, the controllers, and all processes of pods."""
+        self._shares.close()
+        for controller in self._controllers:
+            controller.stop()
         self._server.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -93,3 +126,33 @@ class RunningCluster:
         self.store.create(NAMESPACE, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         self.store.create(SERVICE_ACCOUNT, name, account)
+
+    def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
+        karpenter = Provisioner(self.client, Recorder(self.client, "karpenter"), self._cloud, self.region)
+        scheduling = Recorder(self.client, "default-scheduler")
+        return [
+            GarbageCollector(self.client),
+            JobController(self.client, Recorder(self.client, "job-controller")),
+            Scheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),
+            NodeLifecycle(self.client, node_times),
+        ]
+
+    def _agent(self, pod_environment: Callable[[str, str], Mapping[str, str]]) -> NodeAgent:
+        return NodeAgent(
+            cloud=self._cloud,
+            client=self.client,
+            events=Recorder(self.client, "kubelet"),
+            logs=self.api.logs,
+            network=PodNetwork(self.client),
+            folder=self._folder / "pods",
+            region=self.region,
+            account=self.account,
+            address=lambda: self.address,
+            pod_environment=pod_environment,
+            claim=_no_claim,
+        )
+
+
+def _no_claim(_pod: Object, volume: str, claim: str) -> Path:
+    message = f'MountVolume.SetUp failed for volume "{volume}" : claim "{claim}" cannot be mounted in localcloud'
+    raise MountError(volume=volume, message=message)

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "platform": "linux/amd64"}
 """The version whose answers were recorded."""
-_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
+_LOG = {"name": "pods/log", "singularName": "", "namespaced": True, "kind": "Pod", "verbs": ["get"]}
+_EVICTION = {
+    "name": "pods/eviction",
+    "singularName": "",
+    "namespaced": True,
+    "group": "policy",
+    "version": "v1",
+    "kind": "Eviction",
+    "verbs": ["create"],
+}
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 def discovery(path: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
@@ -52,4 +62,6 @@ def _list(api_version: str, resources: Iterable[Resource]) -> dict[str, Any]:
             entries.append(
                 {**entry, "name": f"{one.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
             )
+        if one.kind == "Pod" and not one.group:
+            entries += [_LOG, _EVICTION]
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}

@@ -6,10 +6,10 @@ import json
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
-from localcloud.kubernetes import watch
+from localcloud.kubernetes import pod_requests, watch
 from localcloud.kubernetes.api import Api, Reply, Request
 from localcloud.kubernetes.status import ApiError, unauthorized
 
@@ -96,8 +96,12 @@ class _Handler(BaseHTTPRequestHandler):
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
         self.cluster.admit(self._token(), _verb(request, target, watched=watched), target)
-        if watched and target:
-            self._stream(watch.events(api.store, target, request.query, self.cluster.stopped.is_set))
+        if target and pod_requests.is_log(target) and request.method == "GET":
+            stopped = self.cluster.stopped.is_set
+            self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
+        elif watched and target:
+            events = watch.events(api.store, target, request.query, self.cluster.stopped.is_set)
+            self._stream((json.dumps(event).encode() + b"\n" for event in events), "application/json")
         else:
             self._reply(api.answer(request))
 
@@ -127,15 +131,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _stream(self, events: Iterator[dict[str, Any]]) -> None:
-        """Send events as lines of a chunked reply, until they end or the client disconnects."""
+    def _stream(self, lines: Iterator[bytes], media: str) -> None:
+        """Send the lines of a chunked reply, until they end or the client disconnects."""
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", media)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         try:
-            for event in events:
-                line = json.dumps(event).encode() + b"\n"
+            for line in lines:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
                 self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")

@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections import deque
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from localcloud.kubernetes import status
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 _HISTORY = 1000
 """The number of changes that watches can read again. A real server keeps five minutes of them."""
-_OWNED_BY_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
+_OWNED_BY_SERVER = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+Key = tuple["Resource", str, str]
+"""An object's resource, namespace and name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +64,8 @@ class Store:
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
-        self._objects: dict[tuple[Resource, str, str], Object] = {}
+        self._objects: dict[Key, Object] = {}
+        self._dependents: dict[str, set[Key]] = {}
         self._history: deque[Change] = deque(maxlen=_HISTORY)
         self._changed = threading.Condition(threading.RLock())
         self._version = 1
@@ -66,11 +76,23 @@ class Store:
         with self._changed:
             return self._version
 
-    def create(self, resource: Resource, namespace: str, given: Object) -> Object:
+    def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        given: Object,
+        prepare: Callable[[Object], None] = lambda _: None,
+    ) -> Object:
         """Store a new object, and return it.
 
+        Args:
+            resource: The resource.
+            namespace: The object's namespace.
+            given: The object.
+            prepare: Completes the object once it has its uid; the cluster does not change meanwhile.
+
         Raises:
-            ApiError: The name is taken.
+            ApiError: The name is taken, or `prepare` refuses the object.
         """
         with self._changed:
             made = copy.deepcopy(given)
@@ -88,6 +110,7 @@ class Store:
                 metadata["namespace"] = namespace
             if resource.has_status:
                 made.pop("status", None)
+            prepare(made)
             return self._commit("ADDED", key, made, None)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
@@ -101,16 +124,42 @@ class Store:
                 raise status.not_found(resource, name)
             return copy.deepcopy(found)
 
-    def all(self, resource: Resource, namespace: str = "") -> tuple[list[Object], int]:
+    def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return an object, or None if it does not exist."""
+        with self._changed:
+            return copy.deepcopy(self._objects.get((resource, namespace, name)))
+
+    def all(
+        self, resource: Resource, namespace: str = "", where: Callable[[Object], bool] = lambda _: True
+    ) -> tuple[list[Object], int]:
         """Return the objects of a resource in the order of their names, and the resource version of the cluster.
 
         Args:
             resource: The resource.
             namespace: Only objects in this namespace; by default in all.
+            where: Returns True for the objects to return; it must not change them.
         """
         with self._changed:
             keys = [key for key in self._objects if key[0] is resource and namespace in ("", key[1])]
-            return [copy.deepcopy(self._objects[key]) for key in sorted(keys, key=lambda key: key[1:])], self._version
+            found = [self._objects[key] for key in sorted(keys, key=lambda key: key[1:])]
+            return [copy.deepcopy(one) for one in found if where(one)], self._version
+
+    def present_keys(self) -> list[Key]:
+        """Return the keys of all objects."""
+        with self._changed:
+            return list(self._objects)
+
+    def has_uid(self, key: Key, uid: str) -> bool:
+        """Return True if an object exists and has a uid."""
+        with self._changed:
+            return key in self._objects and self._objects[key]["metadata"]["uid"] == uid
+
+    def dependents(self, uid: str) -> list[tuple[Key, Object]]:
+        """Return the objects that have an owner with a uid."""
+        with self._changed:
+            return [
+                (key, copy.deepcopy(self._objects[key])) for key in sorted(self._dependents.get(uid, ()), key=_place)
+            ]
 
     def update(
         self, resource: Resource, namespace: str, name: str, change: Callable[[Object], Object], *, of_status: bool
@@ -137,20 +186,28 @@ class Store:
             if made == present:
                 return present
             key = (resource, namespace, name)
-            if "deletionTimestamp" in made["metadata"] and not made["metadata"].get("finalizers"):
+            removed = "deletionTimestamp" in made["metadata"] and not made["metadata"].get("finalizers")
+            if removed and not made["metadata"].get("deletionGracePeriodSeconds"):
                 return self._commit("DELETED", key, made, present)
             return self._commit("MODIFIED", key, made, present)
 
     def delete(
-        self, resource: Resource, namespace: str, name: str, finalizers: tuple[str, ...] = ()
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        finalizers: Callable[[list[str]], list[str]] = lambda present: present,
+        grace_seconds: Callable[[Object], int] = lambda _: 0,
     ) -> tuple[Object, bool]:
-        """Delete an object, or mark it while it has finalizers.
+        """Delete an object, or mark it while it has finalizers or a grace period.
 
         Args:
             resource: The resource.
             namespace: The object's namespace.
             name: Its name.
-            finalizers: Finalizers to add, for foreground propagation.
+            finalizers: Returns the finalizers for the present ones, according to the propagation.
+            grace_seconds: Returns the grace period of the object. A later deletion can only shorten it.
 
         Returns:
             The object's last state, and whether it is gone.
@@ -159,15 +216,17 @@ class Store:
             present = self.get(resource, namespace, name)
             made = copy.deepcopy(present)
             metadata, key = made["metadata"], (resource, namespace, name)
-            added = [one for one in finalizers if one not in metadata.get("finalizers", [])]
-            if added and "deletionTimestamp" not in metadata:
-                metadata["finalizers"] = [*metadata.get("finalizers", []), *added]
-            if not metadata.get("finalizers"):
+            metadata["finalizers"] = finalizers(metadata.get("finalizers") or [])
+            if not metadata["finalizers"]:
+                del metadata["finalizers"]
+            grace = grace_seconds(present)
+            if not grace and "finalizers" not in metadata:
                 return self._commit("DELETED", key, made, present), True
-            if "deletionTimestamp" not in metadata:
-                metadata |= {"deletionTimestamp": self._timestamp(), "deletionGracePeriodSeconds": 0}
-                if resource.has_generation:
+            if "deletionTimestamp" not in metadata or grace < metadata["deletionGracePeriodSeconds"]:
+                if "deletionTimestamp" not in metadata and resource.has_generation:
                     metadata["generation"] += 1
+                metadata |= {"deletionTimestamp": self._timestamp(grace), "deletionGracePeriodSeconds": grace}
+            if made != present:
                 made = self._commit("MODIFIED", key, made, present)
             return made, False
 
@@ -193,20 +252,35 @@ class Store:
         with self._changed:
             self._history.clear()
 
-    def _commit(self, kind: str, key: tuple[Resource, str, str], made: Object, before: Object | None) -> Object:
+    def _commit(self, kind: str, key: Key, made: Object, before: Object | None) -> Object:
         self._version += 1
         made["metadata"]["resourceVersion"] = str(self._version)
+        for uid in _owners(before):
+            self._dependents[uid].discard(key)
+            if not self._dependents[uid]:
+                del self._dependents[uid]
         if kind == "DELETED":
             del self._objects[key]
         else:
             self._objects[key] = made
+            for uid in _owners(made):
+                self._dependents.setdefault(uid, set()).add(key)
         after = copy.deepcopy(made)
         self._history.append(Change(version=self._version, type=kind, resource=key[0], after=after, before=before))
         self._changed.notify_all()
         return copy.deepcopy(made)
 
-    def _timestamp(self) -> str:
-        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    def _timestamp(self, seconds: int = 0) -> str:
+        return (self._now() + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _place(key: Key) -> tuple[str, str, str]:
+    return key[0].full_name, key[1], key[2]
+
+
+def _owners(one: Object | None) -> set[str]:
+    """Return the uids of an object's owners."""
+    return {owner["uid"] for owner in (one or {"metadata": {}})["metadata"].get("ownerReferences") or ()}
 
 
 def _merged(resource: Resource, present: Object, wanted: Object, *, of_status: bool) -> Object:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from localcloud.kubernetes import schema, status
+from localcloud.kubernetes import rules, schema, status
+from localcloud.kubernetes.defaults import with_defaults_of_kind
 
 if TYPE_CHECKING:
     from localcloud.kubernetes.resources import Resource
@@ -44,7 +45,7 @@ def accepted(resource: Resource, given: dict[str, Any], field_validation: str) -
         raise status.not_decodable(resource, f"strict decoding error: {', '.join(unknown)}")
     made = schema.without_unknown_fields(given, resource.schema)
     _check_types(resource, made)
-    made = schema.with_defaults(made, resource.schema)
+    made = with_defaults_of_kind(resource, schema.with_defaults(made, resource.schema))
     causes = dict(_problems(resource, made))
     if causes:
         raise status.invalid(resource, made["metadata"].get("name", ""), causes)
@@ -79,4 +80,5 @@ def _problems(resource: Resource, made: dict[str, Any]) -> list[tuple[str, str]]
         if len(value) > _MAX_LABEL or not _LABEL_VALUE.fullmatch(value):
             rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.'"
             problems.append((f"metadata.labels.{key}", f'Invalid value: "{value}": {rule}'))
-    return [*problems, *schema.violations(made, resource.schema)]
+    problems += schema.violations(made, resource.schema)
+    return problems or list(rules.problems(resource, made))

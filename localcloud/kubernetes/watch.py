@@ -39,7 +39,8 @@ def events(
     Raises:
         ApiError: A parameter cannot be read.
     """
-    matches = selector(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+    kind = target.resource.kind
+    matches = selector(query.get("labelSelector", ""), query.get("fieldSelector", ""), kind)
     given = query.get("resourceVersion") or "0"
     if not given.isdigit():
         text = f'Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'

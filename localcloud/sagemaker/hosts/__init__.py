@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
@@ -25,6 +25,7 @@ class HostNetwork:
         """Create the folder of the sockets; its path is short, because a socket's is limited to 104 bytes (macOS)."""
         self._sockets = Path(tempfile.mkdtemp(prefix="lc-"))
         (self._sockets / "hosts").write_text("\n".join(hosts))
+        (self._sockets / "names").mkdir()
 
     def programs_for(self, host: str, folder: Path) -> Path:
         """Write the `ssh` and `sshd` programs of one host.
@@ -43,6 +44,20 @@ class HostNetwork:
             program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
             program.chmod(0o755)
         return folder
+
+    def set_names(self, names: Mapping[str, str]) -> None:
+        """Replace all further names of hosts.
+
+        Args:
+            names: The hosts by their names.
+        """
+        folder = self._sockets / "names"
+        for known in folder.iterdir():
+            if known.name not in names or str(known.readlink()) != str(self._sockets / names[known.name]):
+                known.unlink()
+        for name, host in names.items():
+            if not (folder / name).is_symlink():
+                (folder / name).symlink_to(self._sockets / host)
 
     def temporary(self, host: str) -> Path:
         """Return the folder that replaces a host's /tmp, where Open MPI's daemons create files with fixed names."""

@@ -20,7 +20,7 @@ from typing import Any
 
 _COVER = 'mount --bind "$0" /etc/hosts && exec "$@"'
 _PORTS = range(20_000, 32_000)  # below the ports of connections (Linux: net.ipv4.ip_local_port_range, from 32,768)
-_LOCALHOST = "127.0.0.1 localhost\n"
+LOCALHOST = "127.0.0.1 localhost\n"
 
 
 def needs_names(request: Mapping[str, Any], hosts: Sequence[str]) -> bool:
@@ -44,7 +44,7 @@ def with_names(command: Sequence[str], hosts: Sequence[str], folder: Path) -> tu
         OSError: This machine has no mount namespaces.
     """
     file = folder / "etc-hosts"
-    file.write_text(_LOCALHOST + "".join(f"127.0.0.1 {host}\n" for host in hosts))
+    file.write_text(LOCALHOST + "".join(f"127.0.0.1 {host}\n" for host in hosts))
     return (*_namespace(), "/bin/sh", "-c", _COVER, str(file), *command)
 
 

@@ -52,13 +52,22 @@ def main(sockets: str, own_host: str, arguments: list[str]) -> int:
     host, command, no_input = parse(arguments)
     if no_input:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    if host == own_host:
+    address = _address(sockets, host)
+    if address == Path(sockets) / own_host:
         shell = ["/bin/sh", "-c", command] if command else ["/bin/sh"]
         os.execve("/bin/sh", shell, login_environment())  # noqa: S606 - ssh runs a shell by design
-    if host not in (Path(sockets) / "hosts").read_text().split():
+    if address is None:
         sys.stderr.write(f"ssh: Could not resolve hostname {host}: Name or service not known\n")
         return FAILED
-    return _run_on(Path(sockets) / host, host, command)
+    return _run_on(address, host, command)
+
+
+def _address(sockets: str, host: str) -> Path | None:
+    """Return the path of a host's socket; None if no host has this name."""
+    further = Path(sockets) / "names" / host
+    if further.is_symlink():
+        return further.readlink()
+    return Path(sockets) / host if host in (Path(sockets) / "hosts").read_text().split() else None
 
 
 def _run_on(address: Path, host: str, command: str) -> int:

@@ -11,13 +11,17 @@ import urllib3
 
 from localcloud.kubernetes.api import Api
 from localcloud.kubernetes.certificate import make_certificate
+from localcloud.kubernetes.cluster import RunningCluster
 from localcloud.kubernetes.paths import Target
 from localcloud.kubernetes.resources import BUILT_IN, MPI_JOB_RESOURCE, NAMESPACE
 from localcloud.kubernetes.server import ClusterServer
 from localcloud.kubernetes.status import unauthorized
 from localcloud.kubernetes.store import Store
+from localcloud.server.local_cloud import LocalCloud
+from tests.integration.localcloud.compute import ACCOUNT
 
 TOKEN = "token-of-a-test"
+PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs"
 MERGE_PATCH = "application/merge-patch+json"
@@ -62,6 +66,20 @@ class Cluster:
         reply = self.request("GET", path, watch="1", **query)
         for line in reply:
             yield json.loads(line)
+
+    def pods(self, job: str) -> list[Any]:
+        """Return the pods of a Job."""
+        return list(self.ask("GET", PODS, labelSelector=f"batch.kubernetes.io/job-name={job}")[1]["items"])
+
+    def conditions(self, job: str) -> dict[str, str]:
+        """Return the reasons of a Job's true conditions."""
+        found = self.ask("GET", f"{JOBS}/{job}")[1]["status"].get("conditions") or []
+        return {one["type"]: one["reason"] for one in found if one["status"] == "True"}
+
+    def reasons(self, name: str) -> list[str]:
+        """Return the reasons of an object's events."""
+        found = self.ask("GET", "/api/v1/namespaces/default/events", fieldSelector=f"involvedObject.name={name}")
+        return [one["reason"] for one in found[1]["items"]]
 
 
 @contextmanager
@@ -111,3 +129,42 @@ def indexed_job(name: str, **metadata: Any) -> dict[str, Any]:
 
 def _pod() -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "train", "image": "training:1", "command": ["train"]}]}}
+
+
+@contextmanager
+def a_running_cluster(cloud: LocalCloud, name: str = "research", **options: Any) -> Iterator[Cluster]:
+    """Run a cluster with controllers in one Region of a localcloud."""
+
+    def admit(token: str, _verb: str, _target: Target | None) -> None:
+        if token != TOKEN:
+            raise unauthorized()
+
+    def environment(_namespace: str, service_account: str) -> dict[str, str]:
+        return {"POD_IDENTITY": service_account}
+
+    given = {"name": name, "region": "us-east-1", "account": ACCOUNT, "pod_environment": environment, **options}
+    with RunningCluster(cloud, admit=admit, **given) as running:
+        authority = cloud.data_dir / f"{name}.pem"
+        authority.write_bytes(running.authority)
+        yield Cluster(running.address, authority, running.store)
+
+
+def training_job(name: str, uri: str, hosts: int = 2, metadata: Any = None, **pod: Any) -> dict[str, Any]:
+    """Return an Indexed Job whose pods run an image; `pod` are more fields of the pods."""
+    container = {"name": "train", "image": uri, "args": ["train"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {
+            "completions": hosts,
+            "parallelism": hosts,
+            "completionMode": "Indexed",
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "template": {
+                "metadata": {"labels": {"traingrid/name": name}},
+                "spec": {"restartPolicy": "Never", "containers": [container], **pod},
+            },
+        },
+    }

@@ -36,7 +36,7 @@ def test_one_of_many_concurrent_creations_of_a_name_succeeds(cluster: Cluster) -
 
 def test_a_deleted_object_without_finalizers_is_gone_at_once(cluster: Cluster) -> None:
     cluster.ask("POST", JOBS, indexed_job("gone"))
-    status, reply = cluster.ask("DELETE", f"{JOBS}/gone")
+    status, reply = cluster.ask("DELETE", f"{JOBS}/gone", propagationPolicy="Background")
     assert (status, reply["status"], reply["details"]["kind"]) == (200, "Success", "jobs")
     assert cluster.ask("GET", f"{JOBS}/gone")[0] == 404
 
@@ -143,7 +143,7 @@ def test_a_request_needs_a_token_and_a_body_of_limited_size(cluster: Cluster) ->
     [
         ("GET", "/apis/none.example.com/v1/namespaces/default/things", "application/json", 404),
         ("POST", f"{JOBS}/one", "application/json", 405),
-        ("DELETE", JOBS, "application/json", 405),
+        ("DELETE", JOBS.replace("/namespaces/default", ""), "application/json", 405),
         ("PATCH", f"{JOBS}/one", "application/strategic-merge-patch+json", 415),
         ("PATCH", f"{JOBS}/one", MERGE_PATCH, 404),
         ("GET", f"{JOBS}/one/scale", "application/json", 404),

@@ -1,0 +1,77 @@
+"""Instance types: the resources that a node of an EC2 instance type offers to pods.
+
+The types and the Regions that offer them are those of moto's copy of EC2's description. Reservations of the kubelet are
+those of the EKS AMI and of Karpenter (https://karpenter.sh/docs/reference/instance-types/): parts of the processors,
+255 MiB and 11 MiB for each pod, 100 MiB for the eviction threshold, and 7.5 % of the memory for the hypervisor.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+
+_GENERAL = ("m5.large", "m5.xlarge", "m5.2xlarge", "m5.4xlarge", "m5.12xlarge", "m5.24xlarge")
+_DISK = "80Gi"
+"""The default of EKS Auto Mode's NodeClass."""
+_PROCESSOR_SHARES = (60.0, 10.0, 5.0, 5.0)
+_SHARE_OF_OTHERS = 2.5
+
+
+@cache
+def offered(region: str) -> frozenset[str]:
+    """Return the instance types of a Region."""
+    found = INSTANCE_TYPE_OFFERINGS["region"].get(region, [])
+    return frozenset(offering["InstanceType"] for offering in found) & frozenset(INSTANCE_TYPES)
+
+
+def general(region: str) -> tuple[str, ...]:
+    """Return the instance types for pods that ask for none, smallest first."""
+    return tuple(kind for kind in _GENERAL if kind in offered(region))
+
+
+@cache
+def capacity(instance_type: str) -> dict[str, str]:
+    """Return the capacity of a node."""
+    found = INSTANCE_TYPES[instance_type]
+    return {
+        "cpu": str(found["VCpuInfo"]["DefaultVCpus"]),
+        "memory": f"{found['MemoryInfo']['SizeInMiB']}Mi",
+        "ephemeral-storage": _DISK,
+        "pods": str(_pods(instance_type)),
+        **_devices(instance_type),
+    }
+
+
+@cache
+def allocatable(instance_type: str) -> dict[str, str]:
+    """Return what a node offers to pods."""
+    found = INSTANCE_TYPES[instance_type]
+    processors, memory = found["VCpuInfo"]["DefaultVCpus"], found["MemoryInfo"]["SizeInMiB"]
+    shares = _PROCESSOR_SHARES[:processors]
+    reserved = sum(shares) + _SHARE_OF_OTHERS * max(0, processors - len(_PROCESSOR_SHARES))
+    left = memory - int(memory * 0.075) - (255 + 11 * _pods(instance_type)) - 100
+    return {
+        **capacity(instance_type),
+        "cpu": f"{int(1000 * processors - reserved)}m",
+        "memory": f"{left}Mi",
+    }
+
+
+def _pods(instance_type: str) -> int:
+    """Return the maximum number of pods (nodeadm/internal/kubelet/eni_max_pods.go of awslabs/amazon-eks-ami)."""
+    network = INSTANCE_TYPES[instance_type]["NetworkInfo"]
+    return int(network["MaximumNetworkInterfaces"] * (network["Ipv4AddressesPerInterface"] - 1) + 2)
+
+
+def _devices(instance_type: str) -> dict[str, str]:
+    found = INSTANCE_TYPES[instance_type]
+    gpus = [gpu for gpu in (found.get("GpuInfo") or {}).get("Gpus", []) if gpu.get("Manufacturer") == "NVIDIA"]
+    efa = (found["NetworkInfo"].get("EfaInfo") or {}).get("MaximumEfaInterfaces", 0)
+    neuron = (found.get("NeuronInfo") or {}).get("NeuronDevices") or []
+    counts = {
+        "nvidia.com/gpu": sum(int(gpu["Count"]) for gpu in gpus),
+        "vpc.amazonaws.com/efa": int(efa),
+        "aws.amazon.com/neuron": sum(int(device["Count"]) for device in neuron),
+    }
+    return {name: str(count) for name, count in counts.items() if count}

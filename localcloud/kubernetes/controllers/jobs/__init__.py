@@ -1,0 +1,1 @@
+"""Job controller: creates the pods of jobs of batch/v1, and counts how they end."""

@@ -1,0 +1,48 @@
+"""Indexes: the completion indexes of Indexed Jobs, and their text form, for example "0,2-4".
+
+Source: pkg/controller/job/indexed_job_utils.go of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from localcloud.kubernetes.store import Object
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def index_of(pod: Object) -> int:
+    """Return the completion index of a pod, or -1."""
+    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    return int(text) if text.isdigit() else -1
+
+
+def parsed(text: str) -> set[int]:
+    """Return the indexes of a text."""
+    found = set[int]()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def shown(indexes: Iterable[int]) -> str:
+    """Return the text of indexes."""
+    ranges: list[list[int]] = []
+    for index in sorted(indexes):
+        if ranges and ranges[-1][1] == index - 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    texts = [f"{first}" if first == last else f"{first}-{last}" for first, last in ranges]
+    return ",".join(text if "-" not in text or _wide(text) else text.replace("-", ",") for text in texts)
+
+
+def _wide(text: str) -> bool:
+    """Return True for a range of at least three indexes; the server writes two as a list."""
+    first, _, last = text.partition("-")
+    return int(last) - int(first) > 1

@@ -1,0 +1,247 @@
+"""Job controller: brings the pods of a job to its desired state.
+
+Source: pkg/controller/job/job_controller.go of Kubernetes (syncJob, manageJob, trackJobStatusAndRemoveFinalizers), from
+memory, as of version 1.33, in which a job gets FailureTarget or SuccessCriteriaMet first, and Failed or Complete when
+all its pods have ended. Without podFailurePolicy, backoffLimitPerIndex and ttlSecondsAfterFinished.
+
+A job that is being deleted gets no new pods, its running pods stay, and their finalizers are removed at once, so that
+how they end is not counted any more.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.client import controller_of
+from localcloud.kubernetes.controllers.controller import Controller
+from localcloud.kubernetes.controllers.jobs import indexes
+from localcloud.kubernetes.controllers.jobs.job_state import JobState
+from localcloud.kubernetes.controllers.jobs.pods import (
+    FINALIZER,
+    has_failed,
+    is_active,
+    is_terminating,
+    missing_indexes,
+    new_pod,
+    phase_of,
+)
+from localcloud.kubernetes.events import seconds_since, timestamp
+from localcloud.kubernetes.resources import JOB, POD
+from localcloud.kubernetes.status import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.store import Key, Object
+
+_FIRST_BACK_OFF, _MAX_BACK_OFF = 10.0, 600.0
+_RETRY_SECONDS = 1.0
+
+
+class JobController(Controller):
+    """The job controller of a cluster.
+
+    Args:
+        client: The client of the API.
+        events: Its recorder.
+    """
+
+    def __init__(self, client: Client, events: Recorder) -> None:
+        super().__init__(client)
+        self._events = events
+
+    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+        """Synchronize jobs, and the jobs of pods."""
+        if key[0] is JOB:
+            return [key]
+        owner = controller_of(one) if key[0] is POD else None
+        return [(JOB, key[1], owner["name"])] if owner and owner["kind"] == "Job" else []
+
+    def sync(self, key: Key) -> float | None:
+        """Bring a job closer to its desired state."""
+        job = self.client.find(*key)
+        self._release_orphans(key, job)
+        if job is None or job["spec"].get("managedBy") not in (None, "kubernetes.io/job-controller"):
+            return None
+        pods = self.client.dependents(job, POD)
+        state = JobState(job)
+        if state.is_finished:
+            self._remove_finalizers([pod for pod in pods if _has_finalizer(pod)])
+            return None
+        if not state.status.get("startTime") and not job["spec"]["suspend"]:
+            state.status["startTime"] = timestamp()
+        self._count(job, state, pods)
+        wait = self._advance(job, state, pods)
+        self._finish(job, state)
+        self._store(job, state)
+        return wait
+
+    def _advance(self, job: Object, state: JobState, pods: list[Object]) -> float | None:
+        """Create or delete pods; return the seconds until the next check."""
+        target, wait = state.target, None
+        if target is None:
+            target = state.find_target()
+            if target:
+                state.set(target)
+        active = [pod for pod in pods if is_active(pod)]
+        terminating = [pod for pod in pods if is_terminating(pod)]
+        if target:
+            deleted = self._delete(job, active)
+            active, terminating = [], [*terminating, *deleted]
+        elif "deletionTimestamp" not in job["metadata"]:
+            active, terminating, wait = self._manage(job, state, pods, active, terminating)
+            self._set_suspended(job, state)
+        state.set_counts(active, terminating)
+        return min((one for one in (wait, state.rest_of_deadline()) if one is not None), default=None)
+
+    def _manage(
+        self, job: Object, state: JobState, pods: list[Object], active: list[Object], terminating: list[Object]
+    ) -> tuple[list[Object], list[Object], float | None]:
+        """Create missing pods, and delete those that are too many.
+
+        Returns:
+            The active pods, the pods that are being deleted, and the seconds until the next check.
+        """
+        spec = job["spec"]
+        if spec["suspend"]:
+            return [], [*terminating, *self._delete(job, active)], None
+        wanted = state.wanted_pods(len(active))
+        if len(active) > wanted:
+            surplus = sorted(active, key=lambda pod: -indexes.index_of(pod))[: len(active) - wanted]
+            deleted = self._delete(job, surplus)
+            return [pod for pod in active if pod not in surplus], [*terminating, *deleted], None
+        blocked = len(terminating) if spec["podReplacementPolicy"] == "Failed" else 0
+        number = wanted - len(active) - blocked
+        if number <= 0:
+            return active, terminating, None
+        rest = _rest_of_back_off(job, state, pods)
+        if rest > 0:
+            return active, terminating, rest
+        made, wait = self._create(job, state, pods, number)
+        return [*active, *made], terminating, wait
+
+    def _create(
+        self, job: Object, state: JobState, pods: list[Object], number: int
+    ) -> tuple[list[Object], float | None]:
+        chosen = [-1] * number
+        if state.is_indexed:
+            chosen = missing_indexes(job, pods, state.succeeded_indexes, number)
+        made: list[Object] = []
+        for index in chosen:
+            try:
+                made.append(self.client.create(POD, job["metadata"]["namespace"], new_pod(job, index)))
+            except ApiError as error:
+                self._events.warning(job, "FailedCreate", f"Error creating: {error.message}")
+                return made, _RETRY_SECONDS
+            self._events.normal(job, "SuccessfulCreate", f"Created pod: {made[-1]['metadata']['name']}")
+        return made, None
+
+    def _delete(self, job: Object, pods: list[Object]) -> list[Object]:
+        """Delete pods; return those that have not ended yet."""
+        left = []
+        for pod in pods:
+            metadata = pod["metadata"]
+            if self.client.delete(POD, metadata["namespace"], metadata["name"], uid=metadata["uid"]):
+                self._events.normal(job, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
+                left.append(pod)
+        return left
+
+    def _set_suspended(self, job: Object, state: JobState) -> None:
+        if state.complete():
+            return
+        suspended = bool(job["spec"]["suspend"])
+        if suspended == state.is_suspended:
+            return
+        reason, message = ("JobSuspended", "Job suspended") if suspended else ("JobResumed", "Job resumed")
+        state.set({"type": "Suspended", "status": str(suspended), "reason": reason, "message": message})
+        if not suspended:
+            state.status["startTime"] = timestamp()
+        self._events.normal(job, "Suspended" if suspended else "Resumed", message)
+
+    def _count(self, job: Object, state: JobState, pods: list[Object]) -> None:
+        """Count the pods that have ended, in two steps, so that none is counted twice or lost.
+
+        First, their uids or indexes are stored; then their finalizers are removed, and then they are in the counts.
+        """
+        released = []
+        deleting = "deletionTimestamp" in job["metadata"]
+        for pod in pods:
+            if not _has_finalizer(pod):
+                continue
+            failed = has_failed(pod, job)
+            if phase_of(pod) == "Succeeded":
+                state.add_succeeded(pod)
+            elif failed:
+                state.add_failed(pod)
+            elif not deleting:
+                continue
+            released.append(pod)
+        if not released and not state.has_uncounted:
+            return
+        self._store(job, state)
+        self._remove_finalizers(released)
+        state.count()
+
+    def _finish(self, job: Object, state: JobState) -> None:
+        """Add the last condition once all pods have ended."""
+        state.finish()
+        last = state.last
+        if last is None:
+            return
+        if last["type"] == "Complete":
+            self._events.normal(job, "Completed", "Job completed")
+        else:
+            self._events.warning(job, last["reason"], last["message"])
+
+    def _store(self, job: Object, state: JobState) -> None:
+        if state.status == state.stored:
+            return
+        made = copy.deepcopy(state.status)
+
+        def write(present: Object) -> None:
+            present["status"] = made
+
+        self.client.update_status(JOB, job, write)
+        state.stored = made
+
+    def _release_orphans(self, key: Key, job: Object | None) -> None:
+        """Remove the finalizers of pods whose job is gone."""
+        uid = job["metadata"]["uid"] if job else ""
+
+        def is_orphan(pod: Object) -> bool:
+            owner = controller_of(pod)
+            if not _has_finalizer(pod) or not owner:
+                return _has_finalizer(pod)
+            return bool(owner["kind"] == "Job" and owner["name"] == key[2] and owner["uid"] != uid)
+
+        self._remove_finalizers(self.client.store.all(POD, key[1], is_orphan)[0])
+
+    def _remove_finalizers(self, pods: list[Object]) -> None:
+        for pod in pods:
+            self.client.update(POD, pod, _without_finalizer)
+
+
+def _has_finalizer(pod: Object) -> bool:
+    finalizers: list[str] = pod["metadata"].get("finalizers") or []
+    return FINALIZER in finalizers
+
+
+def _without_finalizer(pod: Object) -> None:
+    pod["metadata"]["finalizers"] = [one for one in pod["metadata"].get("finalizers") or [] if one != FINALIZER]
+
+
+def _rest_of_back_off(job: Object, state: JobState, pods: list[Object]) -> float:
+    """Return the seconds until a failed pod may be replaced: 10, 20, 40 ... after the last failure."""
+    failures = state.failures
+    ends = [end for pod in pods if has_failed(pod, job) for end in _ends(pod)]
+    if not failures or not ends:
+        return 0.0
+    return float(min(_FIRST_BACK_OFF * 2.0 ** (failures - 1), _MAX_BACK_OFF) - seconds_since(max(ends)))
+
+
+def _ends(pod: Object) -> list[str]:
+    statuses: list[dict[str, Any]] = pod["status"].get("containerStatuses") or []
+    return [one["state"]["terminated"]["finishedAt"] for one in statuses if "terminated" in one["state"]]

@@ -1,0 +1,103 @@
+"""Machine share: the part of this machine that the pods of a training job use together.
+
+The pods of an object begin only when the machine has capacity for all of them, as the hosts of SageMaker's training
+jobs do, with which they share it. Otherwise two jobs could hold half of their hosts each, and wait for each other.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from localcloud.kubernetes.client import controller_of
+from localcloud.kubernetes.resources import JOB, MPI_JOB_RESOURCE, POD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.store import Object
+    from localcloud.sagemaker.host_capacity import HostCapacity
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Share:
+    """The capacity of one object.
+
+    Attributes:
+        got: Set once the capacity is held.
+        given_up: Set if it is not needed any more.
+    """
+
+    got: threading.Event = field(default_factory=threading.Event)
+    given_up: threading.Event = field(default_factory=threading.Event)
+
+
+class MachineShares:
+    """The capacity that the objects of a cluster hold or wait for.
+
+    Args:
+        client: The client of the API.
+        capacity: The capacity of the machine.
+        runs: Returns True if the pod with a uid still has processes.
+    """
+
+    def __init__(self, client: Client, capacity: HostCapacity, runs: Callable[[str], bool]) -> None:
+        self._client, self._capacity, self._runs = client, capacity, runs
+        self._shares: dict[str, _Share] = {}
+
+    def has(self, pod: Object) -> bool:
+        """Return True if a pod may begin; the first call for an object waits for its capacity in the background."""
+        root = root_of(self._client, pod)
+        uid = root["metadata"]["uid"]
+        if uid not in self._shares:
+            share = self._shares[uid] = _Share()
+            threading.Thread(target=self._hold, args=(share, hosts_of(root)), daemon=True).start()
+        return self._shares[uid].got.is_set()
+
+    def release(self) -> bool:
+        """Release the capacity of objects whose pods have all ended; return True if others hold or want some."""
+        if not self._shares:
+            return False
+        pods, _ = self._client.store.all(POD)
+        needed = set()
+        for pod in pods:
+            ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if self._runs(pod["metadata"]["uid"]) or not ended:
+                needed.add(root_of(self._client, pod)["metadata"]["uid"])
+        for uid in set(self._shares) - needed:
+            self._shares.pop(uid).given_up.set()
+        return bool(self._shares)
+
+    def close(self) -> None:
+        """Release everything."""
+        for share in self._shares.values():
+            share.given_up.set()
+        self._shares.clear()
+
+    def _hold(self, share: _Share, hosts: int) -> None:
+        with self._capacity.held(hosts, share.given_up) as got:
+            if got:
+                share.got.set()
+                share.given_up.wait()
+
+
+def root_of(client: Client, one: Object) -> Object:
+    """Return the object that controls a pod through others, or the pod itself."""
+    while (reference := controller_of(one)) is not None:
+        resource = {"Job": JOB, "MPIJob": MPI_JOB_RESOURCE}.get(reference["kind"])
+        found = client.find(resource, one["metadata"]["namespace"], reference["name"]) if resource else None
+        if found is None or found["metadata"]["uid"] != reference["uid"]:
+            return {"metadata": {"uid": reference["uid"]}, "kind": ""}
+        one = found
+    return one
+
+
+def hosts_of(root: Object) -> int:
+    """Return the number of pods that an object has at the same time."""
+    if root["kind"] == "Job":
+        return max(1, int(root["spec"]["parallelism"]))
+    if root["kind"] == "MPIJob":
+        return sum(int((one or {}).get("replicas") or 1) for one in root["spec"]["mpiReplicaSpecs"].values())
+    return 1

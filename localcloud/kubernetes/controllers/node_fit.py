@@ -1,0 +1,121 @@
+"""Node fit: whether a pod may run on a node, with the scheduler's reasons.
+
+Sources: https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ and
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/; the texts are those of
+pkg/scheduler/framework/plugins of Kubernetes. The first plugin that refuses a node gives the reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.quantities import amount, requests
+from localcloud.kubernetes.selectors import matches_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from localcloud.kubernetes.store import Object
+
+_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def misfits(pod: Object, node: Object, pods: Sequence[Object]) -> list[str]:
+    """Return the reasons why a pod may not run on a node; none if it may.
+
+    Args:
+        pod: The pod.
+        node: The node.
+        pods: The pods on all nodes that have not ended.
+    """
+    spec, labels = pod["spec"], node["metadata"].get("labels") or {}
+    here = [one for one in pods if one["spec"].get("nodeName") == node["metadata"]["name"]]
+    if node.get("spec", {}).get("unschedulable") and not _tolerated(_UNSCHEDULABLE, spec):
+        return ["node(s) were unschedulable"]
+    taints = [one for one in node.get("spec", {}).get("taints") or [] if one["effect"] != "PreferNoSchedule"]
+    if any(not _tolerated(taint, spec) for taint in taints):
+        return ["node(s) had untolerated taint(s)"]
+    if not _selected(spec, labels, node["metadata"]["name"]):
+        return ["node(s) didn't match Pod's node affinity/selector"]
+    return _lacking(pod, node, here) or _repulsion(pod, node, here)
+
+
+def required_terms(pod: Object) -> list[Mapping[str, Any]]:
+    """Return the terms of a pod's node affinity, of which one must match."""
+    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_TERMS) or {}
+    return list(affinity.get("nodeSelectorTerms") or [])
+
+
+def term_matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str = "") -> bool:
+    """Return True if the labels and the name of a node match a term."""
+    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
+    if not expressions and not fields:
+        return False
+    return all(_matches(one, labels) for one in expressions) and all(
+        _matches(one, {"metadata.name": name}) for one in fields
+    )
+
+
+def tolerates(taints: Sequence[Mapping[str, Any]], spec: Mapping[str, Any]) -> bool:
+    """Return True if a pod tolerates all taints."""
+    return all(_tolerated(taint, spec) for taint in taints)
+
+
+def _selected(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
+    selector = spec.get("nodeSelector") or {}
+    terms = required_terms({"spec": spec})
+    return selector.items() <= labels.items() and (not terms or any(term_matches(one, labels, name) for one in terms))
+
+
+def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values") or []
+    operator = expression["operator"]
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) is (operator == "Exists")
+    if operator in ("Gt", "Lt"):
+        if value is None or not value.isdigit():
+            return False
+        return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
+    return (value in values) is (operator == "In")
+
+
+def _tolerated(taint: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    for one in spec.get("tolerations") or []:
+        same_effect = one.get("effect") in (None, "", taint["effect"])
+        same_key = one.get("key") in (None, "", taint["key"])
+        exists = one.get("operator") == "Exists" or (one.get("value") or "") == (taint.get("value") or "")
+        if same_effect and same_key and exists and (one.get("key") or one.get("operator") == "Exists"):
+            return True
+    return False
+
+
+def _lacking(pod: Object, node: Object, here: Sequence[Object]) -> list[str]:
+    offered = (node.get("status") or {}).get("allocatable") or {}
+    free = {name: int(amount(value) * 1000) for name, value in offered.items()}
+    for one in here:
+        for name, value in requests(one["spec"]).items():
+            free[name] = free.get(name, 0) - value
+    short = [name for name, value in requests(pod["spec"]).items() if value > free.get(name, 0)]
+    return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
+
+
+def _repulsion(pod: Object, node: Object, here: Sequence[Object]) -> list[str]:
+    """Return the reason of anti-affinity. Each topology is a node here."""
+    if any(_repels(pod, one, node) for one in here):
+        return ["node(s) didn't match pod anti-affinity rules"]
+    if any(_repels(one, pod, node) for one in here):
+        return ["node(s) didn't satisfy existing pods anti-affinity rules"]
+    return []
+
+
+def _repels(owner: Object, other: Object, node: Object) -> bool:
+    """Return True if the anti-affinity of one pod excludes another one from a node that both would share."""
+    terms = ((owner["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(_TERMS) or []
+    namespace = owner["metadata"]["namespace"]
+    for term in terms:
+        known = term["topologyKey"] in (node["metadata"].get("labels") or {})
+        same = other["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
+        if known and same and matches_labels(term.get("labelSelector"), other["metadata"].get("labels") or {}):
+            return True
+    return False

@@ -1,0 +1,142 @@
+"""Provisioner: adds a node for a pod that fits on none, and removes empty nodes, in the manner of Karpenter.
+
+Sources: https://karpenter.sh/docs/concepts/scheduling/ (labels and requirements), and
+https://karpenter.sh/docs/concepts/disruption/ (consolidation of empty nodes, interruption of spot instances). EKS Auto
+Mode is Karpenter, too. One node pool exists, which has all instance types of the Region, on demand and spot.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.controllers.instance_types import allocatable, capacity, general, offered
+from localcloud.kubernetes.controllers.machine_share import root_of
+from localcloud.kubernetes.controllers.node_fit import misfits, required_terms
+from localcloud.kubernetes.events import timestamp
+from localcloud.kubernetes.resources import NODE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.store import Object
+    from localcloud.server.local_cloud import LocalCloud
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
+NODE_POOL = "karpenter.sh/nodepool"
+_numbers = itertools.count(1)
+
+
+class Provisioner:
+    """The node pool of a cluster.
+
+    Args:
+        client: The client of the API.
+        events: Its recorder.
+        cloud: The localcloud, whose fault plan may have no capacity.
+        region: The Region.
+    """
+
+    def __init__(self, client: Client, events: Recorder, cloud: LocalCloud, region: str) -> None:
+        self._client, self._events, self._cloud, self._region = client, events, cloud, region
+        self._without: dict[str, tuple[object, str]] = {}
+
+    def candidate(self, pod: Object) -> Object | None:
+        """Return the node to add for a pod; None if no instance type fits, or AWS has no capacity."""
+        root = root_of(self._client, pod)["metadata"]["uid"]
+        for kind in _asked_types(pod) or general(self._region):
+            if kind not in offered(self._region):
+                continue
+            for spot in (False, True):
+                node = self._node(kind, spot=spot)
+                if misfits(pod, node, []):
+                    continue
+                if self._has_capacity(root, kind):
+                    return node
+                text = f"insufficient capacity for instance type {kind} in {self._region}"
+                self._events.warning(pod, "InsufficientCapacityError", text)
+                return None
+        text = 'Failed to schedule pod, incompatible with nodepool "default", no instance type satisfied the resources'
+        self._events.warning(pod, "FailedScheduling", f"{text} and requirements of the pod")
+        return None
+
+    def add(self, pod: Object, node: Object) -> None:
+        """Add a node for a pod."""
+        self._events.normal(pod, "Nominated", f"Pod should schedule on: node/{node['metadata']['name']}")
+        add_node(self._client, node)
+
+    def _has_capacity(self, root: str, kind: str) -> bool:
+        """Ask the fault plan once for each object and plan, because a plan counts the jobs without capacity."""
+        plan = self._cloud.faults.plan
+        if root in self._without and self._without[root] == (plan, kind):
+            return False
+        names = (kind, f"ml.{kind}")
+        if any(self._cloud.faults.no_capacity(self._region, name) is not None for name in names):
+            self._without[root] = (plan, kind)
+            return False
+        return True
+
+    def _node(self, kind: str, *, spot: bool) -> Object:
+        number = next(_numbers)
+        name = f"ip-10-0-{number // 250}-{number % 250 + 1}.{self._region}.compute.internal"
+        return node_of(name, self._region, kind, spot=spot)
+
+
+def add_node(client: Client, node: Object) -> None:
+    """Create a node with its status."""
+    made = client.create(NODE, "", {"metadata": node["metadata"], "spec": node["spec"]})
+    client.update_status(NODE, made, lambda one: one.update(status=node["status"]))
+
+
+def node_of(
+    name: str, region: str, kind: str, *, spot: bool = False, labels: Mapping[str, str] | None = None, **spec: Any
+) -> Object:
+    """Return a node of an instance type.
+
+    Args:
+        name: Its name.
+        region: Its Region.
+        kind: The instance type, for example "c5.xlarge"; nodes of HyperPod have the prefix "ml.".
+        spot: True for a spot instance.
+        labels: More labels; without them, it is a node of the node pool.
+        spec: More fields of the specification, for example the taints.
+    """
+    now, zone, instance_type = timestamp(), f"{region}a", kind.removeprefix("ml.")
+    own = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "topology.kubernetes.io/region": region,
+        "topology.kubernetes.io/zone": zone,
+        INSTANCE_TYPE: kind,
+    }
+    pool = {CAPACITY_TYPE: "spot" if spot else "on-demand", NODE_POOL: "default"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**own, **(pool if labels is None else labels)}},
+        "spec": {"providerID": f"aws:///{zone}/{name}", **spec},
+        "status": {
+            "capacity": capacity(instance_type),
+            "allocatable": allocatable(instance_type),
+            "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
+            "nodeInfo": {"kubeletVersion": "v1.36.2", "operatingSystem": "linux", "architecture": "amd64"},
+        },
+    }
+
+
+def _asked_types(pod: Object) -> list[str]:
+    """Return the instance types that a pod's affinity or selector asks for."""
+    found = [(pod["spec"].get("nodeSelector") or {}).get(INSTANCE_TYPE)]
+    expressions: Iterable[Mapping[str, Any]] = (
+        one for term in required_terms(pod) for one in term.get("matchExpressions") or []
+    )
+    for one in expressions:
+        if one["key"] == INSTANCE_TYPE and one["operator"] == "In":
+            found += one.get("values") or []
+    return list(dict.fromkeys(kind for kind in found if kind))

@@ -1,0 +1,108 @@
+"""Scheduler: assigns pods to nodes.
+
+The texts are those of kube-scheduler (pkg/scheduler/framework/types.go, FitError, and pkg/scheduler/schedule_one.go).
+A pod is marked as unschedulable while a node is being added for it, as on a real cluster with Karpenter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from localcloud.kubernetes.controllers.controller import Controller
+from localcloud.kubernetes.controllers.node_fit import misfits
+from localcloud.kubernetes.events import timestamp
+from localcloud.kubernetes.kubelet.pod_status import set_condition
+from localcloud.kubernetes.resources import NODE, POD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.controllers.machine_share import MachineShares
+    from localcloud.kubernetes.controllers.provisioner import Provisioner
+    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.store import Key, Object
+
+_RETRY_SECONDS = 0.25
+_RELEASE_SECONDS = 0.5
+
+
+class Scheduler(Controller):
+    """The scheduler of a cluster.
+
+    Args:
+        client: The client of the API.
+        events: Its recorder.
+        shares: The capacity of this machine.
+        provisioner: Adds nodes; None for a cluster with fixed nodes.
+    """
+
+    def __init__(
+        self, client: Client, events: Recorder, shares: MachineShares, provisioner: Provisioner | None
+    ) -> None:
+        super().__init__(client)
+        self._events, self._shares, self._provisioner = events, shares, provisioner
+
+    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+        """Synchronize pods without a node; pods that have ended may free capacity."""
+        if key[0] is not POD:
+            return []
+        return [(POD, "", "")] if one["spec"].get("nodeName") else [key, (POD, "", "")]
+
+    def sync(self, key: Key) -> float | None:
+        """Assign a pod to a node, if it fits on one."""
+        if not key[2]:
+            return _RELEASE_SECONDS if self._shares.release() else None
+        pod = self.client.find(*key)
+        if pod is None or pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+            return None
+        if pod["spec"].get("schedulingGates"):
+            message = "Scheduling is blocked due to non-empty scheduling gates"
+            self._condition(pod, holds=False, reason="SchedulingGated", message=message)
+            return None
+        nodes, _ = self.client.store.all(NODE)
+        pods, _ = self.client.store.all(POD, where=_occupies)
+        found = {node["metadata"]["name"]: misfits(pod, node, pods) for node in nodes}
+        name = next((name for name, reasons in found.items() if not reasons), "")
+        if name and self._shares.has(pod):
+            self._bind(pod, name)
+            return None
+        if not name:
+            self._refuse(pod, list(found.values()))
+        node = self._provisioner.candidate(pod) if self._provisioner and not name else None
+        if self._provisioner and node and self._shares.has(pod):
+            self._provisioner.add(pod, node)
+            return 0.0
+        return _RETRY_SECONDS
+
+    def _bind(self, pod: Object, node: str) -> None:
+        if self.client.update(POD, pod, lambda one: one["spec"].update(nodeName=node)):
+            self._condition(pod, holds=True)
+            metadata = pod["metadata"]
+            text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
+            self._events.normal(pod, "Scheduled", text)
+
+    def _refuse(self, pod: Object, reasons: list[list[str]]) -> None:
+        message = "no nodes available to schedule pods"
+        if reasons:
+            counts = Counter(reason for found in reasons for reason in found)
+            listed = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+            total = f"0/{len(reasons)} nodes are available"
+            rest = f"preemption: {total}: {len(reasons)} Preemption is not helpful for scheduling."
+            message = f"{total}: {listed}. no new claims to deallocate, {rest}"
+        conditions = (pod.get("status") or {}).get("conditions") or []
+        if any(one["type"] == "PodScheduled" and one.get("message") == message for one in conditions):
+            return
+        self._condition(pod, holds=False, reason="Unschedulable", message=message)
+        self._events.warning(pod, "FailedScheduling", message)
+
+    def _condition(self, pod: Object, *, holds: bool, reason: str = "", message: str = "") -> None:
+        texts = {"reason": reason, "message": message} if reason else {}
+        condition = {"type": "PodScheduled", "status": "True" if holds else "False", **texts}
+        self.client.update_status(POD, pod, lambda one: set_condition(one["status"], condition, timestamp()))
+
+
+def _occupies(pod: Object) -> bool:
+    """Return True for a pod that uses resources of its node."""
+    return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in ("Succeeded", "Failed")

@@ -1,0 +1,96 @@
+"""Events: reports of a cluster's components about objects, which `kubectl describe` shows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from localcloud.kubernetes.resources import EVENT
+from localcloud.kubernetes.status import ApiError
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.store import Object
+
+_MAX_MESSAGE = 1024
+_AGAIN_SECONDS = 5.0
+"""The time within which an event that occurs again is not counted."""
+
+
+def timestamp(at: datetime | None = None) -> str:
+    """Return a time, by default now, as the API has it: in UTC with whole seconds."""
+    return (at or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_since(text: str) -> float:
+    """Return the seconds since a time of the API."""
+    return (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
+
+
+class Recorder:
+    """Writes the events of one component. An event that occurs again only increases its count, as client-go does.
+
+    Args:
+        client: The client of the API.
+        component: The name of the component, for example "kubelet".
+    """
+
+    def __init__(self, client: Client, component: str) -> None:
+        self._client, self._component = client, component
+        self._known: dict[tuple[str, ...], tuple[Object, float]] = {}
+        self._lock = threading.Lock()
+
+    def normal(self, one: Object, reason: str, message: str, field_path: str = "") -> None:
+        """Report a normal event about an object."""
+        self._record(one, "Normal", reason, message, field_path)
+
+    def warning(self, one: Object, reason: str, message: str, field_path: str = "") -> None:
+        """Report a problem of an object."""
+        self._record(one, "Warning", reason, message, field_path)
+
+    def _record(self, one: Object, kind: str, reason: str, message: str, field_path: str) -> None:
+        message, metadata, now = message[:_MAX_MESSAGE], one["metadata"], timestamp()
+        with self._lock:
+            key = (metadata["uid"], kind, reason, message, field_path)
+            known, at = self._known.get(key, (None, 0.0))
+            if known and time.monotonic() - at < _AGAIN_SECONDS:
+                return
+            if known and self._client.update(EVENT, known, lambda event: _again(event, now)):
+                self._known[key] = (known, time.monotonic())
+                return
+            place = metadata.get("namespace") or "default"
+            involved = {
+                "kind": one["kind"],
+                "apiVersion": one["apiVersion"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+                **({"namespace": metadata["namespace"]} if "namespace" in metadata else {}),
+                **({"fieldPath": field_path} if field_path else {}),
+            }
+            event = {
+                "metadata": {"name": f"{metadata['name']}.{time.time_ns():x}", "namespace": place},
+                "involvedObject": involved,
+                "reason": reason,
+                "message": message,
+                "source": {"component": self._component},
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+                "type": kind,
+                "eventTime": None,
+                "reportingComponent": self._component,
+                "reportingInstance": "",
+            }
+            try:
+                made = self._client.create(EVENT, place, event)
+            except ApiError:  # the namespace is gone
+                return
+            self._known[key] = (made, time.monotonic())
+
+
+def _again(event: Object, now: str) -> None:
+    event["count"] += 1
+    event["lastTimestamp"] = now

@@ -1,0 +1,1 @@
+"""Kubelet: runs the pods of all nodes of a cluster as processes on this machine."""

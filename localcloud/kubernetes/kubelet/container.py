@@ -1,0 +1,147 @@
+"""Container: one container of a pod, its process and its status.
+
+Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-states and
+https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/ (termination messages).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.events import timestamp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcloud.kubernetes.kubelet.logs import ContainerLog
+    from localcloud.processes.process_group import ProcessGroup
+
+_MAX_MESSAGE = 4096
+_MAX_LOG_MESSAGE, _MAX_LOG_LINES = 2048, 80
+_FIRST_BACK_OFF, _MAX_BACK_OFF = 10.0, 300.0
+
+
+@dataclass(kw_only=True)
+class Container:
+    """A container of a pod.
+
+    Attributes:
+        spec: Its specification.
+        folder: The folder of its files.
+        is_init: True for an init container, also for a sidecar.
+        waiting: The reason and the message of its waiting state.
+        group: Its process, once it has started.
+        log: The output of its present or last start.
+        started_at: The time of its start.
+        restarts: The number of restarts.
+        terminated: Its terminated state.
+        last: The terminated state before a restart.
+        restart_at: The time of `time.monotonic` at which it starts again.
+        container_id: The id of its present or last start.
+    """
+
+    spec: dict[str, Any]
+    folder: Path
+    is_init: bool
+    waiting: tuple[str, str] = ("PodInitializing", "")
+    group: ProcessGroup | None = None
+    log: ContainerLog | None = None
+    started_at: str = ""
+    restarts: int = 0
+    terminated: dict[str, Any] | None = None
+    last: dict[str, Any] = field(default_factory=dict)
+    restart_at: float | None = None
+    container_id: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.spec["name"])
+
+    @property
+    def is_sidecar(self) -> bool:
+        """True for an init container that runs as long as the pod."""
+        return self.is_init and self.spec.get("restartPolicy") == "Always"
+
+    @property
+    def runs(self) -> bool:
+        """True while its process runs."""
+        return self.group is not None and self.terminated is None
+
+    @property
+    def succeeded(self) -> bool:
+        """True if it has ended with exit code 0."""
+        return self.terminated is not None and self.terminated["exitCode"] == 0
+
+    @property
+    def message_file(self) -> Path:
+        """The file of its termination message."""
+        return self.folder / "termination-log"
+
+    def begin(self, group: ProcessGroup) -> None:
+        """Record that its process has started."""
+        if self.terminated:
+            self.last, self.restarts = {"terminated": self.terminated}, self.restarts + 1
+        self.group, self.terminated, self.restart_at, self.started_at = group, None, None, timestamp()
+        self.container_id = f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}"
+
+    def end(self, exit_code: int, reason: str = "", message: str = "") -> None:
+        """Record that its process has ended, or could not be started."""
+        if self.log:
+            self.log.end()
+        now = timestamp()
+        found = message or self._message(exit_code)
+        self.terminated = {
+            "exitCode": exit_code,
+            "reason": reason or ("Completed" if exit_code == 0 else "Error"),
+            **({"message": found} if found else {}),
+            "startedAt": self.started_at or now,
+            "finishedAt": now,
+            "containerID": self.container_id,
+        }
+
+    def schedule_restart(self) -> float:
+        """Start it again after a time that doubles with each restart; return the seconds."""
+        seconds = min(_FIRST_BACK_OFF * 2.0**self.restarts, _MAX_BACK_OFF)
+        self.restart_at = time.monotonic() + seconds
+        return seconds
+
+    def status(self, pod: str) -> dict[str, Any]:
+        """Return its status; `pod` is the full name of the pod."""
+        image = self.spec["image"]
+        finished = self.is_init and not self.is_sidecar
+        return {
+            "name": self.name,
+            "image": image,
+            "imageID": image if self.container_id else "",
+            "ready": self.succeeded if finished else self.runs,
+            "started": self.runs,
+            "restartCount": self.restarts,
+            "state": self._state(pod),
+            "lastState": self.last if self.restart_at is None else {"terminated": self.terminated},
+            **({"containerID": self.container_id} if self.container_id else {}),
+        }
+
+    def _state(self, pod: str) -> dict[str, Any]:
+        if self.restart_at is not None:
+            message = f"back-off {self.restart_at - time.monotonic():.0f}s restarting failed container={self.name}"
+            return {"waiting": {"reason": "CrashLoopBackOff", "message": f"{message} pod={pod}"}}
+        if self.terminated:
+            return {"terminated": self.terminated}
+        if self.group:
+            return {"running": {"startedAt": self.started_at}}
+        reason, message = self.waiting
+        return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+
+    def _message(self, exit_code: int) -> str:
+        try:
+            found = self.message_file.read_bytes()[:_MAX_MESSAGE].decode(errors="replace")
+        except OSError:
+            found = ""
+        if found or exit_code == 0 or self.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return found
+        lines = self.log.lines() if self.log else []
+        return "".join(f"{line.text}\n" for line in lines[-_MAX_LOG_LINES:])[-_MAX_LOG_MESSAGE:]

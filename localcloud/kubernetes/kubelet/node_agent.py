@@ -1,0 +1,157 @@
+"""Node agent: what the pods of all nodes of a cluster share on this machine."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from localcloud.credentials.environments import child_environment
+from localcloud.kubernetes.kubelet.environment import expanded, variables
+from localcloud.kubernetes.kubelet.image import command_of, pull
+from localcloud.kubernetes.kubelet.volumes import Volumes
+from localcloud.processes.process_group import ProcessGroup, search_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from localcloud.ecr.process_images import ProcessImage
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.kubelet.container import Container
+    from localcloud.kubernetes.kubelet.logs import PodLogs
+    from localcloud.kubernetes.kubelet.network import PodNetwork
+    from localcloud.kubernetes.store import Object
+    from localcloud.server.local_cloud import LocalCloud
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeAgent:
+    """Starts the containers of pods.
+
+    Attributes:
+        cloud: The localcloud.
+        client: The client of the API.
+        events: The recorder of the kubelet's events.
+        logs: The logs of all pods.
+        network: The network of the pods.
+        folder: The folder of the pods.
+        region: The Region of the nodes.
+        account: The account of the nodes, which pulls images.
+        address: Returns the URL of the API.
+        pod_environment: Returns the AWS variables of a pod for its namespace and service account.
+        claim: Returns the folder of a claim for a namespace, a volume and the claim's name.
+    """
+
+    cloud: LocalCloud
+    client: Client
+    events: Recorder
+    logs: PodLogs
+    network: PodNetwork
+    folder: Path
+    region: str
+    account: str
+    address: Callable[[], str]
+    pod_environment: Callable[[str, str], Mapping[str, str]]
+    claim: Callable[[Object, str, str], Path]
+    _volumes: dict[str, Volumes] = field(default_factory=dict)
+
+    def mount(self, pod: Object, folder: Path) -> None:
+        """Mount the volumes of a pod.
+
+        Raises:
+            MountError: A volume cannot be mounted yet.
+        """
+        made = Volumes(self.client, pod, folder / "volumes", lambda volume, name: self.claim(pod, volume, name))
+        made.mount()
+        self._volumes[pod["metadata"]["uid"]] = made
+
+    def remove(self, uid: str) -> None:
+        """Remove the files and logs of a pod."""
+        self._volumes.pop(uid, None)
+        self.logs.remove(uid)
+        if not self.cloud.settings.keep_training_folders:
+            shutil.rmtree(self.folder / uid, ignore_errors=True)
+
+    def start_container(self, pod: Object, container: Container, folder: Path) -> ProcessGroup:
+        """Start the process of a container.
+
+        Raises:
+            PullError: Its image cannot be pulled.
+            ConfigError: The source of a variable does not exist.
+            OSError: The program cannot be started.
+        """
+        metadata, path = pod["metadata"], _field_path(container)
+        image = self._pull(pod, container, path)
+        words, environment = self._process(pod, container, image, folder)
+        container.folder.mkdir(parents=True, exist_ok=True)
+        container.message_file.unlink(missing_ok=True)
+        log = self.logs.begin(metadata["uid"], container.name)
+        self.events.normal(pod, "Created", f"Container created: {container.name}", path)
+        try:
+            group = ProcessGroup(
+                words,
+                environment=environment,
+                working_directory=container.spec.get("workingDir") or image.working_directory,
+                on_line=log.write,
+                label=f"pods/{metadata['namespace']}/{metadata['name']}/{container.name}",
+            )
+        except OSError:
+            log.end()
+            raise
+        container.log = log
+        self.events.normal(pod, "Started", f"Container started: {container.name}", path)
+        return group
+
+    def _pull(self, pod: Object, container: Container, path: str) -> ProcessImage:
+        name = container.spec["image"]
+        if container.spec["imagePullPolicy"] != "Never":
+            self.events.normal(pod, "Pulling", f'Pulling image "{name}"', path)
+        found = pull(self.account, name)
+        self.events.normal(pod, "Pulled", f'Successfully pulled image "{name}"', path)
+        return found
+
+    def _process(
+        self, pod: Object, container: Container, image: ProcessImage, folder: Path
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the command and the environment of a container."""
+        metadata, spec = pod["metadata"], pod["spec"]
+        volumes = self._volumes[metadata["uid"]]
+        own = {
+            name: volumes.translated(container.spec, value)
+            for name, value in variables(self.client, pod, container.spec).items()
+        }
+        base = child_environment(self.cloud.endpoint_url, self.cloud.data_dir / "home", self.region, None, {})
+        for name in _KEYS:
+            del base[name]
+        aws = dict(self.pod_environment(metadata["namespace"], spec["serviceAccountName"]))
+        if aws:
+            aws = {"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region, **aws}
+        host, _, port = self.address().removeprefix("https://").partition(":")
+        given = {
+            **base,
+            "HOSTNAME": spec.get("hostname") or metadata["name"],
+            "KUBERNETES_SERVICE_HOST": host,
+            "KUBERNETES_SERVICE_PORT": port,
+            **image.environment,
+            **aws,
+            **volumes.environment(container.spec),
+            "TMPDIR": str(self.network.temporary(metadata["uid"])),
+            "TRAINGRID_TERMINATION_LOG": str(container.message_file),
+        }
+        words = [expanded(word, own) for word in command_of(image, container.spec)]
+        words, more = self._with_names(pod, words, folder)
+        environment = {**given, **more, **own}
+        environment["PATH"] = search_path(folder / "bin", environment["PATH"])
+        return words, environment
+
+    def _with_names(self, pod: Object, words: list[str], folder: Path) -> tuple[list[str], dict[str, str]]:
+        covered, more = self.network.command(pod, words, folder)
+        return list(covered), more
+
+
+def _field_path(container: Any) -> str:
+    return f"spec.{'initContainers' if container.is_init else 'containers'}{{{container.name}}}"

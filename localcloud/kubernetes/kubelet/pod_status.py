@@ -1,0 +1,117 @@
+"""Pod status: the status of a pod that its node reports.
+
+Sources: pkg/kubelet/kubelet_pods.go (getPhase, generateAPIPodStatus) and pkg/kubelet/status/generate.go of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.events import timestamp
+from localcloud.kubernetes.resources import POD
+
+if TYPE_CHECKING:
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.kubelet.container import Container
+    from localcloud.kubernetes.store import Object
+
+ADDRESS = "127.0.0.1"
+
+
+class PodStatus:
+    """The status of one pod.
+
+    Args:
+        client: The client of the API.
+        pod: The pod.
+        init: Its init containers.
+        main: Its containers.
+
+    Attributes:
+        started_at: The time at which the node has accepted the pod.
+        is_lost: True once the node is lost; nothing is stored any more.
+    """
+
+    def __init__(self, client: Client, pod: Object, init: list[Container], main: list[Container]) -> None:
+        self._client, self._pod, self._init, self._main = client, pod, init, main
+        self._phase, self._reason, self._message = "", "", ""
+        self.started_at, self.is_lost = timestamp(), False
+
+    def begin(self) -> None:
+        """Report that the node has accepted the pod."""
+        self.publish()
+
+    def finish(self, phase: str, reason: str = "", message: str = "") -> None:
+        """Report the end of the pod."""
+        self._phase, self._reason, self._message = phase, reason, message
+        self.publish()
+
+    def publish(self) -> None:
+        """Store the status."""
+        if not self.is_lost:
+            self._client.update_status(POD, self._pod, self._write)
+
+    def _write(self, pod: Object) -> None:
+        status = pod.setdefault("status", {})
+        metadata, now = pod["metadata"], timestamp()
+        full_name = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+        status |= {
+            "phase": self._phase or self._current_phase(),
+            "startTime": self.started_at,
+            "hostIP": ADDRESS,
+            "hostIPs": [{"ip": ADDRESS}],
+            "podIP": ADDRESS,
+            "podIPs": [{"ip": ADDRESS}],
+            "containerStatuses": [one.status(full_name) for one in self._main],
+        }
+        if self._init:
+            status["initContainerStatuses"] = [one.status(full_name) for one in self._init]
+        for name, value in (("reason", self._reason), ("message", self._message)):
+            if value:
+                status[name] = value
+        for condition in self._conditions():
+            set_condition(status, condition, now)
+
+    def _current_phase(self) -> str:
+        started = all(one.group or one.terminated for one in self._main)
+        return "Running" if started else "Pending"
+
+    def _conditions(self) -> list[dict[str, Any]]:
+        late = [one for one in self._init if not (one.runs if one.is_sidecar else one.succeeded)]
+        initialized = not late or any(one.group for one in self._main)
+        ready = not self._phase and all(one.runs for one in self._main) and initialized
+        begun = any(one.group or one.terminated for one in (*self._init, *self._main))
+        found = [
+            _condition("PodReadyToStartContainers", holds=begun and not self._phase),
+            _condition("Initialized", holds=initialized, reason="ContainersNotInitialized")
+            if self._phase != "Succeeded"
+            else _condition("Initialized", holds=True, reason="PodCompleted"),
+        ]
+        if not initialized:
+            names = " ".join(one.name for one in late)
+            found[1]["message"] = f"containers with incomplete status: [{names}]"
+        reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(self._phase, "ContainersNotReady")
+        for kind in ("Ready", "ContainersReady"):
+            found.append(_condition(kind, holds=ready, reason=reason))
+            if not ready and not self._phase:
+                names = " ".join(one.name for one in self._main if not one.runs)
+                found[-1]["message"] = f"containers with unready status: [{names}]"
+        return found
+
+
+def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -> None:
+    """Add a condition to a status, or replace that of its type; the time of an unchanged one is kept."""
+    conditions = status.setdefault("conditions", [])
+    present = next((one for one in conditions if one["type"] == condition["type"]), None)
+    changed = present is None or present["status"] != condition["status"]
+    at = now if changed or present is None else present.get("lastTransitionTime", now)
+    made = {**condition, "lastProbeTime": None, "lastTransitionTime": at}
+    if present is None:
+        conditions.append(made)
+    else:
+        conditions[conditions.index(present)] = made
+
+
+def _condition(kind: str, *, holds: bool, reason: str = "") -> dict[str, Any]:
+    shown = reason and (not holds or reason == "PodCompleted")
+    return {"type": kind, "status": "True" if holds else "False", **({"reason": reason} if shown else {})}

@@ -1,0 +1,158 @@
+"""Volumes: the folders of a pod's volumes on this machine.
+
+A process cannot have files at the paths of a container, so it gets the paths in variables: `SAGEMAKER_BASE_DIR` for
+the volume at /opt/ml, as on SageMaker's hosts, and `TRAINGRID_POD_FILES` for a volume of the downward API. Values of
+variables that are paths in other volumes are replaced.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.resources import CONFIG_MAP, SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.store import Object
+
+OPT_ML = "/opt/ml"
+_OF_MAP = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountError(Exception):
+    """A volume cannot be mounted yet.
+
+    Attributes:
+        volume: The name of the volume.
+        message: The text.
+    """
+
+    volume: str
+    message: str
+
+
+class Volumes:
+    """The volumes of one pod.
+
+    Args:
+        client: The client of the API.
+        pod: The pod.
+        folder: Their folder.
+        claim: Returns the folder of a claim for its name; raises MountError if it cannot be mounted.
+    """
+
+    def __init__(self, client: Client, pod: Object, folder: Path, claim: Callable[[str, str], Path]) -> None:
+        self._client, self._pod, self._folder, self._claim = client, pod, folder, claim
+        self._folders: dict[str, Path] = {}
+        self._downward: set[str] = set()
+
+    def mount(self) -> None:
+        """Create the folders and files of all volumes.
+
+        Raises:
+            MountError: The source of a volume does not exist.
+        """
+        for volume in self._pod["spec"].get("volumes") or []:
+            self._folders[volume["name"]] = self._mount(volume)
+        for container in _containers(self._pod["spec"]):
+            self._link(container)
+
+    def environment(self, container: Mapping[str, Any]) -> dict[str, str]:
+        """Return the variables with the paths of a container's volumes."""
+        found = {}
+        for mount in container.get("volumeMounts") or []:
+            if _path(mount) == OPT_ML:
+                found["SAGEMAKER_BASE_DIR"] = str(self._of(mount))
+            elif mount["name"] in self._downward:
+                found["TRAINGRID_POD_FILES"] = str(self._of(mount))
+        return found
+
+    def translated(self, container: Mapping[str, Any], value: str) -> str:
+        """Return a variable's value with the path of a file outside /opt/ml on this machine."""
+        for mount in container.get("volumeMounts") or []:
+            path = _path(mount)
+            if not path.startswith((OPT_ML, "/dev/")) and (value == path or value.startswith(f"{path}/")):
+                return str(self._of(mount)) + value.removeprefix(path)
+        return value
+
+    def _link(self, container: Mapping[str, Any]) -> None:
+        """Make volumes below /opt/ml visible in the folder that replaces /opt/ml."""
+        mounts = container.get("volumeMounts") or []
+        base = next((self._of(mount) for mount in mounts if _path(mount) == OPT_ML), None)
+        for mount in mounts:
+            if base is None or not _path(mount).startswith(f"{OPT_ML}/"):
+                continue
+            place = base / _path(mount).removeprefix(f"{OPT_ML}/")
+            if not place.is_symlink():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(self._of(mount), target_is_directory=True)
+
+    def _of(self, mount: Mapping[str, Any]) -> Path:
+        folder = self._folders[str(mount["name"])]
+        return folder / str(mount.get("subPath") or "")
+
+    def _mount(self, volume: Mapping[str, Any]) -> Path:
+        name = volume["name"]
+        if claim := volume.get("persistentVolumeClaim"):
+            return self._claim(str(name), str(claim["claimName"]))
+        folder: Path = self._folder / str(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        if (source := volume.get("downwardAPI")) is not None:
+            self._downward.add(name)
+            for item in source.get("items") or []:
+                _write(folder, item["path"], field(self._pod, item["fieldRef"]["fieldPath"]).encode())
+        elif (source := volume.get("configMap")) is not None:
+            self._files(name, folder, CONFIG_MAP, source.get("name", ""), source)
+        elif (source := volume.get("secret")) is not None:
+            self._files(name, folder, SECRET, source.get("secretName", ""), source)
+        elif "emptyDir" not in volume:
+            kinds = ", ".join(sorted(set(volume) - {"name"}))
+            raise MountError(volume=name, message=f"localcloud has no volumes of this kind: {kinds}")
+        return folder
+
+    def _files(self, volume: str, folder: Path, resource: Any, name: str, source: Mapping[str, Any]) -> None:
+        found = self._client.find(resource, self._pod["metadata"]["namespace"], name)
+        if found is None:
+            if source.get("optional"):
+                return
+            kind = resource.kind.lower()
+            message = f'MountVolume.SetUp failed for volume "{volume}" : {kind} "{name}" not found'
+            raise MountError(volume=volume, message=message)
+        data = {key: str(value).encode() for key, value in (found.get("data") or {}).items()}
+        if resource is SECRET:
+            data = {key: base64.b64decode(value) for key, value in data.items()}
+        for item in source.get("items") or [{"key": key, "path": key} for key in data]:
+            _write(folder, item["path"], data.get(item["key"], b""))
+
+
+def field(pod: Object, path: str) -> str:
+    """Return a field of a pod (https://kubernetes.io/docs/concepts/workloads/pods/downward-api/)."""
+    if found := _OF_MAP.fullmatch(path):
+        return str((pod["metadata"].get(found[1]) or {}).get(found[2], ""))
+    value: Any = pod
+    for name in path.split("."):
+        value = value.get(name, "") if isinstance(value, dict) else ""
+    if isinstance(value, dict):
+        return "\n".join(f'{name}="{text}"' for name, text in sorted(value.items()))
+    return str(value)
+
+
+def _path(mount: Mapping[str, Any]) -> str:
+    return str(mount["mountPath"]).rstrip("/")
+
+
+def _write(folder: Path, path: str, content: bytes) -> None:
+    place = folder / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+
+
+def _containers(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*(spec.get("initContainers") or []), *spec["containers"]]

@@ -1,0 +1,109 @@
+"""Pod requests: the subresources of pods, `log` and `eviction`.
+
+Sources: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/, and pkg/registry/core/pod of Kubernetes
+(strategy.go for the errors of `log`, storage/eviction.go).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes import deletion, status
+from localcloud.kubernetes.events import timestamp
+from localcloud.kubernetes.kubelet.logs import selected
+from localcloud.kubernetes.kubelet.pod_status import set_condition
+from localcloud.kubernetes.resources import POD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from localcloud.kubernetes.kubelet.logs import PodLogs
+    from localcloud.kubernetes.paths import Target
+    from localcloud.kubernetes.store import Object, Store
+
+LOG, EVICTION = "log", "eviction"
+_NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
+
+
+def is_log(target: Target | None) -> bool:
+    """Return True for the log of a pod."""
+    return target is not None and target.resource is POD and target.subresource == LOG
+
+
+def log(
+    store: Store, logs: PodLogs, target: Target, query: Mapping[str, str], stopped: Callable[[], bool]
+) -> Iterator[bytes]:
+    """Return the lines of a container's log.
+
+    Args:
+        store: The objects.
+        logs: The logs.
+        target: The log of a pod.
+        query: The parameters of the request.
+        stopped: Returns True once the server has ended.
+
+    Raises:
+        ApiError: The pod or the container does not exist, or has not started.
+    """
+    pod = store.get(POD, target.namespace, target.name)
+    container = _container(pod, query.get("container", ""))
+    previous = query.get("previous") == "true"
+    if not pod["spec"].get("nodeName"):
+        return iter(())
+    found = logs.find(pod["metadata"]["uid"], container, previous=previous)
+    if found is None and previous:
+        raise status.bad_request(f'previous terminated container "{container}" in pod "{target.name}" not found')
+    if found is None:
+        what = f'container "{container}" in pod "{target.name}" is waiting to start: {_waiting(pod, container)}'
+        raise status.bad_request(what)
+    timestamps = query.get("timestamps") == "true"
+    if query.get("follow") != "true":
+        return (line.shown(timestamps=timestamps) for line in selected(found.lines(), query))
+    present = selected(found.lines(), query)
+    skipped = len(found.lines()) - len(present)
+    lines = (line for number, line in enumerate(found.follow(stopped)) if number >= skipped)
+    return (line.shown(timestamps=timestamps) for line in lines)
+
+
+def evict(store: Store, target: Target, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Evict a pod: mark it as the target of a disruption, and delete it.
+
+    Raises:
+        ApiError: The pod does not exist, or a precondition does not hold.
+    """
+    chosen = deletion.options({}, body.get("deleteOptions") or {})
+    pod = store.get(POD, target.namespace, target.name)
+    if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in ("Succeeded", "Failed"):
+        store.update(POD, target.namespace, target.name, _disrupted, of_status=True)
+    deletion.delete(store, POD, target.namespace, target.name, chosen)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _disrupted(pod: Object) -> Object:
+    message = "Eviction API: evicting"
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": message}
+    set_condition(pod["status"], condition, timestamp())
+    return pod
+
+
+def _container(pod: Object, asked: str) -> str:
+    main = [one["name"] for one in pod["spec"]["containers"]]
+    init = [one["name"] for one in pod["spec"].get("initContainers") or []]
+    name = pod["metadata"]["name"]
+    if not asked:
+        if len(main) == 1:
+            return str(main[0])
+        others = f" or one of the init containers: [{' '.join(init)}]" if init else ""
+        names = " ".join(main)
+        raise status.bad_request(f"a container name must be specified for pod {name}, choose one of: [{names}]{others}")
+    if asked not in (*main, *init):
+        raise status.bad_request(f"container {asked} is not valid for pod {name}")
+    return asked
+
+
+def _waiting(pod: Object, container: str) -> str:
+    found = pod.get("status") or {}
+    statuses = [*(found.get("initContainerStatuses") or []), *(found.get("containerStatuses") or [])]
+    state: dict[str, Any] = next((one["state"] for one in statuses if one["name"] == container), {})
+    reason = (state.get("waiting") or {}).get("reason", "ContainerCreating")
+    return "trying and failing to pull image" if reason in _NOT_PULLED else str(reason)
