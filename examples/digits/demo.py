@@ -44,7 +44,8 @@ from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 ROOT = Path(__file__).resolve().parents[2]
-GRID_FILES = {"sagemaker": Path(__file__).parent / "grid.yaml", "mixed": Path(__file__).parent / "mixed.yaml"}
+GRID_FILE = Path(__file__).parent / "grid.yaml"
+GRID_FILES = {"sagemaker": GRID_FILE, "mixed": Path(__file__).parent / "mixed.yaml"}
 DATA = ROOT / "build/digits"
 WORK = ROOT / "build/demo"
 REPORT, PAGE = ROOT / "demo-report.json", ROOT / "demo-report.html"
