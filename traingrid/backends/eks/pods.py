@@ -107,6 +107,13 @@ class Pod:
         return max((end for end in ends if end is not None), default=None)
 
     @property
+    def failed_at(self) -> float:
+        """The time at which the first of its containers failed, in seconds since 1970; infinite if it is not known."""
+        failed = (one for one in map(self._ended, (PREPARE, TRAIN, RESULTS)) if one.get("exitCode"))
+        ends = [end for one in failed if (end := seconds_of(one.get("finishedAt"))) is not None]
+        return min(ends, default=float("inf"))
+
+    @property
     def training(self) -> tuple[float, float] | None:
         """The start and end of the training, in seconds since 1970; None before its end."""
         ended = self._ended(TRAIN)
