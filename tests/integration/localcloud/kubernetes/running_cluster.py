@@ -76,6 +76,10 @@ class Cluster:
         found = self.ask("GET", f"{JOBS}/{job}")[1]["status"].get("conditions") or []
         return {one["type"]: one["reason"] for one in found if one["status"] == "True"}
 
+    def finalizers(self, job: str) -> list[str]:
+        """Return the finalizers of a Job."""
+        return list(self.ask("GET", f"{JOBS}/{job}")[1]["metadata"].get("finalizers", []))
+
     def reasons(self, name: str) -> list[str]:
         """Return the reasons of an object's events."""
         found = self.ask("GET", "/api/v1/namespaces/default/events", fieldSelector=f"involvedObject.name={name}")
