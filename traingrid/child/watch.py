@@ -111,8 +111,9 @@ class Watch:
             self._sleep(look_seconds(age))
 
     def _describe_seconds(self, age: float) -> float:
-        """Return the seconds until the next description; the limits of SageMaker's API do not apply to a cluster."""
-        return self.pace.describe_seconds(age) if self.attempt.has_events else UNANNOUNCED_SECONDS
+        """Return the seconds until the next description, which are fewer if no event reports a change."""
+        seconds = self.pace.describe_seconds(age)
+        return seconds if self.attempt.has_events else min(seconds, UNANNOUNCED_SECONDS)
 
     def _sleep(self, seconds: float) -> None:
         """Sleep; without events only until the training job changes."""

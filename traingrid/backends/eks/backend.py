@@ -99,6 +99,7 @@ class Eks:
         error = found.image_error
         if error and found.deleted_at is None and time.time() - error[1] >= IMAGE_PATIENCE_SECONDS:
             self._jobs.stop(found, "image", f"ClientError: The training image cannot be pulled: {error[0]}")
+            found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)
         return seen_of(found)
 

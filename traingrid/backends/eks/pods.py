@@ -107,6 +107,13 @@ class Pod:
         return max((end for end in ends if end is not None), default=None)
 
     @property
+    def failed_at(self) -> float:
+        """The time at which the first of its containers failed, in seconds since 1970; infinite if it is not known."""
+        failed = (one for one in map(self._ended, (PREPARE, TRAIN, RESULTS)) if one.get("exitCode"))
+        ends = [end for one in failed if (end := seconds_of(one.get("finishedAt"))) is not None]
+        return min(ends, default=float("inf"))
+
+    @property
     def training(self) -> tuple[float, float] | None:
         """The start and end of the training, in seconds since 1970; None before its end."""
         ended = self._ended(TRAIN)
@@ -211,12 +218,17 @@ class Pod:
         status = self._status
         return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
+    def _container(self, name: str) -> Mapping[str, Any]:
+        return next((one for one in self._containers if one["name"] == name), {})
+
     def _state(self, container: str) -> Mapping[str, Any]:
-        found = next((one for one in self._containers if one["name"] == container), {})
-        return found.get("state") or {}
+        return self._container(container).get("state") or {}
 
     def _ended(self, container: str) -> Mapping[str, Any]:
-        return self._state(container).get("terminated") or {}
+        """Return how a container ended; of a pod that has ended, also of a container that was to be restarted."""
+        found = self._state(container).get("terminated")
+        last = (self._container(container).get("lastState") or {}).get("terminated") if self.ended else None
+        return found or last or {}
 
     def _is(self, condition: str) -> bool:
         return self._condition(condition).get("status") == "True"

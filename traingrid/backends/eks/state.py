@@ -230,7 +230,7 @@ def _stopped(found: Found) -> _State:
 def _failed(found: Found) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
     failed = [pod for pod in found.pods if pod.failed or pod.results.error]
-    for pod in sorted(failed, key=lambda pod: (pod.deleting, pod.ended_at or float("inf"), pod.host)):
+    for pod in sorted(failed, key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
         if decided := _failed_pod(pod):
             return decided
     condition = found.failed

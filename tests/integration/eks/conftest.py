@@ -1,0 +1,58 @@
+"""A grid with a cluster of localcloud that has no controllers, so that a test decides what happens in it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.kubernetes.resources import SERVICE_ACCOUNT
+from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, a_cluster
+from tests.support.eks_jobs import CLUSTER_ARN, eks_deployment
+from traingrid.backends.eks import jobs
+from traingrid.kubernetes import cluster as clusters
+from traingrid.kubernetes.client import Client, Patience
+from traingrid.kubernetes.token import Tokens
+
+
+class FixedTokens(Tokens):
+    """Tokens of a test; `refused` are discarded ones."""
+
+    def __init__(self, *tokens: str) -> None:
+        self.tokens, self.refused = list(tokens), list[str]()
+
+    def current(self) -> str:
+        return self.tokens[0]
+
+    def discard(self, token: str) -> None:
+        self.refused.append(token)
+        if len(self.tokens) > 1:
+            self.tokens.pop(0)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with a_cluster(tmp_path) as running:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        running.store.create(SERVICE_ACCOUNT, "default", account)
+        yield running
+
+
+@pytest.fixture
+def described(cluster: Cluster) -> clusters.Cluster:
+    return clusters.Cluster(
+        name="research", arn=CLUSTER_ARN, endpoint=cluster.address, authority=cluster.authority.read_text()
+    )
+
+
+@pytest.fixture
+def client(described: clusters.Cluster) -> Client:
+    return Client(described, "default", FixedTokens(TOKEN), Patience(tries=2), sleep=lambda _: None)
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch, described: clusters.Cluster) -> Any:
+    """Return a deployment whose Region has the cluster."""
+    monkeypatch.setattr(jobs, "cluster_of", lambda *_: described)
+    monkeypatch.setattr(jobs, "Tokens", lambda *_: FixedTokens(TOKEN))
+    return eks_deployment(namespace="default")

@@ -1,0 +1,263 @@
+"""EKS backend: launches each training job once, whatever is lost or refused, and reads and stops it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from localcloud.kubernetes import resources as kinds
+from tests.integration.localcloud.kubernetes.running_cluster import PODS, Cluster
+from tests.support.eks_jobs import NAME, at, eks_job, pod, running, terminated
+from traingrid.backends.base import LaunchError
+from traingrid.backends.eks.backend import Eks
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.job.ownership import tags_of
+from traingrid.kubernetes.client import JOB, POD, SERVICE, Client
+from traingrid.kubernetes.errors import UnavailableError, error_of
+
+REGION = "eu-west-1"
+
+
+@pytest.fixture
+def eks(deployment: Deployment) -> Eks:
+    return Eks(deployment, REGION)
+
+
+@pytest.fixture
+def add_pod(cluster: Cluster, client: Client) -> Callable[..., None]:
+    """Return a function that adds a pod in a state, as a controller and a kubelet would."""
+
+    def add(index: int = 0, **status: Any) -> None:
+        made = pod(index, **status)
+        spec = {"containers": [{"name": "train", "image": "train:1"}], **made["spec"]}
+        metadata = {name: value for name, value in made["metadata"].items() if name != "uid"}
+        client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        wanted = {**cluster.store.get(kinds.POD, "default", made["metadata"]["name"]), "status": made["status"]}
+        cluster.store.update(kinds.POD, "default", made["metadata"]["name"], lambda _: wanted, of_status=True)
+
+    return add
+
+
+def tags(eks: Eks, job: Job) -> dict[str, str]:
+    return tags_of("traingrid", "0123abcd", 0, eks.fingerprint(NAME, job))
+
+
+def start(eks: Eks, job: Job | None = None) -> Any:
+    wanted = job or eks_job()
+    return eks.start(NAME, wanted, tags(eks, wanted))
+
+
+def finish(cluster: Cluster, kind: str) -> None:
+    """Set the condition of an ended Job."""
+    made = cluster.store.get(kinds.JOB, "default", NAME)
+    made["status"] = {"conditions": [{"type": kind, "status": "True", "lastTransitionTime": at(60)}]}
+    cluster.store.update(kinds.JOB, "default", NAME, lambda _: made, of_status=True)
+
+
+def remove_pods(cluster: Cluster, client: Client) -> None:
+    """Remove the pods that are being deleted, as their kubelets would after their grace period."""
+    for one in list(client.all(POD)):
+        assert one["metadata"]["deletionTimestamp"]
+        cluster.ask("DELETE", f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+
+
+def test_a_training_job_is_created_once_and_found_again(eks: Eks, client: Client) -> None:
+    assert start(eks) is None
+    made = client.get(JOB, NAME)
+    assert client.get(SERVICE, NAME)["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    seen = start(eks)
+    assert (seen.state, seen.phase, seen.fingerprint) == ("InProgress", "Starting", eks.fingerprint(NAME, eks_job()))
+    assert eks.attach(NAME, eks_job(), {}) == seen
+    assert (eks.tags(seen) or {}).items() >= tags(eks, eks_job()).items()
+    assert len(list(client.all(JOB))) == 1
+
+
+def test_an_mpijob_is_created_and_described(eks: Eks, client: Client) -> None:
+    job = eks_job(eks_kind="mpijob", instance_count=2)
+    assert start(eks, job) is None
+    assert start(eks, job).arn.split("/")[-3:-1] == ["mpijobs", NAME]
+    assert client.find(SERVICE, NAME) is None, "the operator creates it"
+
+
+def test_a_line_whose_kind_has_changed_finds_its_training_job(eks: Eks, client: Client) -> None:
+    start(eks, eks_job(eks_kind="mpijob"))
+    assert start(eks, eks_job()).arn.split("/")[-3] == "mpijobs"
+    assert list(client.all(JOB)) == []
+
+
+@pytest.mark.parametrize("created", [True, False])
+def test_a_lost_reply_is_resolved_by_the_name(
+    eks: Eks, client: Client, monkeypatch: pytest.MonkeyPatch, created: bool
+) -> None:
+    plain = Client.create
+
+    def lost(self: Client, kind: Any, made: Any) -> Any:
+        if kind is JOB and created:
+            plain(self, kind, made)
+        if kind is JOB:
+            raise UnavailableError(0, "ReadTimeoutError", "no answer")
+        return plain(self, kind, made)
+
+    monkeypatch.setattr(Client, "create", lost)
+    if created:
+        assert start(eks).state == "InProgress"
+        assert client.find(SERVICE, NAME)
+    else:
+        with pytest.raises(LaunchError) as error:
+            start(eks)
+        assert (error.value.failure.name, error.value.unresolved) == ("service_error", True)
+
+
+def test_a_child_that_died_before_the_service_was_created_leaves_it_to_the_next(
+    eks: Eks, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Eks, "_add_service", lambda *_: None)
+        start(eks)
+    assert client.find(SERVICE, NAME) is None
+    eks.attach(NAME, eks_job(), {})
+    assert client.find(SERVICE, NAME)
+
+
+def test_a_name_is_taken_until_its_finalizer_is_removed(eks: Eks, client: Client) -> None:
+    start(eks)
+    eks.stop(NAME)
+    seen = start(eks)
+    assert (seen.state, seen.reason) == ("Stopped", "")
+    assert client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/stopped-for"] == "cancel"
+
+
+def test_another_request_with_the_name_is_refused(eks: Eks) -> None:
+    start(eks)
+    with pytest.raises(LaunchError) as error:
+        start(eks, eks_job(hyperparameters={"epochs": "2"}))
+    assert error.value.failure.name == "other_request"
+
+
+def test_a_foreign_object_with_the_name_is_refused(eks: Eks, cluster: Cluster) -> None:
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "x", "image": "y"}]}}}
+    foreign = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": NAME}, "spec": spec}
+    cluster.store.create(kinds.JOB, "default", foreign)
+    with pytest.raises(LaunchError, match="did not create it") as error:
+        start(eks)
+    assert error.value.failure.name == "conflict"
+
+
+REFUSALS = [
+    (401, {"message": "Unauthorized"}, "permission", "aws eks list-access-entries"),
+    (403, {"message": 'jobs.batch is forbidden: User "x" cannot create resource "jobs"'}, "permission", "eks access"),
+    (403, {"message": "jobs x is forbidden: exceeded quota: q"}, "quota", "kubectl describe resourcequota -n default"),
+    (403, {"message": "admission webhook denied the request"}, "invalid_request", "webhook denied"),
+    (
+        404,
+        {"message": 'namespaces "default" not found', "details": {"kind": "namespaces"}},
+        "invalid_request",
+        "access",
+    ),
+    (404, {"message": "the server could not find the requested resource"}, "invalid_request", "kubectl apply"),
+    (422, {"message": "Job is invalid: spec"}, "invalid_request", "rejected traingrid-0123abcd-0-1: 422"),
+    (429, {"message": "busy"}, "service_error", ""),
+]
+
+
+@pytest.mark.parametrize(("code", "status", "failure", "text"), REFUSALS, ids=[text for *_, text in REFUSALS])
+def test_each_refusal_has_a_class_and_a_command(  # noqa: PLR0917  # the columns of the table
+    eks: Eks, monkeypatch: pytest.MonkeyPatch, code: int, status: dict[str, Any], failure: str, text: str
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise error_of(code, status)
+
+    monkeypatch.setattr(Client, "create", refuse)
+    with pytest.raises(LaunchError) as error:
+        start(eks)
+    assert (error.value.failure.name, text in error.value.what) == (failure, True)
+
+
+def test_a_training_job_that_cannot_be_read_is_not_given_up(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(eks)
+
+    def refuse(*_: Any) -> None:
+        raise error_of(403, {"message": "cannot get"})
+
+    monkeypatch.setattr(Client, "get", refuse)
+    with pytest.raises(LaunchError) as error:
+        eks.attach(NAME, eks_job(), {})
+    assert (error.value.failure.name, error.value.unresolved) == ("service_error", True)
+
+
+def test_a_request_that_is_too_large_fails_the_line(eks: Eks, client: Client) -> None:
+    with pytest.raises(LaunchError, match="more than the 262,144 bytes"):
+        start(eks, eks_job(environment={"LARGE": "x" * 262_144}))
+    assert list(client.all(JOB)) == []
+
+
+def test_a_deployment_without_the_image_of_pods_launches_nothing(deployment: Deployment) -> None:
+    eks = Eks(replace(deployment, pod_image=""), REGION)
+    with pytest.raises(LaunchError, match="deploy the grid again"):
+        start(eks)
+
+
+def test_a_stopped_training_job_has_stopped_when_its_pods_are_gone(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    eks.stop(NAME, "capacity")
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.phase) == ("Stopped", "CapacityWaitExceeded")
+    assert seen.started_at is not None, "it was noted, because the pods are gone"
+
+
+def test_the_pods_of_an_object_that_a_person_deleted_are_deleted(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    client.delete(JOB, NAME)
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.reason) == ("Stopped", f"A person has deleted the Job {NAME} in the cluster.")
+
+
+def test_an_ended_training_job_is_not_stopped(eks: Eks, client: Client, cluster: Cluster) -> None:
+    start(eks)
+    finish(cluster, "Complete")
+    eks.stop(NAME)
+    assert "deletionTimestamp" not in client.get(JOB, NAME)["metadata"]
+
+
+def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(phase="Pending", prepare={"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.failure) == ("Failed", "image")
+    assert "not found" in seen.reason
+
+
+def test_a_change_is_news_until_the_training_job_is_described(eks: Eks, cluster: Cluster) -> None:
+    from tests.integration.localcloud.compute import wait_until  # noqa: PLC0415
+
+    assert not eks.has_news(NAME)
+    start(eks)
+    wait_until(lambda: eks.has_news(NAME))
+    eks.describe(NAME)
+    assert not eks.has_news(NAME)
+    finish(cluster, "Complete")
+    wait_until(lambda: eks.has_news(NAME))
+    assert eks.describe(NAME)
+    cluster.store.compact()
+    finish(cluster, "Failed")
+    wait_until(lambda: eks.has_news(NAME))

@@ -1,0 +1,155 @@
+"""Client: creates once, repeats reads, renews tokens, and follows changes until the history has been compacted."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from localcloud.kubernetes.resources import JOB as JOBS_OF_CLUSTER
+from tests.integration.eks.conftest import FixedTokens
+from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, indexed_job
+from traingrid.kubernetes import client as clients
+from traingrid.kubernetes.client import JOB, MPI_JOB, Client, Patience
+from traingrid.kubernetes.cluster import Cluster as Described
+from traingrid.kubernetes.errors import ApiError, UnavailableError
+
+
+@contextmanager
+def a_server(*replies: tuple[int, dict[str, str], Any]) -> Iterator[tuple[Client, list[str]]]:
+    """Serve replies one after the other; None as the status closes the connection. Return a client and the requests."""
+    coming, requests = list(replies), list[str]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            requests.append(f"{self.command} {self.headers['Authorization'].split()[1]}")
+            code, headers, body = coming.pop(0)
+            if not code:
+                self.close_connection = True
+                return
+            content = json.dumps(body).encode()
+            self.send_response(code)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that http.server calls
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    cluster = Described(name="c", arn="a", endpoint=f"http://127.0.0.1:{server.server_port}", authority="")
+    try:
+        yield Client(cluster, "default", FixedTokens("old", "new"), Patience(tries=3), sleep=lambda _: None), requests
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _no_authority(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = clients.ssl.create_default_context
+    monkeypatch.setattr(clients.ssl, "create_default_context", lambda cadata: plain(cadata=cadata or None))
+
+
+LOST: tuple[int, dict[str, str], Any] = (0, {}, None)
+BUSY = (429, {"Retry-After": "3"}, {"reason": "TooManyRequests", "message": "busy"})
+FOUND = (200, {}, {"metadata": {"name": "x"}})
+EXPIRED = (401, {}, {"reason": "Unauthorized", "message": "Unauthorized"})
+
+
+def test_reads_are_repeated_after_errors_that_pass() -> None:
+    with a_server(LOST, BUSY, FOUND) as (client, requests):
+        assert client.get(JOB, "x")["metadata"] == {"name": "x"}
+        assert len(requests) == 3
+
+
+def test_a_creation_is_sent_exactly_once() -> None:
+    for reply in (LOST, BUSY, (503, {}, {})):
+        with a_server(reply, FOUND) as (client, requests):
+            with pytest.raises(UnavailableError):
+                client.create(JOB, {})
+            assert len(requests) == 1
+
+
+def test_an_expired_token_is_renewed_once_also_for_a_creation() -> None:
+    with a_server(EXPIRED, (201, {}, {"kind": "Job"})) as (client, requests):
+        assert client.create(JOB, {}) == {"kind": "Job"}
+        assert requests == ["POST old", "POST new"]
+    with a_server(EXPIRED, EXPIRED) as (client, requests):
+        with pytest.raises(ApiError, match="401"):
+            client.get(JOB, "x")
+        assert len(requests) == 2
+
+
+def test_errors_that_do_not_pass_are_raised_at_once() -> None:
+    reply = (403, {}, {"reason": "Forbidden", "message": "no", "details": {"kind": "jobs"}})
+    with a_server(reply) as (client, _), pytest.raises(ApiError) as refused:
+        client.get(JOB, "x")
+    assert (refused.value.code, refused.value.reason, refused.value.kind) == (403, "Forbidden", "jobs")
+    assert not isinstance(refused.value, UnavailableError)
+
+
+def test_objects_are_created_found_patched_and_deleted(client: Client) -> None:
+    made = client.create(JOB, indexed_job("one", labels={"a": "b"}))
+    assert client.find(JOB, "one") == made
+    assert client.find(JOB, "other") is None
+    with pytest.raises(ApiError, match="AlreadyExists"):
+        client.create(JOB, indexed_job("one"))
+    patched = client.patch(JOB, "one", {"metadata": {"annotations": {"x": "1"}}})
+    assert patched["metadata"]["annotations"] == {"x": "1"}
+    with pytest.raises(ApiError, match="Precondition"):
+        client.delete(JOB, "one", uid="another")
+    assert client.delete(JOB, "one", uid=made["metadata"]["uid"])
+    assert not client.delete(JOB, "one")
+
+
+def test_a_kind_without_definition_is_not_found(client: Client) -> None:
+    unknown = clients.Kind(version="kubeflow.org/v1", kind="MPIJob", plural="mpijobs")
+    assert client.find(unknown, "x") is None
+    assert client.find(MPI_JOB, "x") is None
+
+
+def test_an_unknown_field_is_an_error(client: Client) -> None:
+    made = indexed_job("one")
+    made["spec"]["unknown"] = 1
+    with pytest.raises(ApiError, match="strict decoding error"):
+        client.create(JOB, made)
+
+
+def test_lists_are_read_in_chunks(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "PAGE", 2)
+    for number in range(5):
+        client.create(JOB, indexed_job(f"job-{number}", labels={"a": str(number % 2)}))
+    assert [len(page) for page, _ in client.pages(JOB)] == [2, 2, 1]
+    assert [one["metadata"]["name"] for one in client.all(JOB, labels="a=1")] == ["job-1", "job-3"]
+
+
+def test_a_watch_yields_changes_and_an_expired_version_is_an_error(client: Client, cluster: Cluster) -> None:
+    *_, (_, version) = client.pages(JOB)
+    client.create(JOB, indexed_job("one"))
+    client.delete(JOB, "one")
+    events = list(client.watch(JOB, version, seconds=1))
+    assert [event["type"] for event in events] == ["ADDED", "DELETED"]
+    cluster.store.compact()
+    client.create(JOB, indexed_job("two"))
+    with pytest.raises(ApiError) as gone:
+        list(client.watch(JOB, version, seconds=1))
+    assert gone.value.code == 410
+
+
+def test_a_certificate_of_another_authority_is_refused(described: Described, client: Client) -> None:
+    from tests.support.eks_jobs import CLUSTER_ARN  # noqa: PLC0415
+
+    stranger = Described(name="research", arn=CLUSTER_ARN, endpoint=described.endpoint, authority="")
+    with pytest.raises(UnavailableError, match="certificate"):
+        Client(stranger, "default", FixedTokens(TOKEN), sleep=lambda _: None).get(JOB, "x")
+    assert client.find(JOB, "x") is None
+    assert JOBS_OF_CLUSTER.plural == JOB.plural

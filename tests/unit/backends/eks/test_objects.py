@@ -1,0 +1,188 @@
+"""Objects: the Indexed Job and the MPIJob of a line are valid in Kubernetes, and have what SageMaker would give it."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from localcloud.kubernetes.resources import JOB, MPI_JOB_RESOURCE, SERVICE, Resource
+from localcloud.kubernetes.validation import accepted
+from tests.support.eks_jobs import NAME, POD_IMAGE, REGION, eks_job, training_object
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.indexed_job import headless_service, indexed_job
+from traingrid.backends.eks.mpi_job import mpi_job
+from traingrid.job.job import Channel, Job
+
+LUSTRE = "fs-0123456789abcdef0"
+SETTINGS: dict[str, Any] = {
+    "s3_volumes": {"my-bucket": "campaigns"},
+    "file_system_volumes": {LUSTRE: "recordings"},
+    "tolerations": [{"key": "team", "value": "research", "effect": "NoSchedule"}],
+    "queue": "gpus",
+}
+JOBS = {
+    "plain": eks_job(),
+    "hosts": eks_job(instance_count=3, instance_type="ml.p5.48xlarge", processes_per_host=8),
+    "spot": eks_job(spot=True, max_wait_seconds=900),
+    "mounts": eks_job(
+        inputs={
+            "train": Channel(uri="s3://my-bucket/train/", input_mode="FastFile"),
+            "whole": Channel(uri="s3://my-bucket/", input_mode="FastFile"),
+            "old": Channel(file_system=LUSTRE, type="FSxLustre", path="/abcd/old"),
+        }
+    ),
+    "rich": eks_job(
+        environment={"PRICE": "$(HOME) costs $5"},
+        checkpoints="s3://b/c/",
+        metrics={"loss": "loss=(.*)"},
+        tags={"a": "b"},
+    ),
+}
+
+
+def valid(resource: Resource, made: dict[str, Any]) -> None:
+    """Fail if a server would reject an object, or drop a field of it."""
+    stored, warnings = accepted(resource, copy.deepcopy(made), "Strict")
+    assert warnings == []
+    assert stored["spec"].items() >= {}.items()
+
+
+def pods_of(made: dict[str, Any]) -> dict[str, Any]:
+    template: dict[str, Any] = made["spec"]["template"]["spec"]
+    return template
+
+
+def container(made: dict[str, Any], name: str) -> dict[str, Any]:
+    spec = pods_of(made)
+    found: dict[str, Any] = next(one for one in [*spec["initContainers"], *spec["containers"]] if one["name"] == name)
+    return found
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=list(JOBS))
+def test_the_objects_are_valid(job: Job) -> None:
+    wanted = training_object(job, **SETTINGS)
+    made = indexed_job(wanted)
+    valid(JOB, made)
+    valid(MPI_JOB_RESOURCE, mpi_job(wanted))
+    valid(SERVICE, headless_service({**made, "metadata": {**made["metadata"], "uid": "1"}}))
+
+
+def test_an_indexed_job_has_a_pod_for_each_host_and_replaces_none() -> None:
+    spec = indexed_job(training_object(JOBS["hosts"]))["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    assert (spec["backoffLimit"], spec["podReplacementPolicy"]) == (0, "Failed")
+    assert "ttlSecondsAfterFinished" not in spec
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize(("hosts", "workers"), [(1, None), (2, 1), (3, 2)])
+def test_the_launcher_of_an_mpijob_is_its_first_host(hosts: int, workers: int | None) -> None:
+    spec = mpi_job(training_object(eks_job(instance_count=hosts, processes_per_host=2)))["spec"]
+    replicas = spec["mpiReplicaSpecs"]
+    assert replicas["Launcher"]["replicas"] == 1
+    assert replicas.get("Worker", {}).get("replicas") == workers
+    assert (spec["runLauncherAsWorker"], spec["slotsPerWorker"]) == (True, 2)
+    assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 0}
+    assert "restartPolicy" not in replicas["Launcher"]["template"]["spec"], "the operator warns about it"
+
+
+def test_labels_annotations_and_the_finalizer_identify_the_attempt() -> None:
+    wanted = training_object(JOBS["rich"], queue="gpus")
+    metadata = indexed_job(wanted)["metadata"]
+    assert metadata["labels"] == {
+        "traingrid/grid": "traingrid",
+        "traingrid/submission": "0123abcd",
+        "traingrid/job": "0",
+        "traingrid/attempt": "1",
+        "traingrid/name": NAME,
+        "kueue.x-k8s.io/queue-name": "gpus",
+    }
+    assert metadata["annotations"]["traingrid/fingerprint"] == wanted.fingerprint
+    assert json.loads(metadata["annotations"]["traingrid/tags"]).items() >= {"a": "b"}.items()
+    assert metadata["finalizers"] == ["traingrid/recorded"]
+    template = indexed_job(wanted)["spec"]["template"]["metadata"]
+    assert labels.QUEUE not in template["labels"]
+    assert json.loads(template["annotations"]["traingrid/request"]) == wanted.request
+
+
+def test_the_queue_and_kind_of_a_line_replace_those_of_the_region() -> None:
+    wanted = training_object(eks_job(eks_queue="urgent", eks_kind="mpijob"), queue="gpus")
+    assert (wanted.kind, indexed_job(wanted)["metadata"]["labels"][labels.QUEUE]) == ("mpijob", "urgent")
+
+
+def test_hosts_know_their_names() -> None:
+    wanted = training_object(eks_job(instance_count=3))
+    one = container(indexed_job(wanted), "prepare")
+    hosts = {entry["name"]: entry["value"] for entry in one["env"]}["TRAINGRID_HOSTS"].split(",")
+    assert hosts == [f"{NAME}-{index}.{NAME}" for index in range(3)]
+    assert pods_of(indexed_job(wanted))["subdomain"] == NAME
+    wanted = training_object(eks_job(instance_count=3, eks_kind="mpijob"))
+    other = mpi_job(wanted)["spec"]["mpiReplicaSpecs"]["Worker"]
+    of_mpi = other["template"]["spec"]["initContainers"][0]["env"]
+    hosts = {entry["name"]: entry["value"] for entry in of_mpi}["TRAINGRID_HOSTS"].split(",")
+    assert hosts == [f"{NAME}-launcher.{NAME}", f"{NAME}-worker-0.{NAME}", f"{NAME}-worker-1.{NAME}"]
+    assert min(hosts) == hosts[0], "the main host is the first one in sorted order"
+
+
+def test_the_containers_are_those_of_the_contract() -> None:
+    made = indexed_job(training_object())
+    prepare, results, train = (container(made, name) for name in ("prepare", "results", "train"))
+    assert (prepare["image"], results["image"], train["image"]) == (POD_IMAGE, POD_IMAGE, eks_job().image)
+    assert prepare["args"] == ["python", "-m", "traingrid.pod", "prepare"]
+    assert (results["args"][-1], results["restartPolicy"]) == ("results", "Always")
+    assert train["args"] == ["train"]
+    assert "command" not in train, "the image's ENTRYPOINT remains"
+    environment = {entry["name"]: entry["value"] for entry in train["env"]}
+    assert (environment["TRAINING_JOB_NAME"], environment["AWS_REGION"]) == (NAME, REGION)
+    spec = pods_of(made)
+    assert (spec["activeDeadlineSeconds"], spec["automountServiceAccountToken"]) == (600, False)
+
+
+def test_dollars_in_variables_reach_the_training_unchanged() -> None:
+    train = container(indexed_job(training_object(JOBS["rich"])), "train")
+    assert {entry["name"]: entry["value"] for entry in train["env"]}["PRICE"] == "$$(HOME) costs $$5"
+
+
+def test_channels_that_are_not_downloaded_are_mounted() -> None:
+    made = indexed_job(training_object(JOBS["mounts"], **SETTINGS))
+    volumes = {volume["name"]: volume for volume in pods_of(made)["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in container(made, "train")["volumeMounts"]}
+    shown = {
+        path.removeprefix("/opt/ml/input/data/"): (
+            volumes[mount["name"]]["persistentVolumeClaim"]["claimName"],
+            mount.get("subPath"),
+            mount["readOnly"],
+        )
+        for path, mount in mounts.items()
+        if path.startswith("/opt/ml/input")
+    }
+    assert shown == {
+        "train": ("campaigns", "train", True),
+        "whole": ("campaigns", None, True),
+        "old": ("recordings", "old", True),
+    }
+
+
+@pytest.mark.parametrize(("spot", "operator"), [(True, "In"), (False, "NotIn")])
+def test_nodes_are_chosen_by_instance_type_and_way_of_purchase(spot: bool, operator: str) -> None:
+    affinity = pods_of(indexed_job(training_object(eks_job(spot=spot))))["affinity"]["nodeAffinity"]
+    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert len(terms) == (2 if spot else 1)
+    for term in terms:
+        of_type, *ways = term["matchExpressions"]
+        assert of_type["values"] == ["m5.large", "ml.m5.large"]
+        assert {way["operator"] for way in ways} == {operator}
+
+
+def test_hosts_of_a_training_job_are_on_separate_nodes() -> None:
+    apart = pods_of(indexed_job(training_object()))["affinity"]["podAntiAffinity"]
+    (term,) = apart["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["labelSelector"] == {"matchLabels": {"traingrid/name": NAME}}
+
+
+def test_pods_tolerate_the_taints_of_accelerators_and_of_the_settings() -> None:
+    tolerations = pods_of(indexed_job(training_object(**SETTINGS)))["tolerations"]
+    keys = [toleration["key"] for toleration in tolerations]
+    assert {"nvidia.com/gpu", "vpc.amazonaws.com/efa", "team"} <= set(keys)
+    assert tolerations[-1] == {"key": "team", "operator": "Equal", "value": "research", "effect": "NoSchedule"}

@@ -1,0 +1,49 @@
+"""Resources: what a pod requests agrees with EC2's descriptions of the instance types."""
+
+import pytest
+
+from tests.support.eks_jobs import eks_job
+from tests.support.instance_types import described, training_types
+from traingrid.backends.eks import resources as module
+from traingrid.backends.eks.resources import cpus, resources
+
+KNOWN = [name for name in training_types() if described(name)]
+LARGER = {"ml.c4.8xlarge"}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_number_of_cpus_follows_from_the_size(name: str) -> None:
+    real = described(name)["VCpuInfo"]["DefaultVCpus"]
+    assert cpus(name) == real or (name in LARGER and cpus(name) < real)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_node_has_room_for_the_request_and_for_only_one_training_job(name: str) -> None:
+    requests = resources(eks_job(instance_type=name))["requests"]
+    millicores = 1000 * described(name)["VCpuInfo"]["DefaultVCpus"]
+    requested = int(requests["cpu"].removesuffix("m"))
+    assert millicores / 2 < requested <= 0.75 * millicores
+    if "memory" in requests:
+        memory = described(name)["MemoryInfo"]["SizeInMiB"]
+        assert int(requests["memory"].removesuffix("Mi")) <= 0.65 * memory
+
+
+@pytest.mark.parametrize("name", module._EFA_INTERFACES)
+def test_all_efa_interfaces_are_requested_for_several_hosts(name: str) -> None:
+    real = described(name)["NetworkInfo"]["EfaInfo"]["MaximumEfaInterfaces"]
+    several = resources(eks_job(instance_type=name, instance_count=2))["limits"]
+    assert several["vpc.amazonaws.com/efa"] == str(real)
+    assert "vpc.amazonaws.com/efa" not in resources(eks_job(instance_type=name)).get("limits", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("ml.p5.48xlarge", {"nvidia.com/gpu": "8"}),
+        ("ml.g5.xlarge", {"nvidia.com/gpu": "1"}),
+        ("ml.trn1.32xlarge", {"aws.amazon.com/neuron": "16"}),
+        ("ml.m5.large", None),
+    ],
+)
+def test_accelerators_are_requested_by_their_device_plugin(name: str, limits: dict[str, str] | None) -> None:
+    assert resources(eks_job(instance_type=name)).get("limits") == limits

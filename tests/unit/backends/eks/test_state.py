@@ -1,0 +1,291 @@
+"""State: the table from an object and its pods to SageMaker's states and reasons, and to failure classes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated
+from traingrid.backends.eks.state import Found, seen_of, tags_in
+from traingrid.job.failures import of_end
+
+PREPARED = {"prepare": terminated(until=15)}
+UPLOADED = json.dumps({"artifact": "s3://out/model.tar.gz", "failure": "", "error": ""})
+SUCCEEDED = pod(phase="Succeeded", **PREPARED, train=terminated(), results=terminated(until=55, message=UPLOADED))
+COMPLETE = [{"type": "Complete", "lastTransitionTime": at(60)}]
+FAILED = [{"type": "Failed", "lastTransitionTime": at(60), "reason": "BackoffLimitExceeded", "message": "too many"}]
+
+
+def unscheduled(message: str = "") -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return pod(phase="Pending", scheduled=False, conditions=[condition], startTime=None)
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+def failed(index: int = 0, code: int = 1, text: str = "", **more: Any) -> dict[str, Any]:
+    """Return a pod whose training failed, with a failure text."""
+    times = {name: more.pop(name) for name in ("until", "reason") if name in more}
+    results = terminated(message=json.dumps({"artifact": "", "failure": text, "error": ""}), until=58)
+    return pod(index, "Failed", **PREPARED, train=terminated(code, **times), results=results, **more)
+
+
+RUNNING: dict[str, tuple[Found, str, str]] = {
+    "created just now": (found(), "Starting", ""),
+    "suspended by Kueue": (found(suspend=True), "Queued", "It waits because its object is suspended"),
+    "suspended MPIJob": (found(mpi=True, suspend=True), "Queued", ""),
+    "preempted by Kueue": (found(pod(deleted=at(30)), suspend=True), "Queued", ""),
+    "no node": (found(unscheduled("0/3 nodes are available")), "Pending", "No node has room: 0/3 nodes are available"),
+    "namespace quota": (
+        found(events=[{"reason": "FailedCreate", "message": "pods x is forbidden: exceeded quota: q"}]),
+        "Pending",
+        "The quota of the namespace is used up",
+    ),
+    "denied pods": (
+        found(events=[{"reason": "FailedCreate", "message": "denied by a webhook"}]),
+        "Starting",
+        "Its pods cannot be created: denied by a webhook",
+    ),
+    "one of two hosts": (found(pod(), hosts=2), "Starting", ""),
+    "second host unscheduled": (found(pod(prepare=running()), unscheduled(), hosts=2), "Pending", "No node has room"),
+    "image of the shim": (
+        found(pod(phase="Pending", prepare=waiting("ErrImagePull", "not found"))),
+        "Starting",
+        "The image cannot be pulled: prepare:1: not found",
+    ),
+    "training image": (
+        found(pod(phase="Pending", **PREPARED, train=waiting("ImagePullBackOff", "back-off"))),
+        "Starting",
+        "The image cannot be pulled: train:1: back-off",
+    ),
+    "containers are created": (found(pod(prepare=waiting("ContainerCreating"))), "Starting", ""),
+    "downloads": (found(pod(prepare=running())), "Downloading", ""),
+    "one host downloads": (
+        found(pod(prepare=running()), pod(1, **PREPARED, train=running()), hosts=2),
+        "Downloading",
+        "",
+    ),
+    "pulls the training image": (found(pod(**PREPARED, train=waiting("PodInitializing"))), "Downloading", ""),
+    "trains": (found(pod(**PREPARED, train=running())), "Training", ""),
+    "one host has ended": (
+        found(pod(**PREPARED, train=running()), pod(1, **PREPARED, train=terminated()), hosts=2),
+        "Training",
+        "",
+    ),
+    "uploads": (found(pod(**PREPARED, train=terminated(), results=running())), "Uploading", ""),
+    "complete, but a pod is left": (found(pod(**PREPARED), conditions=COMPLETE), "Uploading", ""),
+    "failed, but a pod is left": (found(failed(), pod(1), conditions=FAILED, hosts=2), "Uploading", ""),
+}
+
+
+@pytest.mark.parametrize(("one", "phase", "reason"), RUNNING.values(), ids=list(RUNNING))
+def test_a_training_job_that_has_not_ended(one: Found, phase: str, reason: str) -> None:
+    seen = seen_of(one)
+    assert (seen.state, seen.phase) == ("InProgress", phase)
+    assert seen.reason.startswith(reason)
+    assert bool(seen.reason) is (bool(reason) or phase == "Queued")
+    assert of_end(seen) is None
+    assert seen.facts()["reason"] == seen.reason, "an empty reason replaces that of an earlier wait"
+
+
+ENDED: dict[str, tuple[Found, str, str, str]] = {
+    "completed": (found(SUCCEEDED, conditions=COMPLETE), "Completed", "", ""),
+    "MPIJob succeeded": (found(mpi=True, conditions=[{"type": "Succeeded"}]), "Completed", "", ""),
+    "completed before a deletion": (found(SUCCEEDED, conditions=COMPLETE, deleted=at(70)), "Completed", "", ""),
+    "upload failed": (
+        found(
+            pod(
+                phase="Succeeded",
+                train=terminated(),
+                results=terminated(1, message='{"error": "ClientError: Artifact upload failed:x"}'),
+            ),
+            conditions=COMPLETE,
+        ),
+        "Failed",
+        "data",
+        "ClientError: Artifact upload failed:x",
+    ),
+    "upload killed": (
+        found(
+            pod(phase="Succeeded", train=terminated(), results=terminated(137, reason="OOMKilled")), conditions=COMPLETE
+        ),
+        "Failed",
+        "internal_error",
+        "InternalServerError: The artifact upload failed: it ended with exit code 137",
+    ),
+    "training failed": (
+        found(failed(text="ValueError: no"), conditions=FAILED),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: ValueError: no, exit code: 1",
+    ),
+    "training failed without a text": (
+        found(failed(code=3), conditions=FAILED),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: exit code: 3",
+    ),
+    "out of memory": (
+        found(failed(code=137, reason="OOMKilled"), conditions=FAILED),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: The host was out of memory, exit code: 137",
+    ),
+    "image cannot be started": (
+        found(failed(code=128, reason="StartError"), conditions=FAILED),
+        "Failed",
+        "image",
+        "ClientError: CannotStartContainerError",
+    ),
+    "the first failure counts": (
+        found(failed(0, 1, "second", until=40), failed(1, 2, "first", until=30), conditions=FAILED, hosts=2),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: first, exit code: 2",
+    ),
+    "a pod that the controller stopped does not count": (
+        found(failed(0, 143, "", until=30, deleted=at(29)), failed(1, 2, "own", until=31), conditions=FAILED, hosts=2),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own",
+    ),
+    "preparation failed": (
+        found(
+            pod(phase="Failed", prepare=terminated(1, message="log\nClientError: Data download failed:NoSuchKey")),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "data",
+        "ClientError: Data download failed:NoSuchKey",
+    ),
+    "preparation killed": (
+        found(pod(phase="Failed", prepare=terminated(137)), conditions=FAILED),
+        "Failed",
+        "internal_error",
+        "InternalServerError: The preparation of host 1 failed",
+    ),
+    "maximum runtime": (
+        found(pod(phase="Failed", reason="DeadlineExceeded", train=terminated(143)), conditions=FAILED),
+        "Stopped",
+        "max_runtime",
+        "",
+    ),
+    "drained node": (
+        found(
+            pod(
+                phase="Failed",
+                train=terminated(143),
+                conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}],
+            ),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: EvictionByEvictionAPI",
+    ),
+    "evicted by the kubelet": (
+        found(pod(phase="Failed", reason="Evicted", message="low on memory"), conditions=FAILED),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: Evicted: low on memory",
+    ),
+    "drained node whose pod is gone": (
+        found(
+            conditions=[{**FAILED[0], "reason": "PodFailurePolicy", "message": "Pod has condition DisruptionTarget"}]
+        ),
+        "Failed",
+        "lost_node",
+        "The cluster ended a pod: Pod has condition DisruptionTarget",
+    ),
+    "pod deleted by a person": (
+        found(conditions=FAILED),
+        "Failed",
+        "lost_node",
+        "A pod was deleted or lost with its node",
+    ),
+    "cancelled": (
+        found(deleted=at(40), annotations={"traingrid/stopped-for": "cancel"}),
+        "Stopped",
+        "stopped_by_user",
+        "",
+    ),
+    "cancelled, and its pod failed because of it": (
+        found(failed(code=143), deleted=at(40), conditions=FAILED, annotations={"traingrid/stopped-for": "cancel"}),
+        "Stopped",
+        "stopped_by_user",
+        "",
+    ),
+    "deleted by a person": (
+        found(deleted=at(40)),
+        "Stopped",
+        "stopped_by_user",
+        f"A person has deleted the Job {NAME} in the cluster.",
+    ),
+    "failed before it was deleted": (
+        found(failed(text="own"), conditions=FAILED, deleted=at(90)),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own",
+    ),
+    "waited too long for capacity": (
+        found(deleted=at(40), annotations={"traingrid/stopped-for": "capacity"}),
+        "Stopped",
+        "capacity",
+        "",
+    ),
+    "image was never pulled": (
+        found(
+            deleted=at(40),
+            annotations={"traingrid/stopped-for": "image", "traingrid/stopped-because": "ClientError: x: not found"},
+        ),
+        "Failed",
+        "image",
+        "ClientError: x: not found",
+    ),
+}
+
+
+@pytest.mark.parametrize(("one", "state", "failure", "reason"), ENDED.values(), ids=list(ENDED))
+def test_an_ended_training_job(one: Found, state: str, failure: str, reason: str) -> None:
+    seen = seen_of(one)
+    assert seen.ended
+    assert seen.state == state
+    assert seen.reason.startswith(reason)
+    ended = of_end(seen)
+    assert (ended.name if ended else "") == failure
+
+
+def test_a_deleted_training_job_is_stopping_until_its_pods_are_gone() -> None:
+    seen = seen_of(found(pod(), deleted=at(40)))
+    assert (seen.state, seen.phase) == ("Stopping", "Stopping")
+
+
+def test_the_facts_of_a_completed_training_job_come_from_its_pods() -> None:
+    seen = seen_of(found(SUCCEEDED, conditions=COMPLETE))
+    assert seen.artifact == "s3://out/model.tar.gz"
+    assert (seen.training_seconds, seen.billable_seconds) == (30, 45)
+    assert seen.arn == f"{CLUSTER_ARN}/traingrid/jobs/{NAME}/uid-1"
+
+
+def test_a_completed_training_job_whose_nodes_are_gone_has_a_model() -> None:
+    seen = seen_of(found(conditions=COMPLETE))
+    assert seen.artifact.endswith(f"/out/{NAME}/output/model.tar.gz")
+    assert seen.billable_seconds == 59
+
+
+def test_a_stopped_training_job_is_billed_from_the_noted_start() -> None:
+    noted = {"traingrid/stopped-for": "cancel", "traingrid/started-at": at(10)}
+    assert seen_of(found(deleted=at(40), annotations=noted)).billable_seconds == 30
+
+
+def test_a_training_job_starts_when_its_last_host_has_a_node() -> None:
+    assert seen_of(found(pod(startTime=at(10)), hosts=2)).started_at is None
+    started = seen_of(found(pod(startTime=at(10)), pod(1, startTime=at(30)), hosts=2)).started_at
+    assert started == seen_of(found(pod(startTime=at(30)))).started_at
+
+
+def test_the_tags_are_those_of_the_annotation() -> None:
+    assert tags_in(found())["traingrid:submission"] == "0123abcd"
+    assert tags_in(found(annotations={"traingrid/tags": "no JSON"})) == {}

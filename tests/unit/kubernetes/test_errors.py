@@ -1,0 +1,24 @@
+"""Errors: replies of an API server are errors with code, reason and message, and those that pass can be told apart."""
+
+import pytest
+
+from traingrid.aws.outage import is_outage
+from traingrid.kubernetes.errors import UnavailableError, error_of
+
+
+@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+def test_overload_and_errors_of_the_server_pass(code: int) -> None:
+    error = error_of(code, b'{"reason": "x", "message": "y"}', "7")
+    assert isinstance(error, UnavailableError)
+    assert (error.retry_after, is_outage(error)) == (7.0, True)
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 422])
+def test_refusals_do_not_pass(code: int) -> None:
+    error = error_of(code, b'{"reason": "Why", "message": "because.", "details": {"kind": "jobs"}}')
+    assert str(error) == f"The API server of the cluster replied {code} Why: because."
+    assert (error.kind, is_outage(error)) == ("jobs", False)
+
+
+def test_a_reply_that_is_no_status_is_shown() -> None:
+    assert "bad gateway" in str(error_of(502, b"<html>bad gateway</html>"))

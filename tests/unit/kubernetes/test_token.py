@@ -1,0 +1,54 @@
+"""Tokens: presigned URLs with the cluster's name, signed again before they expire or after they were refused."""
+
+import base64
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from traingrid.aws.clients import once
+from traingrid.kubernetes.token import Tokens
+
+pytestmark = pytest.mark.usefixtures("aws")
+
+
+def url_of(token: str) -> str:
+    prefix, _, encoded = token.partition(".")
+    assert prefix == "k8s-aws-v1"
+    assert "=" not in encoded
+    return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+
+
+def test_a_token_is_a_presigned_url_of_the_clusters_region_with_a_signed_name() -> None:
+    split = urlsplit(url_of(Tokens("research", "eu-west-1", once).current()))
+    query = parse_qs(split.query)
+    assert split.netloc == "sts.eu-west-1.amazonaws.com"
+    assert query["Action"] == ["GetCallerIdentity"]
+    assert query["X-Amz-SignedHeaders"] == ["host;x-k8s-aws-id"]
+    assert query["X-Amz-Expires"] == ["60"]
+
+
+def test_the_clusters_name_changes_the_signature() -> None:
+    one, other = (parse_qs(url_of(Tokens(name, "eu-west-1", once).current())) for name in ("one", "other"))
+    assert one["X-Amz-Signature"] != other["X-Amz-Signature"]
+
+
+def test_a_token_is_used_until_shortly_before_its_end() -> None:
+    now = [0.0]
+    tokens = Tokens("research", "eu-west-1", once, clock=lambda: now[0])
+    signed = []
+    tokens._signed = lambda: signed.append(now[0]) or f"token-{len(signed)}"  # type: ignore[method-assign,func-returns-value]
+    assert [tokens.current(), tokens.current()] == ["token-1", "token-1"]
+    now[0] = 779.0
+    assert tokens.current() == "token-1"
+    now[0] = 780.0
+    assert tokens.current() == "token-2"
+
+
+def test_a_refused_token_is_replaced_unless_another_thread_has_replaced_it() -> None:
+    tokens = Tokens("research", "eu-west-1", once)
+    tokens._signed = iter(["first", "second", "third"]).__next__  # type: ignore[method-assign]
+    first = tokens.current()
+    tokens.discard(first)
+    assert tokens.current() == "second"
+    tokens.discard(first)
+    assert tokens.current() == "second"
