@@ -18,8 +18,9 @@ SOURCES := app.py batch_job bench conformance docs_site examples lambda localclo
 .DEFAULT_GOAL := help
 
 ##@ Try it
-demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest
-	.venv/bin/python -m examples.digits.demo $(if $(KEEP),--keep)
+ENGINE ?= sagemaker
+demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest; with ENGINE=mixed two on Kubernetes
+	.venv/bin/python -m examples.digits.demo --engine $(ENGINE) $(if $(KEEP),--keep)
 
 demo-launchers: setup  ## Run a script with mpi and one without a launcher on two hosts each of a local AWS
 	.venv/bin/python -m examples.launchers.demo

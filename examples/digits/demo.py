@@ -5,8 +5,9 @@ to S3, and from then on this program only watches.
 
     python -m examples.digits.demo --input-mode Pipe --streams rank
 
-The input mode is a field of the manifest, and the results are about the same in every mode. With --keep, the local AWS
-keeps running afterwards, until Ctrl-C.
+The input mode is a field of the manifest, and the results are about the same in every mode. With --engine mixed, two of
+the Regions train on Kubernetes clusters of Amazon EKS: one as an Indexed Job, and one as an MPIJob with two hosts. With
+--keep, the local AWS keeps running afterwards, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
+from examples.digits.clusters import create_clusters, kubectl
 from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.server.lifecycle import runs
@@ -43,6 +45,7 @@ from traingrid.submission.status import JobStatus, SubmissionStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID_FILE = Path(__file__).parent / "grid.yaml"
+GRID_FILES = {"sagemaker": GRID_FILE, "mixed": Path(__file__).parent / "mixed.yaml"}
 DATA = ROOT / "build/digits"
 WORK = ROOT / "build/demo"
 REPORT, PAGE = ROOT / "demo-report.json", ROOT / "demo-report.html"
@@ -69,20 +72,24 @@ out = console()
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; return 0 if every Region has reached the required accuracy, and 1 otherwise."""
-    fields, keep = options_of(arguments)
+    fields, grid_file, keep = options_of(arguments)
     started = time.monotonic()
     work = own_folder(WORK)
     with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(1, 2))) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
         print_text(f"AWS for this run is localcloud at {cloud.endpoint_url}, which works with any AWS client")
-        timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, work))
-        plane = ControlPlane.of(GRID_FILE)
+        clusters = create_clusters(cloud, grid_file)
+        timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, grid_file, work))
+        plane = ControlPlane.of(grid_file)
         manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane, fields))
-        print_text(another_terminal(cloud.endpoint_url, work))
+        print_text(another_terminal(cloud.endpoint_url, grid_file, work))
         print_text("drop the manifest into S3, and watch:\n" + manifest)
         status = submit_and_watch(plane, manifest)
         Submission(Grid(plane), status.submission).report(PAGE)
         rows = [report_row(job) for job in status.jobs]
+        for cluster in clusters:
+            print_text(f"kubectl --context {cluster} get jobs,mpijobs,pods --namespace traingrid")
+            print_text(kubectl(cloud, cluster, "get", "jobs,mpijobs,pods", "--namespace", "traingrid"))
         seconds = round(time.monotonic() - started, 1)
         REPORT.write_text(json.dumps({"regions": rows, "seconds": seconds, **fields}, indent=2) + "\n")
         show(rows, seconds)
@@ -94,18 +101,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     return 0 if good and rows else 1
 
 
-def another_terminal(endpoint_url: str, work: Path) -> str:
+def another_terminal(endpoint_url: str, grid_file: Path, work: Path) -> str:
     """Write a file with which another terminal reaches this run, and return the commands to type there.
 
     Args:
         endpoint_url: The address of this run's local AWS.
+        grid_file: The grid.
         work: This run's folder, which is removed after its end.
     """
     file = work / "environment.sh"
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in user_environment(endpoint_url).items()]
+    variables = {**user_environment(endpoint_url), "KUBECONFIG": str(work / "kubeconfig")}
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     command = work / "bin" / "traingrid"
     command.parent.mkdir()
-    program = f"{shlex.quote(str(ROOT / '.venv/bin/traingrid'))} --grid {shlex.quote(str(GRID_FILE))}"
+    program = f"{shlex.quote(str(ROOT / '.venv/bin/traingrid'))} --grid {shlex.quote(str(grid_file))}"
     command.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
     command.chmod(0o700)
     path = f"export PATH={shlex.quote(str(command.parent))}:{shlex.quote(str(ROOT / '.venv/bin'))}:$PATH\n"
@@ -136,27 +145,36 @@ def own_folder(work: Path) -> Path:
     return work / str(os.getpid())
 
 
-def options_of(arguments: Sequence[str]) -> tuple[dict[str, str], bool]:
-    """Return the options of the command line: more fields of the manifest's lines, and whether the local AWS stays."""
+def options_of(arguments: Sequence[str]) -> tuple[dict[str, str], Path, bool]:
+    """Return the options of the command line: fields of all lines, the grid, and whether the local AWS stays."""
     parser = argparse.ArgumentParser(prog="python -m examples.digits.demo", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--input-mode", choices=("File", "FastFile", "Pipe"), help="how hosts receive the data")
     parser.add_argument("--streams", choices=("host", "rank"), help="in Pipe mode: one stream per host or per rank")
+    parser.add_argument("--engine", choices=GRID_FILES, default="sagemaker", help="the services that train")
     parser.add_argument("--keep", action="store_true", help="keep the local AWS running until Ctrl-C")
     options = vars(parser.parse_args(arguments))
-    keep = options.pop("keep")
-    return {name: value for name, value in options.items() if value}, keep
+    keep, grid_file = options.pop("keep"), GRID_FILES[options.pop("engine")]
+    return {name: value for name, value in options.items() if value}, grid_file, keep
 
 
 def upload_campaigns(plane: ControlPlane, fields: Mapping[str, str]) -> str:
-    """Upload one campaign to each training Region, and return a manifest with one line per Region."""
+    """Upload one campaign to each training Region, and return a manifest with one line per Region.
+
+    Two hosts with one rank each train an MPIJob, and one host with two ranks trains each other job.
+    """
     regions = plane.deployment.grid.regions
     campaigns = sorted(path for path in DATA.iterdir() if path.is_dir())
-    header = [",".join(("region", "s3_uri", *fields))] if fields else []  # the plain form has no header
-    lines = [
-        ",".join((region, str(upload_folder(plane.deployment, folder, region)), *fields.values()))
+    rows = [
+        {"region": region, "s3_uri": str(upload_folder(plane.deployment, folder, region)), **fields}
         for region, folder in zip(regions, campaigns, strict=True)
     ]
-    return "".join(f"{line}\n" for line in (*header, *lines))
+    kinds = [settings.eks.kind if settings.eks else "" for settings in regions.values()]
+    if any(kinds):
+        for row, kind in zip(rows, kinds, strict=True):
+            row |= {"instance_count": "2" if kind == "mpijob" else "1"}
+            row |= {"processes_per_host": "1" if kind == "mpijob" else "2"}
+    header = [",".join(rows[0])] if len(rows[0]) > 2 else []  # the plain form has no header
+    return "".join(f"{line}\n" for line in (*header, *(",".join(row.values()) for row in rows)))
 
 
 def submit_and_watch(plane: ControlPlane, manifest: str) -> SubmissionStatus:

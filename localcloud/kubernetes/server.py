@@ -8,13 +8,13 @@ import socket
 import ssl
 import threading
 import time
-from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from localcloud.kubernetes import pod_requests, watch
 from localcloud.kubernetes.api import Api, Reply, Request
+from localcloud.kubernetes.server_faults import ServerFaults
 from localcloud.kubernetes.status import ApiError, unauthorized
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ class ClusterServer:
         certificate: The server's certificate and key.
         admit: Raises ApiError if the token in the first argument may not use the verb in the second on the target.
         calls: The faults and the record of requests; None for neither.
+
+    Attributes:
+        faults: The injected faults.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class ClusterServer:
         calls: ClusterCalls | None = None,
     ) -> None:
         self.api, self.admit, self.calls = api, admit, calls
-        self.stopped = threading.Event()
+        self.stopped, self.faults = threading.Event(), ServerFaults()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         self._http.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -99,6 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
                 path=split.path,
                 query=dict(parse_qsl(split.query)),
                 content_type=self.headers.get("Content-Type", "application/json"),
+                accept=self.headers.get("Accept", ""),
                 body=self._body(length),
             )
             self._answer(request)
@@ -110,6 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, request: Request) -> None:
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
+        self.cluster.faults.check()
         token, verb, calls = self._token(), _verb(request, target, watched=watched), self.cluster.calls
         fault = calls.fault(token, verb, target) if calls else None
         breaks_at = float("inf")
@@ -123,9 +128,9 @@ class _Handler(BaseHTTPRequestHandler):
             stopped = self.cluster.stopped.is_set
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
-            stopped = self.cluster.stopped.is_set
-            ended = lambda: stopped() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
-            events = watch.events(api.store, target, request.query, ended)
+            stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
+            over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
+            events = watch.events(api.store, target, request.query, over)
             self._stream((json.dumps(event).encode() + b"\n" for event in events), "application/json")
             if time.monotonic() >= breaks_at:
                 self._hang_up()
@@ -177,8 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
-        if reply.code == HTTPStatus.TOO_MANY_REQUESTS:
-            self.send_header("Retry-After", str((reply.body.get("details") or {}).get("retryAfterSeconds", 1)))
+        if seconds := ((reply.body.get("details") or {}).get("retryAfterSeconds") if reply.code == 429 else None):
+            self.send_header("Retry-After", str(seconds))
         for warning in reply.warnings:
             quoted = warning.replace('"', "'")
             self.send_header("Warning", f'299 - "{quoted}"')
@@ -195,6 +200,9 @@ class _Handler(BaseHTTPRequestHandler):
             for line in lines:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
                 self.wfile.flush()
+            if media == "application/json" and self.cluster.faults.abrupt:
+                self.close_connection = True
+                return
             self.wfile.write(b"0\r\n\r\n")
         except OSError:
             self.close_connection = True

@@ -52,7 +52,7 @@ def test_another_terminal_reaches_the_run_by_the_printed_commands(
     monkeypatch.setattr(demo, "user_environment", lambda url: {"AWS_ENDPOINT_URL": url, "AWS_SECRET_ACCESS_KEY": "a'b"})
     work = tmp_path / "it's a folder"
     work.mkdir()
-    text = demo.another_terminal("http://127.0.0.1:1234", work)
+    text = demo.another_terminal("http://127.0.0.1:1234", demo.GRID_FILE, work)
     setting = text.splitlines()[1].strip()
     program = f"{setting} && env && traingrid --version"
     shell = subprocess.run(

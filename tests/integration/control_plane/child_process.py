@@ -35,6 +35,7 @@ class Line:
             "TRAINGRID_ACCOUNT": deployment.account,
             "TRAINGRID_TABLE": deployment.table,
             "TRAINGRID_MANIFEST_BUCKET": deployment.manifest_bucket,
+            "TRAINGRID_POD_IMAGE": deployment.pod_image,
             "S3_ARRAY_FILE": str(self.jobs),
             "AWS_BATCH_JOB_ID": f"array-{self.submission}",
         }

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from traingrid.deploy.checkup.cluster_objects import NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, client_of, objects
 
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
@@ -15,6 +14,7 @@ from tests.unit.deploy.test_cluster import place
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup import cluster
+from traingrid.deploy.checkup.cluster_objects import NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, client_of, objects
 from traingrid.deploy.checkup.finding import Finding, Verdict
 from traingrid.deploy.cluster_access import access_objects
 

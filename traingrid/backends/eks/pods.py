@@ -218,12 +218,17 @@ class Pod:
         status = self._status
         return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
+    def _container(self, name: str) -> Mapping[str, Any]:
+        return next((one for one in self._containers if one["name"] == name), {})
+
     def _state(self, container: str) -> Mapping[str, Any]:
-        found = next((one for one in self._containers if one["name"] == container), {})
-        return found.get("state") or {}
+        return self._container(container).get("state") or {}
 
     def _ended(self, container: str) -> Mapping[str, Any]:
-        return self._state(container).get("terminated") or {}
+        """Return how a container ended; of a pod that has ended, also of a container that was to be restarted."""
+        found = self._state(container).get("terminated")
+        last = (self._container(container).get("lastState") or {}).get("terminated") if self.ended else None
+        return found or last or {}
 
     def _is(self, condition: str) -> bool:
         return self._condition(condition).get("status") == "True"

@@ -1,0 +1,278 @@
+"""Children and the reconciler with a cluster of EKS whose pods run: one training job, whoever dies, and its end."""
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from localcloud.checkout.images import ORCHESTRATOR
+from localcloud.credentials.environments import user_environment
+from localcloud.ecr import process_images
+from localcloud.server.local_cloud import LocalCloud
+from localcloud.settings import Settings
+from tests.integration.control_plane.account import HOME, OTHER, Account
+from tests.integration.control_plane.child_process import Line, ended
+from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
+from tests.integration.localcloud.eks.clusters import CLUSTER_TRUST, POD_TRUST
+from tests.integration.localcloud.eks.clusters import role as trusted
+from tests.support.sample_job import sample_job
+from traingrid.audit.audit import audit
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.backends import inventory_of
+from traingrid.backends.eks.jobs import ClusterJobs
+from traingrid.deploy.cluster_access import access_objects
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.job.job import Job
+from traingrid.kubernetes import client as kubernetes
+from traingrid.kubernetes.client import JOB, POD, Client, Kind
+from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.submission.cancel import Canceller, Wanted
+
+TRAIN = """
+import json, os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
+options = json.loads((base / 'input/config/hyperparameters.json').read_text())
+hosts = json.loads((base / 'input/config/resourceconfig.json').read_text())
+print('trains', sorted(path.name for path in (base / 'input/data/train').iterdir()), hosts['current_host'], flush=True)
+time.sleep(float(options['seconds']))
+if options.get('fails'):
+    (base / 'output').mkdir(exist_ok=True)
+    (base / 'output/failure').write_text('ValueError: the loss is NaN')
+    sys.exit(3)
+(base / 'model/weights').write_text('1.0')
+print('ends', flush=True)
+"""
+_NAMESPACE = Kind(version="v1", kind="Namespace", plural="namespaces")
+
+
+class ClusterAccount(Account):
+    """A grid whose second Region has a cluster."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        iam, eks, ec2 = client("iam"), client("eks", OTHER), client("ec2", OTHER)
+        trusted(client, "cluster", CLUSTER_TRUST)
+        pods = trusted(client, "pods", POD_TRUST)
+        role(iam, "pods", "pods.eks.amazonaws.com")
+        subnets = [subnet["SubnetId"] for subnet in ec2.describe_subnets()["Subnets"]]
+        eks.create_cluster(
+            name="research",
+            roleArn=f"arn:aws:iam::{ACCOUNT}:role/cluster",
+            resourcesVpcConfig={"subnetIds": subnets},
+            accessConfig={"authenticationMode": "API"},
+        )
+        eks.create_pod_identity_association(
+            clusterName="research", namespace="training", serviceAccount="training", roleArn=pods
+        )
+        ecr = client("ecr", HOME)
+        ecr.create_repository(repositoryName="traingrid/orchestrator")
+        process_images.push(ecr, "traingrid/orchestrator", "1", ORCHESTRATOR)
+        self.deployment = replace(
+            self.deployment, pod_image=f"{ACCOUNT}.dkr.ecr.{HOME}.amazonaws.com/traingrid/orchestrator:1"
+        )
+        self.image = image(client("ecr", OTHER), "train-in-pods", TRAIN)
+        self.storage.write(S3Uri(self.data(OTHER), "x/shard"), b"x", "application/x")
+        settings = self.deployment.grid.regions[OTHER].eks
+        assert settings
+        for made in access_objects("traingrid", settings):
+            self._apply(made)
+
+    def job(self, **fields: Any) -> Job:
+        job = sample_job(OTHER).model_copy(update={"image": self.image, "backends": ("eks",)})
+        options = {name: str(value) for name, value in fields.pop("hyperparameters", {"seconds": 1}).items()}
+        return job.model_copy(update={"hyperparameters": options, **fields})
+
+    @property
+    def cluster(self) -> Client:
+        return ClusterJobs(self.deployment, OTHER, client).client
+
+    def _apply(self, made: dict[str, Any]) -> None:
+        group = made["apiVersion"]
+        kind = Kind(version=group, kind=made["kind"], plural=f"{made['kind'].lower()}s")
+        path = kind.path("training") if "namespace" in made["metadata"] else "/api/v1/namespaces"
+        self.cluster._json("POST", path, None, json.dumps(made).encode())
+
+    def _deployment(self) -> Deployment:
+        found = super()._deployment()
+        settings = yaml.safe_load(found.grid.to_environment())
+        eks = {"cluster": "research", "namespace": "training", "service_account": "training"}
+        settings["regions"] = {HOME: None, OTHER: {"eks": eks}}
+        return replace(found, grid=Grid.model_validate(settings))
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    settings = Settings(data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1)
+    with LocalCloud(settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def account(cloud: LocalCloud) -> Iterator[ClusterAccount]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url).items():
+            patch.setenv(name, value)
+        yield ClusterAccount()
+
+
+def submitted(account: ClusterAccount, request: pytest.FixtureRequest, **fields: Any) -> Line:
+    number = zlib.crc32(request.node.name.encode())
+    return Line(account, f"{number:08x}", account.job(**fields))
+
+
+def objects(account: ClusterAccount, line: Line) -> list[dict[str, Any]]:
+    return list(account.cluster.all(JOB, labels=f"traingrid/submission={line.submission}"))
+
+
+def violations(account: ClusterAccount, line: Line) -> list[str]:
+    """Return the violations of the audit, apart from that of a submission without an array."""
+    found = audit(account.world(line.submission, at_rest=True))
+    return [violation.what for violation in found if violation.invariant != "I1"]
+
+
+def released(account: ClusterAccount, line: Line) -> bool:
+    """Sweep, and return True if no finalizer is left."""
+    account.reconciler().sweep()
+    return not any("finalizers" in one["metadata"] for one in objects(account, line))
+
+
+def test_a_child_trains_in_pods_and_the_reconciler_releases_the_end(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, instance_count=2)
+    code, output = ended(line.child(), within=120)
+    assert code == 0, output
+    item = line.item()
+    assert (item.state, item.backend, item.reason) == ("Completed", "eks", "")
+    assert account.storage.read(S3Uri.parse(item.artifact), limit=10_000)
+    for host in (1, 2):
+        assert f"[algo-{host}] trains ['shard'] {line.name}-1-{host - 1}.{line.name}-1" in output
+        assert f"[algo-{host}] ends" in output
+    assert item.training_job_arn.endswith(objects(account, line)[0]["metadata"]["uid"])
+    assert item.training_started_at > 0
+    assert objects(account, line)[0]["metadata"]["finalizers"] == ["traingrid/recorded"]
+    wait_until(lambda: released(account, line))
+    assert violations(account, line) == []
+
+
+def test_a_failure_is_recorded_with_its_text(account: ClusterAccount, request: pytest.FixtureRequest) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 0, "fails": 1})
+    code, output = ended(line.child(), within=120)
+    assert (code, line.item().failure) == (1, "algorithm"), output
+    assert line.item().reason == "AlgorithmError: ValueError: the loss is NaN, exit code: 3"
+
+
+def test_a_cancelled_training_job_has_no_pods_when_its_end_is_recorded(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 600})
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+        report = Canceller(
+            deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
+        )
+        account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "Ada", "reason": "wrong data"})
+        assert report  # children and the reconciler act on the recorded intent
+        code, output = ended(child, within=60)
+    finally:
+        child.kill()
+    assert (code, line.item().state, line.item().failure) == (143, "Stopped", "stopped_by_user"), output
+    assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
+    assert line.item().billable_seconds > 0
+    wait_until(lambda: released(account, line))
+    assert objects(account, line) == []
+
+
+def test_the_cancel_command_stops_a_training_job_of_a_cluster(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 600})
+    child = line.child()
+    try:
+        wait_until(lambda: line.training() and objects(account, line), 60)
+    finally:
+        child.kill()
+        child.communicate()
+    inventory = inventory_of(account.deployment, OTHER)
+    (job,) = inventory.listed("InProgress", line.submission)
+    assert (job.backend, inventory.is_ours(job, line.item()), inventory.stop(job)) == ("eks", True, True)
+    wait_until(lambda: [one.state for one in inventory.listed(submission=line.submission)] == ["Stopped"], 60)
+    assert Wanted(submission=line.submission).scope == CANCEL_ALL
+
+
+@pytest.mark.parametrize("at", ["Creating", "Starting", "Downloading", "Training"])
+def test_a_child_killed_at_any_point_leaves_one_training_job(
+    account: ClusterAccount, request: pytest.FixtureRequest, at: str
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 3})
+    first = line.child()
+    order = ["Creating", "Starting", "Pending", "Downloading", "Training"]
+    try:
+        wait_until(lambda: line.state() and line.item().phase in order[order.index(at) :], 60)
+    finally:
+        first.kill()
+        first.communicate()
+    code, output = ended(line.child(), within=120)
+    assert (code, line.item().state) == (0, "Completed"), output
+    assert len(objects(account, line)) == 1
+    assert len(line.item().tried) == 0
+    assert violations(account, line) == []
+
+
+def test_the_reconciler_records_the_end_without_a_child(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 1})
+    child = line.child()
+    try:
+        wait_until(lambda: line.training() and objects(account, line), 60)
+    finally:
+        child.kill()
+        child.communicate()
+    wait_until(lambda: objects(account, line)[0].get("status", {}).get("completionTime"), 60)
+    account.reconciler().sweep()
+    assert line.item().state == "Completed"
+    wait_until(lambda: released(account, line))
+
+
+def test_a_training_job_deleted_by_a_person_is_recorded_as_stopped(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 600})
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+        account.cluster.delete(JOB, f"{line.name}-1")
+        code, output = ended(child, within=60)
+    finally:
+        child.kill()
+    assert (code, line.item().state) == (143, "Stopped"), output
+    assert "A person has deleted the Job" in line.item().reason
+    assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
+
+
+def test_an_evicted_pod_is_a_lost_node_and_the_line_is_retried(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 4}, retries=1)
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+        (one,) = account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": one["metadata"]["name"]}}
+        path = f"{POD.path('training', one['metadata']['name'])}/eviction"
+        account.cluster._json("POST", path, None, json.dumps(eviction).encode())
+        code, output = ended(child, within=120)
+    finally:
+        child.kill()
+    assert (code, line.item().state, line.item().attempt) == (0, "Completed", 2), output
+    assert [former.failure for former in line.item().tried] == ["lost_node"]
+    assert kubernetes.JOB is JOB
