@@ -6,10 +6,11 @@ import contextlib
 import json
 import socket
 import ssl
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from localcloud.kubernetes import pod_requests, watch
@@ -56,8 +57,7 @@ class ClusterServer:
     ) -> None:
         self.api, self.admit, self.calls = api, admit, calls
         self.stopped, self.faults = threading.Event(), ServerFaults()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
-        self._http.daemon_threads = True
+        self._http = _Http(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.chain, certificate.key)
         self._http.socket = context.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
@@ -81,6 +81,17 @@ class ClusterServer:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+
+class _Http(ThreadingHTTPServer):
+    """The server of the connections."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore clients that have closed their connection, for example because they were killed."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -6,6 +6,8 @@ from localcloud.server.local_cloud import LocalCloud
 from traingrid.aws.clients import client
 
 ACCOUNT = "123456789012"
+OPERATORS = "operators"
+"""The role of the persons who run commands."""
 DEFAULT_ACCOUNT = "young"
 """Profile whose quotas apply by default."""
 INSTANCE_TYPE = "ml.p3.16xlarge"

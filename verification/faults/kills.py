@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, Literal
@@ -24,6 +25,9 @@ _AGAIN = 0.3
 
 _UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
 """Without these events, only the children can record the result of a training job in the ledger."""
+
+_PODS = 2
+"""Pods that a namespace may have at the same time, in the scenario with a quota."""
 
 _NO_CAPACITY = "CapacityError: Unable to provision requested ML compute capacity. Please retry."
 
@@ -64,6 +68,11 @@ SCENARIOS = {
             {"stub_seconds": 0.5, "stubs": (Stub(name="*-1", seconds=0.2, outcome="Failed", reason=_NO_CAPACITY),)},
             {"stub_seconds": 0.5, "capacity": (Capacity(region="us-east-1", times=3, seconds=0.2),)},
         ),
+        retries=5,
+    ),
+    "retry": Scenario(
+        calls=26,
+        parts=({"stub_seconds": 0.5, "stubs": (Stub(name="*-1", seconds=0.2, outcome="Failed"),)},),
         retries=5,
     ),
     "streams": Scenario(
@@ -115,9 +124,10 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
         own = _faults(chosen, islice(boundaries, lines), chance, grid.engine)
         calls = (counter, *parts.get("calls", ()), *own)
         grid.plan(**{**parts, "calls": calls})
-        submissions.append(grid.submit(lines, chosen.retries, chosen.fields))
-        chosen.meanwhile(grid, submissions[-1], chance)
-        settled(grid, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
+        with grid.quota_of_pods(_PODS) if scenario == "quota" else nullcontext():
+            submissions.append(grid.submit(lines, chosen.retries, chosen.fields))
+            chosen.meanwhile(grid, submissions[-1], chance)
+            settled(grid, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
         struck += kills_of(grid)
         sent += sum(fault is counter for fault, _ in grid.cloud.faults.struck_calls())
     for submission in submissions:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from localcloud.faults.plan import CallFault, EventFault
 from traingrid import names
 from traingrid.audit.violation import Violation
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends import watching
+from traingrid.backends.base import Backend
 from traingrid.job.job import Job
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import CANCEL_ALL
@@ -119,5 +120,5 @@ class LostChildren:
         self._grid.plan(stub_seconds=3.0, events=EVENTS_LOST)
         return submission
 
-    def _backend(self, region: str) -> SageMaker:
-        return SageMaker(self._grid.plane.deployment, region)
+    def _backend(self, region: str) -> Backend:
+        return watching(self._grid.plane.deployment, region, self._grid.engine.name)
