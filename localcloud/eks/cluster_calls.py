@@ -41,6 +41,7 @@ class ClusterCalls:
 
     def __init__(self, faults: Faults, record: Record, region: str, cluster: str) -> None:
         self._faults, self._record, self._region, self._cluster = faults, record, region, cluster
+        self._expired = set[CallPlace]()
 
     def fault(self, token: str, verb: str, target: Target | None) -> CallFault | None:
         """Wait for the delays of a request, and return the fault that strikes it, if any."""
@@ -49,10 +50,17 @@ class ClusterCalls:
         caller = group_of(access_key_of(token))
         place = CallPlace(SERVICE, _action(verb, target), self._region, caller.label if caller else "")
         for fault in self._faults.of_call(place):
-            if fault.effect != "delay":
+            if fault.effect == "delay":
+                time.sleep(fault.seconds)
+            elif fault.effect != "expire" or self._expires(place):
                 return fault
-            time.sleep(fault.seconds)
         return None
+
+    def _expires(self, place: CallPlace) -> bool:
+        """Return True if a token expires: not the one that a client has signed because the previous one expired."""
+        is_new = place in self._expired
+        self._expired ^= {place}
+        return not is_new
 
     def strike(self, fault: CallFault, token: str) -> ApiError | None:
         """Apply a fault to the caller of a request.

@@ -142,9 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
             stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
             over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
             events = watch.events(api.store, target, request.query, over)
-            self._stream((json.dumps(event).encode() + b"\n" for event in events), "application/json")
-            if time.monotonic() >= breaks_at:
-                self._hang_up()
+            lines = (json.dumps(event).encode() + b"\n" for event in events)
+            self._stream(lines, "application/json", lambda: time.monotonic() >= breaks_at)
         else:
             self._finish(request, target, verb, fault)
 
@@ -201,8 +200,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _stream(self, lines: Iterator[bytes], media: str) -> None:
-        """Send the lines of a chunked reply, until they end or the client disconnects."""
+    def _stream(self, lines: Iterator[bytes], media: str, breaks: Callable[[], bool] = lambda: False) -> None:
+        """Send the lines of a chunked reply, until they end or the client disconnects.
+
+        Args:
+            lines: The lines.
+            media: The media type.
+            breaks: Returns True if the connection breaks after the last line.
+        """
         self.send_response(200)
         self.send_header("Content-Type", media)
         self.send_header("Transfer-Encoding", "chunked")
@@ -211,8 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
             for line in lines:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
                 self.wfile.flush()
-            if media == "application/json" and self.cluster.faults.abrupt:
-                self.close_connection = True
+            if breaks() or (media == "application/json" and self.cluster.faults.abrupt):
+                self._hang_up()
                 return
             self.wfile.write(b"0\r\n\r\n")
         except OSError:

@@ -105,7 +105,7 @@ def _fingerprint() -> None:
     from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # as above
     from traingrid.backends.eks.state import seen_of  # noqa: PLC0415  # as above
 
-    Eks._own = lambda _, found, __: seen_of(found)  # type: ignore[method-assign]  # the sabotage
+    Eks._own = lambda _, found, __: seen_of(found)  # type: ignore[method-assign, assignment]  # the sabotage
 
 
 def _array_size() -> None:

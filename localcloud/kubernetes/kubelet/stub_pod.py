@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _TERMINATED = 143
 """The exit code of a program that ends because of SIGTERM."""
 _EXIT_CODE = re.compile(r",? *exit code: (\d+)$")
+_OF_TRAINING = "AlgorithmError"
+"""The first word of the reason of a training that fails; with others, its sidecar fails."""
 _PROCESS: Any = object()
 
 
@@ -79,14 +81,17 @@ class StubPod:
         """Return at once; see `PodWorker`."""
 
     def _finish(self) -> None:
-        failed = self._stub.outcome == "Failed"
-        code = _TERMINATED if self._is_stopped else _exit_code(self._stub.reason) if failed else 0
-        failure = _EXIT_CODE.sub("", self._stub.reason.partition(": ")[2]) if failed and not self._is_stopped else ""
+        reason = self._stub.reason if self._stub.outcome == "Failed" and not self._is_stopped else ""
+        kind, _, text = reason.partition(": ")
+        error = reason if kind != _OF_TRAINING else ""
+        code = _TERMINATED if self._is_stopped else _exit_code(text) if reason and not error else 0
+        failure = _EXIT_CODE.sub("", text) if reason and not error else ""
         for container in self._main:
             container.end(code)
         for container in self._init:
             if container.runs:
-                container.end(0, message=json.dumps({"artifact": "", "failure": failure, "error": ""}))
+                results = {"artifact": "", "failure": failure, "error": error}
+                container.end(1 if error else 0, message=json.dumps(results))
         self._status.finish("Failed" if code else "Succeeded")
         self.is_alive = False
 
