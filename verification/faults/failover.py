@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from localcloud.faults.plan import CallFault, Capacity
+from localcloud.kubernetes.resources import NODE
 from traingrid.audit.violation import Violation
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
 from verification.faults.live_jobs import Monitor
 from verification.faults.races import SHUFFLED, created
-from verification.faults.submissions import Submission
+from verification.faults.submissions import REGIONS, Submission
 from verification.faults.table import Outcome
 
 _LINES_AT_ONCE = 12
@@ -36,6 +37,7 @@ def failover(grid: FaultyGrid, lines: int) -> Outcome:
             some = max(2, min(_LINES_AT_ONCE, lines - start))
             kills = (*_kills(some, chance), *SHUFFLED)
             grid.plan(stub_seconds=1.0, capacity=(_WITHOUT,), calls=kills)
+            _remove_nodes(grid)
             with grid.children_at_once(2 * _LINES_AT_ONCE):
                 submissions.append(grid.submit(some, fields=_FIELDS))
                 again = grid.submit_again(submissions[-1])
@@ -66,6 +68,14 @@ def failover(grid: FaultyGrid, lines: int) -> Outcome:
             "engines": dict(_engines(grid, submissions)),
         },
     )
+
+
+def _remove_nodes(grid: FaultyGrid) -> None:
+    """Remove the empty nodes of earlier lines, which would be capacity."""
+    for region in REGIONS:
+        client = grid.cluster(region).client
+        for node in client.store.all(NODE)[0]:
+            client.delete(NODE, "", node["metadata"]["name"])
 
 
 def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:

@@ -29,7 +29,7 @@ _UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
 _PODS = 2
 """Pods that a namespace may have at the same time, in the scenario with a quota."""
 
-_NO_UPLOAD = "InternalServerError: simulated failure"
+_LOST = "NodeShutdown: Pod was terminated in response to imminent node shutdown."
 _NO_CAPACITY = "CapacityError: Unable to provision requested ML compute capacity. Please retry."
 
 
@@ -73,7 +73,7 @@ SCENARIOS = {
     ),
     "retry": Scenario(
         calls=26,
-        parts=({"stub_seconds": 0.5, "stubs": (Stub(name="*-1", seconds=0.2, outcome="Failed", reason=_NO_UPLOAD),)},),
+        parts=({"stub_seconds": 0.5, "stubs": (Stub(name="*-1", seconds=0.2, outcome="Failed", reason=_LOST),)},),
         retries=5,
     ),
     "streams": Scenario(

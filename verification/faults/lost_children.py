@@ -1,6 +1,7 @@
 """Lost children: a grid without children, events and an intake, whose lines only the reconciler can close."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from localcloud.faults.plan import CallFault, EventFault
 from traingrid import names
@@ -121,4 +122,6 @@ class LostChildren:
         return submission
 
     def _backend(self, region: str) -> Backend:
-        return watching(self._grid.plane.deployment, region, self._grid.engine.name)
+        # A user's deployment has no image for pods, because users create no training jobs.
+        deployment = replace(self._grid.plane.deployment, pod_image="stub")
+        return watching(deployment, region, self._grid.engine.name)

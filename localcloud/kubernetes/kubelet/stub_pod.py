@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _TERMINATED = 143
 """The exit code of a program that ends because of SIGTERM."""
 _EXIT_CODE = re.compile(r",? *exit code: (\d+)$")
-_OF_TRAINING = "AlgorithmError"
-"""The first word of the reason of a training that fails; with others, its sidecar fails."""
+_OF_TRAINING, _OF_RESULTS = "AlgorithmError", ("InternalServerError", "ClientError")
+"""The first words of the reasons of a training that fails, and of a sidecar; other words are reasons of a pod."""
 _PROCESS: Any = object()
 
 
@@ -83,16 +83,17 @@ class StubPod:
     def _finish(self) -> None:
         reason = self._stub.reason if self._stub.outcome == "Failed" and not self._is_stopped else ""
         kind, _, text = reason.partition(": ")
-        error = reason if kind != _OF_TRAINING else ""
+        error = reason if kind in _OF_RESULTS else ""
+        failure = _EXIT_CODE.sub("", text) if kind == _OF_TRAINING else ""
         code = _TERMINATED if self._is_stopped else _exit_code(text) if reason and not error else 0
-        failure = _EXIT_CODE.sub("", text) if reason and not error else ""
         for container in self._main:
             container.end(code)
         for container in self._init:
             if container.runs:
                 results = {"artifact": "", "failure": failure, "error": error}
                 container.end(1 if error else 0, message=json.dumps(results))
-        self._status.finish("Failed" if code else "Succeeded")
+        lost = (kind, text) if reason and kind not in (_OF_TRAINING, *_OF_RESULTS) else ()
+        self._status.finish("Failed" if code else "Succeeded", *lost)
         self.is_alive = False
 
 
