@@ -231,8 +231,8 @@ class Reconciler:
     def _is_settled(self, job: TrainingJob) -> bool:
         """Return True if an ended training job is recorded, and no request to create it can be in flight.
 
-        Another attempt begins after the end of the previous one is recorded. A training job that the ledger does not
-        have is an orphan, whose end nobody records.
+        Another attempt begins after the end of the previous one is recorded. The end of an orphan, which the ledger
+        does not have, is never recorded.
         """
         now, item = time.time(), self.ledger.job(*job.line)
         if now - (job.ended_at or job.created_at) < self.grace_seconds:

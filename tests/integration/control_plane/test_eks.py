@@ -1,4 +1,4 @@
-"""Children and the reconciler with a cluster of EKS whose pods run: one training job, whoever dies, and its end."""
+"""Children and the reconciler with a cluster of EKS whose pods run: one training job and its end, also after deaths."""
 
 import json
 import zlib
