@@ -24,7 +24,7 @@ from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
-from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, of_end
+from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure, may_try_again, of_end
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import in_region, on_demand
 from traingrid.job.state import FINAL_STATES, JobState
@@ -168,7 +168,9 @@ class Supervisor:
     def _conclude(self, attempt: Attempt, seen: Seen, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
         item, cancelled = attempt.item(), attempt.cancelled()
-        failure = of_end(seen, "" if cancelled else item.stopped_for)
+        failure = of_end(seen, item.stopped_for)
+        if cancelled and failure is CAPACITY and seen.state == JobState.STOPPED:
+            failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another candidate
         if failure is CAPACITY:
             capacity.missing()
         elif failure is None or seen.training_seconds:

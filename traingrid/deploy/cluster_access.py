@@ -54,7 +54,7 @@ RULES: dict[Part, tuple[Rule, ...]] = {
     "launch": (
         Rule(group=BATCH, resources=("jobs",), verbs=_STARTS),
         Rule(group=KUBEFLOW, resources=("mpijobs",), verbs=_STARTS),
-        Rule(resources=("pods",), verbs=("get", "list", "watch", "delete", "deletecollection")),
+        Rule(resources=("pods",), verbs=("get", "list", "watch", "delete")),
         Rule(resources=("services",), verbs=("get", "create")),
         *_LOGS_AND_EVENTS,
     ),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.aws.outage import code_of, is_outage
 from traingrid.text import counted
 
 if TYPE_CHECKING:
@@ -121,8 +122,9 @@ class FolderCopy:
         with ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="copy") as pool:
             errors = list(pool.map(self._copy, changed))
         gone = [path for path in self.record.copied if path not in present and not (self.folder / path).exists()]
-        errors += [self._delete(path) for path in gone]
-        copied = len(changed) - sum(map(bool, errors[: len(changed)]))
+        for path in gone:
+            self._delete(path)
+        copied = len(changed) - sum(map(bool, errors))
         if changed or gone:
             self.record.save()
             logger.info(
@@ -154,7 +156,7 @@ class FolderCopy:
             self.record.copied[path] = CopiedFile(modified=after[0], size=after[1], etag=head["ETag"], written=True)
         return None
 
-    def _delete(self, path: str) -> Exception | None:
+    def _delete(self, path: str) -> None:
         """Delete the object of a file that no longer exists, if this host may and no other has replaced it.
 
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
@@ -163,17 +165,14 @@ class FolderCopy:
         if known.written or self.is_main:
             try:
                 self.s3.delete_object(Bucket=self.target.bucket, Key=self._key(path), IfMatch=known.etag)
-            except ClientError as error:
-                code = error.response["Error"]["Code"]
-                if code not in _CHANGED | _MISSING:
-                    if not self._delete_refused:
-                        logger.warning("s3://%s/%s was not deleted: %s", self.target.bucket, self._key(path), error)
-                    self._delete_refused = True  # only storage is lost, so the training continues
-                    return None
-            except BotoCoreError:
-                return None  # the next pass deletes it
+            except (BotoCoreError, ClientError) as error:
+                if is_outage(error):
+                    return  # the next pass deletes it
+                if code_of(error) not in _CHANGED | _MISSING and not self._delete_refused:
+                    # Only storage is lost, so the training continues.
+                    logger.warning("s3://%s/%s was not deleted: %s", self.target.bucket, self._key(path), error)
+                    self._delete_refused = True
         del self.record.copied[path]
-        return None
 
     def _key(self, path: str) -> str:
         prefix = self.target.key.rstrip("/")

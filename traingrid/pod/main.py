@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError
 
 from traingrid.aws.clients import client
 from traingrid.log import configure_child
-from traingrid.pod.failure import PodError, description_error, one_line
+from traingrid.pod.failure import PodError, description_error, download_error, explained, one_line, upload_error
 from traingrid.pod.host import TERMINATION_LOG, Host
+from traingrid.pod.patience import patiently
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect, write_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from threading import Event
 
 logger = logging.getLogger(__name__)
@@ -48,8 +52,18 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str], training_ende
     if len(arguments) != 1 or arguments[0] not in COMMANDS:
         raise description_error(f"The command must be one of {', '.join(COMMANDS)}, not {list(arguments)}.")
     host = Host.from_environment(environment)
-    s3 = client("s3", host.region or None)
     if arguments[0] == "results":
-        return collect(host, s3, training_ended, termination_log)
-    prepare(host, s3)
+        return collect(host, _s3(host, upload_error), training_ended, termination_log)
+    prepare(host, _s3(host, download_error))
     return 0
+
+
+def _s3(host: Host, failed: Callable[[str], PodError]) -> Any:
+    """Return the client of S3.
+
+    botocore retrieves the credentials when it creates a client, and the EKS Pod Identity Agent may start after the pod.
+    """
+    try:
+        return patiently(partial(client, "s3", host.region or None))
+    except BotoCoreError as error:
+        raise failed(explained(error, host.request)) from error

@@ -57,7 +57,6 @@ class JobStatus:
         dollars: The cost of the training so far, in US dollars; 0 for a submission without a budget.
         tried: The previous attempts: the Region and, in brackets, the outcome.
         cancelled: Whether a user has cancelled it.
-        backend: The service that trains it.
     """
 
     index: int

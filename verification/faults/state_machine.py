@@ -38,6 +38,8 @@ FAILURES = (
     "InternalServerError: We encountered an internal error.",
     "ClientError: No S3 objects found under S3 URL",
 )
+_BACKENDS = st.sampled_from(["", "", "eks", "eks sagemaker", "sagemaker eks"])
+CAPACITY_WAIT = "10m"
 _ANY = st.integers(0, 999)
 """Selects one of the existing items: its remainder is the index."""
 
@@ -55,18 +57,27 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         lines=st.integers(1, 3),
         retries=st.integers(0, 1),
         replicas=st.booleans(),
+        backends=_BACKENDS,
         under_way=st.sampled_from(["", "submitted", "submitted", "failed"]),
         until_started=st.booleans(),
         as_asked=st.booleans(),
     )
     def a_first_manifest(  # noqa: PLR0913  # Hypothesis passes every choice as a keyword
-        self, *, lines: int, retries: int, replicas: bool, under_way: str, until_started: bool, as_asked: bool
+        self,
+        *,
+        lines: int,
+        retries: int,
+        replicas: bool,
+        under_way: str,
+        until_started: bool,
+        as_asked: bool,
+        backends: str = "",
     ) -> None:
         """Begin with a manifest that is uploaded, submitted, or whose lines have failed while their children sleep."""
         self.until_started = until_started
         for region in self.account.regions.values():  # optionally, SageMaker describes jobs with extra hyperparameters
             region.defaults = {} if as_asked else {"seed": "0"}
-        self.upload(lines, retries, replicas)
+        self.upload(lines, retries, replicas, backends)
         if under_way:  # otherwise the intake has not run yet
             self.deliver(0, again=False, turns=0)
             self.turns.rest()
@@ -79,14 +90,15 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
                 self.deliver(0, again=False, turns=100)
 
     @precondition(lambda self: len(self.manifests) < 2)
-    @rule(lines=st.integers(1, 3), retries=st.integers(0, 1), replicas=st.booleans())
-    def upload(self, lines: int, retries: int, replicas: bool) -> None:
+    @rule(lines=st.integers(1, 3), retries=st.integers(0, 1), replicas=st.booleans(), backends=_BACKENDS)
+    def upload(self, lines: int, retries: int, replicas: bool, backends: str) -> None:
         """Upload another manifest."""
-        rows = ["region,s3_uri,retries," + ",".join(f"replica.{region}" for region in REGIONS)]
+        wait = CAPACITY_WAIT if replicas or " " in backends else ""
+        rows = ["region,s3_uri,retries,backend,capacity_wait," + ",".join(f"replica.{region}" for region in REGIONS)]
         for number in range(lines):
             here, there = REGIONS[number % 2], REGIONS[(number + 1) % 2]
             cells = [f"s3://data-{there}/x" if replicas and region == there else "" for region in REGIONS]
-            rows.append(",".join([here, f"s3://data-{here}/{number}", str(retries), *cells]))
+            rows.append(",".join([here, f"s3://data-{here}/{number}", str(retries), backends, wait, *cells]))
         uri = S3Uri(self.deployment.manifest_bucket, f"manifests/{len(self.manifests)}.csv")
         body = "\n".join(rows).encode()
         reply = self.account.bucket.put_object(Bucket=uri.bucket, Key=uri.key, Body=body)

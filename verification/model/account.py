@@ -13,11 +13,12 @@ from unittest.mock import patch
 from botocore.exceptions import ReadTimeoutError
 
 from traingrid import names
-from traingrid.job.failures import TAKEN_NAMES
+from traingrid.job.failures import STOPPED_BY_USER, TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
+from verification.model.cluster import CLUSTER, Cluster, ClusterInventory
 from verification.model.refusals import refusal
 from verification.model.sagemaker import SageMakerRegion, TrainingJob
 from verification.model.storage import Bucket
@@ -42,6 +43,7 @@ class Account:
         turns: The actors and the clock.
         queue: The Batch queue.
         regions: SageMaker by Region.
+        clusters: The clusters of EKS by Region.
         bucket: S3.
         table: The ledger's table.
         calls: Accepted create calls, in the form of `traingrid.audit.snapshot.World.calls`.
@@ -54,6 +56,7 @@ class Account:
         self.turns = Turns(START)
         self.queue = BatchQueue(self.now, self._submitted, on_terminate)
         self.regions = {region: SageMakerRegion(region, self.now, self._created) for region in regions}
+        self.clusters = {region: SageMakerRegion(region, self.now, self._created, CLUSTER) for region in regions}
         self.bucket = Bucket()
         self.table = ModelTable(self.call, self._written)
         self.calls: list[dict[str, Any]] = []
@@ -83,6 +86,8 @@ class Account:
             stack.enter_context(patch("traingrid.ledger.ledger.Table", lambda *_: self.table))
             for module in _CLOCKED:
                 stack.enter_context(patch(f"traingrid.{module}.time", clock))
+            stack.enter_context(patch("traingrid.backends.eks.backend.Eks", Cluster))
+            stack.enter_context(patch("traingrid.backends.eks.inventory.EksInventory", ClusterInventory))
             yield
 
     def call(self, service: str, action: str, effect: Callable[[], Any], *, once: bool = False) -> Any:
@@ -113,7 +118,9 @@ class Account:
 
     def _client(self, service: str, region: str | None, _role: None, config: Any) -> Any:
         once = config.retries["total_max_attempts"] == 1
-        target = {"s3": self.bucket, "batch": self.queue, "sagemaker": self.regions.get(region or "")}.get(service)
+        engines = {"sagemaker": self.regions, CLUSTER: self.clusters}
+        target = {"s3": self.bucket, "batch": self.queue}.get(service)
+        target = engines[service].get(region or "") if service in engines else target
         return _Client(self, service, target, once=once)
 
     def _submitted(self, name: str) -> None:
@@ -154,8 +161,9 @@ class Account:
 
     @property
     def training_jobs(self) -> list[TrainingJob]:
-        """All training jobs of all Regions."""
-        return [job for region in self.regions.values() for job in region.jobs.values()]
+        """All training jobs of all Regions, on both engines."""
+        engines = (*self.regions.values(), *self.clusters.values())
+        return [job for engine in engines for job in engine.jobs.values()]
 
     def _accepted(self, service: str, action: str, parameters: Mapping[str, Any]) -> None:
         entry = {"service": service, "action": action, "region": "", "time": self.now(), "parameters": parameters}
@@ -169,6 +177,12 @@ class Account:
         kind, _, rest = str(after["item"]).partition("#")
         if kind == "cancel":
             self._cancelled(after["submission"], rest)
+        if (
+            kind == "job"
+            and after.get("failure") == STOPPED_BY_USER.name
+            and not self._cancels.get(after["submission"])
+        ):
+            self.wrong.append(f"job {rest} of {after['submission']} is recorded as stopped by a user, but was not")
         if kind == "job" and after.get("failure") in TAKEN_NAMES:
             self.wrong.append(
                 f"job {rest} of {after['submission']} failed because of a foreign training job, but none exists"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import ClassVar
 
 from traingrid import names
@@ -40,13 +41,15 @@ ROUNDS, SWEEPS = 80, 8
 
 
 def deployment() -> Deployment:
-    """Return the deployment under test: two Regions, each with a data bucket."""
+    """Return the deployment under test: two Regions, each with a data bucket and a cluster."""
     job = {"image": "resnet", "instance_type": INSTANCE_TYPE, "processes_per_host": 8}
     grid = Grid.model_validate(
         {
             "name": GRID,
             "home": REGIONS[0],
-            "regions": {region: {"data_buckets": [f"data-{region}"]} for region in REGIONS},
+            "regions": {
+                region: {"data_buckets": [f"data-{region}"], "eks": {"cluster": "research"}} for region in REGIONS
+            },
             "images": {"resnet": {"repository": "training", "tag": "1"}},
             "job": job,
         }
@@ -148,8 +151,9 @@ class ModelGrid:
 
     @property
     def deletable(self) -> list[TrainingJob]:
-        """Ended training jobs that the ledger has recorded; deleting any other one has no safeguard."""
-        ended = [job for job in self.account.training_jobs if not job.active and self.turns.now - job.ended_at > 600.0]
+        """Ended training jobs of SageMaker that the ledger has recorded; deleting any other one has no safeguard."""
+        jobs = [job for region in self.account.regions.values() for job in region.jobs.values()]
+        ended = [job for job in jobs if not job.active and self.turns.now - job.ended_at > 600.0]
         return [job for job in ended if self._has_seen(job.name)]
 
     def _has_seen(self, training_job: str) -> bool:
@@ -202,7 +206,10 @@ class ModelGrid:
                 one.send_sigterm()
 
     def move(self, job: TrainingJob, reason: str = "") -> None:
-        """Move a training job to its next state, and queue SageMaker's event."""
+        """Move a training job to its next state, and queue SageMaker's event; a cluster sends none."""
+        if job.engine != "sagemaker":
+            self.account.clusters[job.region].move(job, reason)
+            return
         self.account.regions[job.region].move(job, reason)
         self.events.append(Event(f"event of {job.name}", partial(self.programs.record_event, job.name, job.region)))
 
@@ -277,6 +284,11 @@ class ModelGrid:
                 seen["moves because of a shortage"] += sum(
                     tried.get("failure") == SHORTAGE.name for tried in item.get("tried", ())
                 )
+                seen["waits for capacity given up"] += sum(
+                    tried.get("reason", "").startswith("No capacity ") for tried in item.get("tried", ())
+                )
+                backends = [*(tried.get("backend", "") for tried in item.get("tried", ())), item.get("backend", "")]
+                seen["moves to another engine"] += sum(one != other for one, other in pairwise(backends))
             seen["cancels"] += kind.startswith("cancel#")
             seen["retries"] += kind.startswith("array#")
         seen["training jobs"] += len(self.account.training_jobs)

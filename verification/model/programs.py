@@ -18,6 +18,7 @@ from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
 from traingrid.job.failures import STOPPED, TRY_AGAIN
+from traingrid.job.job import BackendName
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.manifest import parse as manifest
@@ -27,6 +28,7 @@ from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.files import array_file
 from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.submission.retry import Retrier
+from verification.model.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from verification.model.actors import Turns
     from verification.model.batch import BatchChild
 
+_BACKENDS: dict[BackendName, type[SageMaker]] = {"sagemaker": SageMaker, "eks": Cluster}
 FUNCTION_SECONDS = 60.0
 """Timeout of a function (stacks/event_function.py)."""
 
@@ -85,7 +88,7 @@ class Programs:
             grid=deployment.grid.name,
             submission=submission,
             job=job,
-            backend_in=lambda region, _: self._patient(lambda: SageMaker(deployment, region), region),
+            backend_in=lambda region, name: self._patient(lambda: _BACKENDS[name](deployment, region), region),
             ledger=ledger,
             batch_child=child.id,
             array_file=array_file(parsed.array_file.key),

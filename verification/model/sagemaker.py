@@ -26,6 +26,7 @@ class TrainingJob:
         reason: FailureReason.
         ended_at: Time at which it ended.
         more: Hyperparameters that the service adds to its description.
+        engine: The service that runs it.
     """
 
     request: Mapping[str, Any]
@@ -37,6 +38,7 @@ class TrainingJob:
     reason: str = ""
     ended_at: float = 0.0
     more: Mapping[str, str] = field(default_factory=dict)
+    engine: str = "sagemaker"
 
     @property
     def name(self) -> str:
@@ -46,7 +48,7 @@ class TrainingJob:
     @property
     def arn(self) -> str:
         """Its ARN."""
-        return f"arn:aws:sagemaker:{self.region}:123456789012:training-job/{self.name}"
+        return f"arn:aws:{self.engine}:{self.region}:123456789012:training-job/{self.name}"
 
     @property
     def active(self) -> bool:
@@ -81,12 +83,13 @@ class TrainingJob:
 
 @dataclass
 class SageMakerRegion:
-    """SageMaker in one Region.
+    """SageMaker in one Region, or a cluster that runs training jobs in the same way.
 
     Attributes:
         region: Its name.
         now: Returns the time.
         on_create: Called with every accepted training job.
+        engine: The service.
         jobs: All training jobs by name.
         lag: Seconds until reads return a new job.
         quota_is_used_up: True to refuse creates.
@@ -96,6 +99,7 @@ class SageMakerRegion:
     region: str
     now: Callable[[], float]
     on_create: Callable[[TrainingJob], None]
+    engine: str = "sagemaker"
     jobs: dict[str, TrainingJob] = field(default_factory=dict)
     lag: float = 0.0
     quota_is_used_up: bool = False
@@ -109,7 +113,9 @@ class SageMakerRegion:
         if self.quota_is_used_up:
             raise refusal("ResourceLimitExceeded", "the account-level limit is 2 Instances")
         now = self.now()
-        job = self.jobs[name] = TrainingJob(request, self.region, now, now + self.lag, more=self.defaults)
+        job = self.jobs[name] = TrainingJob(
+            request, self.region, now, now + self.lag, more=self.defaults, engine=self.engine
+        )
         self.on_create(job)
         return {"TrainingJobArn": job.arn}
 

@@ -96,7 +96,7 @@ class Pod:
 
 @pytest.fixture
 def pod(cloud: LocalCloud, client: Callable[[str], Any], tmp_path: Path) -> Iterator[Callable[..., Pod]]:
-    """Return a pod for a request, whose role may do everything, or what the statements allow."""
+    """Return a pod for a request, whose role may do everything, or has these statements as its policy."""
 
     def make(request: Mapping[str, Any], *statements: Mapping[str, Any]) -> Pod:
         arn = role(client("iam"), "training", "sagemaker.amazonaws.com", *statements)

@@ -46,7 +46,9 @@ def test_role_names_of_a_region_contain_the_region(templates: Templates, regions
         for role in resources(template, "AWS::IAM::Role").values()
         if "RoleName" in role["Properties"]
     )
-    home = [("traingrid-control", f"traingrid-{part}") for part in ("child", "reconciler", "recorder", "registrar")]
+    home = [
+        ("traingrid-control", f"traingrid-{part}") for part in ("child", "guard", "reconciler", "recorder", "registrar")
+    ]
     of_regions = [
         (f"traingrid-{region}", f"traingrid-{part}-{region}")
         for region in REGIONS[:regions]

@@ -192,6 +192,19 @@ def test_a_cancel_during_the_wait_ends_the_job(mixed: Job, ledger: Ledger) -> No
     assert exit_code(item) == 143
 
 
+def test_a_cancel_of_a_job_whose_service_returns_the_reason_of_the_stop_ends_the_job(
+    mixed: Job, ledger: Ledger
+) -> None:
+    class Explains(Slow):
+        def stop(self, name: str, reason: Any = "cancel", /) -> None:
+            super().stop(name, reason)
+            self.script[-1] = replace(STOPPED, phase="CapacityWaitExceeded")
+            ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+
+    item = supervisor(mixed, {EKS: Explains(), SAGEMAKER: FakeBackend(COMPLETED)}, ledger).run()
+    assert (item.state, item.failure, item.attempt) == ("Stopped", "stopped_by_user", 1)
+
+
 def test_an_event_of_the_stop_leaves_the_job_to_its_child(mixed: Job, ledger: Ledger) -> None:
     first, time = Slow(), FakeTime()
 

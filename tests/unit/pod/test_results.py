@@ -62,7 +62,8 @@ def log(tmp_path: Path) -> Path:
 def members(s3: Any, key: str) -> dict[str, str]:
     body = s3.get_object(Bucket="out", Key=key)["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(body), mode="r:gz") as archive:
-        return {one.name: archive.extractfile(one).read().decode() for one in archive if one.isreg()}  # type: ignore[union-attr]
+        opened = {one.name: archive.extractfile(one) for one in archive}
+        return {name: file.read().decode() for name, file in opened.items() if file}
 
 
 def test_model_and_output_are_uploaded_as_sagemaker_names_them(host: Make, s3: Any, log: Path) -> None:
@@ -122,7 +123,7 @@ def test_results_are_encrypted_with_the_key_of_the_request(host: Make, s3: Any, 
 class Refusing:
     """S3 whose calls of one operation fail as long as there are errors."""
 
-    def __init__(self, s3: Any, operation: str, *errors: Exception) -> None:
+    def __init__(self, s3: Any, operation: str, *errors: BaseException) -> None:
         self.s3, self.operation, self.errors = s3, operation, list(errors)
 
     def __getattr__(self, name: str) -> Any:
@@ -159,7 +160,7 @@ def test_a_container_that_is_killed_during_the_upload_leaves_a_reason(host: Make
     write(one.base / "model/weights", "w")
     write(one.base / "output/failure", "it failed")
     with pytest.raises(SystemExit):
-        collect(one, Refusing(s3, "upload_fileobj", SystemExit()), ended(), log)  # type: ignore[arg-type]
+        collect(one, Refusing(s3, "upload_fileobj", SystemExit()), ended(), log)
     assert ending(log) == {"artifact": "", "failure": "it failed", "error": results.UNFINISHED}
 
 
@@ -360,7 +361,8 @@ def test_a_failed_copy_is_repeated(copier: Copier, content: Content, s3: Any) ->
 
 def test_a_refused_deletion_is_reported_once(copier: Copier, s3: Any, caplog: pytest.LogCaptureFixture) -> None:
     denied = ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "DeleteObject")
-    copy = copier(client=Refusing(s3, "delete_object", *[denied] * 4))
+    client = Refusing(s3, "delete_object", *[denied] * 4)
+    copy = copier(client=client)
     for name in ("one", "two"):
         write(copy.folder / name, name)
     copy.run()
@@ -369,3 +371,15 @@ def test_a_refused_deletion_is_reported_once(copier: Copier, s3: Any, caplog: py
     assert copy.run() is None
     assert copy.run() is None
     assert caplog.text.count("was not deleted") == 1
+    assert len(client.errors) == 2
+
+
+def test_a_deletion_during_an_outage_is_repeated(copier: Copier, content: Content, s3: Any) -> None:
+    copy = copier(client=Refusing(s3, "delete_object", EndpointConnectionError(endpoint_url="https://s3")))
+    write(copy.folder / "one", "1")
+    copy.run()
+    (copy.folder / "one").unlink()
+    copy.run()
+    assert content() == {"ckpt/one": "1"}
+    copy.run()
+    assert content() == {}

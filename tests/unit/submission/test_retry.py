@@ -22,6 +22,7 @@ from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
+from traingrid.job.job import BackendName, Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
 from traingrid.ledger.submission_item import Array
@@ -33,6 +34,7 @@ from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised, read_job
 from traingrid.submission.retry import Retried, Retrier
+from traingrid.submission.retry_plan import ToRetry
 
 SUBMISSION = "0123abcd"
 HEADER = "region,s3_uri,name,hp.lr,priority\n"
@@ -428,3 +430,31 @@ def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
     output = capsys.readouterr()
     assert output.out == f"submitted batch-{SUBMISSION}-retry-1: 2 jobs\n"
     assert "after two sweeps of the reconciler" in output.err
+
+
+@pytest.mark.parametrize(
+    ("backends", "failure", "attempts"),
+    [
+        (("eks", "sagemaker"), "capacity", ("eks", "sagemaker")),
+        (("eks", "sagemaker"), "spot_interruption", ("eks", "sagemaker")),
+        (("eks", "sagemaker"), "capacity", ("sagemaker", "eks")),
+        (("eks", "sagemaker"), "algorithm", ("eks", "eks")),
+        (("sagemaker",), "algorithm", ("eks", "sagemaker")),
+        (("eks",), "algorithm", ("sagemaker", "eks")),
+    ],
+)
+def test_a_retry_moves_to_the_next_backend_after_a_failure_of_capacity_only(
+    retrier: Retrier,
+    job: Job,
+    backends: tuple[BackendName, ...],
+    failure: str,
+    attempts: tuple[BackendName, BackendName],
+) -> None:
+    ledger, line = retrier.ledger, job.model_copy(update={"backends": attempts[:1]})
+    ledger.open_job(SUBMISSION, line)
+    ledger.record_job(job_key(), {"state": JobState.FAILED, "failure": failure})
+    corrected, item = job.model_copy(update={"backends": backends}), existing(ledger.job(SUBMISSION, 0))
+    todo = ToRetry(submission=SUBMISSION, jobs=[corrected], ended={0: item}, left={}, late=[], changed={})
+    assert retrier._reopened(todo, 1, corrected)
+    retried = existing(ledger.job(SUBMISSION, 0))
+    assert [attempt.backend for attempt in retried.attempts().values()] == [*attempts]

@@ -67,7 +67,7 @@ def test_the_log_has_the_last_lines_of_all_hosts(local: LocalGrid, monkeypatch: 
     local.train(job)
     name = f"traingrid-{SUBMISSION}-0"
     streams = {f"{name}/algo-1-1": [(1, "one"), (3, "\x1b[31mthree")], f"{name}/algo-2-1": [(2, "two")]}
-    monkeypatch.setattr(reading, "watching", lambda *_: FakeBackend({name: streams}))
+    monkeypatch.setattr(reading, "logs_of", lambda *_: FakeBackend({name: streams}))
     lines, region, error = log_tail(local.plane, SUBMISSION, 0, 2)
     assert [(line["host"], line["text"]) for line in lines] == [("algo-2", "two"), ("algo-1", "\x1b[31mthree")]
     assert (region, error) == ("us-east-1", "")
@@ -78,7 +78,7 @@ def test_a_region_that_does_not_answer_is_an_error_of_the_log(
 ) -> None:
     (job,) = local.submit(["night"])
     local.train(job)
-    monkeypatch.setattr(reading, "watching", lambda *_: FakeBackend({}, down=True))
+    monkeypatch.setattr(reading, "logs_of", lambda *_: FakeBackend({}, down=True))
     lines, region, error = log_tail(local.plane, SUBMISSION, 0, 10)
     assert (lines, region) == ([], "us-east-1")
     assert error == str(EndpointConnectionError(endpoint_url="https://logs.eu-west-1.amazonaws.com"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.deploy.checkup import account as accounts
-from traingrid.deploy.checkup import cluster, deployed, quotas
+from traingrid.deploy.checkup import cluster, cluster_objects, deployed, quotas
 from traingrid.deploy.checkup.account_quotas import account_quotas, vpc_quota
 from traingrid.deploy.checkup.batch_queue import batch_queue
 from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
@@ -130,3 +130,4 @@ def _of_cluster(place: cluster.Place) -> Iterator[Finding]:
     yield finding
     if described:
         yield from cluster.preconditions(place, described)
+        yield from cluster_objects.objects(place)

@@ -6,6 +6,12 @@ import pytest
 
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.child.attempt import Attempt
+from traingrid.child.capacity_wait import CapacityWait
+from traingrid.job.candidates import next_candidate
+from traingrid.job.facts import JobFacts
+from traingrid.job.failures import CAPACITY
+from traingrid.job.observed import Seen
+from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 from verification.faults import disabled_safeguards
 from verification.faults.state_machine import GridMachine, played
@@ -19,6 +25,8 @@ def test_invariants_hold_for_random_events_kills_and_losses() -> None:
     assert GridMachine.seen["training jobs"] > 100
     assert GridMachine.seen["cancels"] > 10
     assert GridMachine.seen["programs killed"] > 10
+    assert GridMachine.seen["moves to another engine"] > 10
+    assert GridMachine.seen["waits for capacity given up"] > 10
 
 
 @pytest.fixture
@@ -38,6 +46,32 @@ def test_a_missing_safeguard_is_detected(put_back: None, safeguard: str) -> None
 def test_missing_conditional_writes_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelTable, "is_conditional", False)
     with pytest.raises(AssertionError):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def test_a_move_before_the_training_job_has_ended_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(wait: CapacityWait, item: JobItem, seen: Seen) -> bool:
+        if not gives_up(wait, item, seen):
+            return False
+        attempt = wait.attempt
+        region, backend = next_candidate(attempt.candidates, attempt.candidate)
+        outcome = attempt.outcome(CAPACITY, JobState.STOPPED, "")
+        return attempt.ledger.next_attempt(attempt.key, outcome, region, backend=backend)
+
+    gives_up = CapacityWait.look
+    monkeypatch.setattr(CapacityWait, "look", look)
+    with pytest.raises(AssertionError, match="are active at the same time"):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def test_a_stop_without_a_recorded_decision_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(attempt: Attempt, facts: JobFacts) -> bool:
+        facts.pop("stopped_for", None)
+        return records(attempt, facts)
+
+    records = Attempt.record
+    monkeypatch.setattr(Attempt, "record", record)
+    with pytest.raises(AssertionError, match="is recorded as stopped by a user, but was not"):
         played(examples=2000, steps=30, number=1, shortest=False)
 
 

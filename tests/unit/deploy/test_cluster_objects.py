@@ -1,0 +1,272 @@
+"""Objects in a cluster: doctor finds missing permissions, operators, queues and volumes, with the repairing command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from tests.unit.deploy.test_cluster import place
+from traingrid.deploy.checkup.cluster_objects import objects
+from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.cluster_access import access_objects
+from traingrid.kubernetes.errors import ApiError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.kubernetes.client import Client, Kind
+
+APPLY = "traingrid eks access eu-west-1 | kubectl apply -f -"
+SETTINGS: dict[str, Any] = {
+    "cluster": "research",
+    "namespace": "training",
+    "service_account": "jobs",
+    "kind": "mpijob",
+    "queue": "gpus",
+    "s3_volumes": {"campaigns": "campaigns-claim"},
+    "file_system_volumes": {"fs-0123456789abcdef0": "recordings"},
+}
+REGION: dict[str, Any] = {
+    "eks": SETTINGS,
+    "data_buckets": ["campaigns"],
+    "file_systems": {"fs-0123456789abcdef0": "EFS"},
+}
+WHERE = place(regions={"eu-west-1": REGION})
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+NAMESPACED = "/namespaces/training/"
+
+
+class InMemory:
+    """The objects of a cluster by path, and the permissions of its groups, which are those of the applied Roles."""
+
+    def __init__(self) -> None:
+        self.namespace = "training"
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.denied: set[str] = set()
+        self.error: Exception | None = None
+        for made in access_objects("grid", WHERE.settings):
+            self.add(made)
+        for claim in ("campaigns-claim", "recordings"):
+            self.objects[f"/api/v1{NAMESPACED}persistentvolumeclaims/{claim}"] = {"status": {"phase": "Bound"}}
+        self.objects[f"/apis/kueue.x-k8s.io/v1beta1{NAMESPACED}localqueues/gpus"] = {"metadata": {"name": "gpus"}}
+        self.objects[f"/apis/kubeflow.org/v2beta1{NAMESPACED}mpijobs"] = {}
+        self.operator("mpioperator/mpi-operator:0.8.1")
+
+    def add(self, made: dict[str, Any]) -> None:
+        root = "apis" if "/" in made["apiVersion"] else "api"
+        where = "/" if made["kind"] == "Namespace" else NAMESPACED
+        path = f"/{root}/{made['apiVersion']}{where}{made['kind'].lower()}s/{made['metadata']['name']}"
+        self.objects[path] = made
+
+    def operator(self, image: str) -> None:
+        containers = [{"name": "mpi-operator", "image": image}]
+        path = "/apis/apps/v1/namespaces/mpi-operator/deployments/mpi-operator"
+        self.objects[path] = {"spec": {"template": {"spec": {"containers": containers}}}}
+
+    def remove(self, end: str) -> None:
+        (path,) = [path for path in self.objects if path.endswith(f"/{end}")]
+        del self.objects[path]
+
+    def find(self, kind: Kind, name: str) -> dict[str, Any] | None:
+        return self.objects.get(self._asked(kind.path(self.namespace, name)))
+
+    def pages(self, kind: Kind) -> Iterator[tuple[list[Any], str]]:
+        if self._asked(kind.path(self.namespace)) not in self.objects:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        yield [], "1"
+
+    def create(self, kind: Kind, made: dict[str, Any]) -> dict[str, Any]:
+        assert self._asked(kind.path(self.namespace)) == REVIEWS
+        spec = made["spec"]
+        asked = spec["resourceAttributes"]
+        assert asked["namespace"] == "training"
+        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource", ""))))
+        roles = [
+            self.objects.get(path.replace("rolebindings", "roles"), {})
+            for path, one in self.objects.items()
+            if "rolebindings" in path and one["subjects"][0]["name"] in spec["groups"]
+        ]
+        rules = [rule for role in roles for rule in role.get("rules", ())]
+        allowed = any(
+            asked["verb"] in rule["verbs"] and asked["group"] in rule["apiGroups"] and resource in rule["resources"]
+            for rule in rules
+        )
+        return {"status": {"allowed": allowed}}
+
+    def _asked(self, path: str) -> str:
+        if self.error:
+            raise self.error
+        if any(part in path for part in self.denied):
+            raise ApiError(403, "Forbidden", f"{path} is forbidden")
+        return path
+
+
+@pytest.fixture
+def cluster() -> InMemory:
+    return InMemory()
+
+
+def checked(cluster: InMemory) -> dict[str, Finding]:
+    return {found.what: found for found in objects(WHERE, lambda _: cast("Client", cluster))}
+
+
+def wrong(cluster: InMemory) -> Finding:
+    """Return the only finding that is not good."""
+    (found,) = [one for one in checked(cluster).values() if one.verdict is not Verdict.GOOD]
+    return found
+
+
+def test_a_cluster_with_all_objects_is_good(cluster: InMemory) -> None:
+    found = checked(cluster)
+    assert {one.verdict for one in found.values()} == {Verdict.GOOD}
+    assert list(found) == [
+        "API of research",
+        "namespace training",
+        "service account jobs",
+        "permissions of traingrid:grid:launch",
+        "permissions of traingrid:grid:sweep",
+        "MPIJob v2beta1",
+        "mpi-operator",
+        "LocalQueue gpus",
+        "claim campaigns-claim",
+        "claim recordings",
+    ]
+    assert found["permissions of traingrid:grid:launch"].why == "as the API server reports"
+
+
+@pytest.mark.parametrize(
+    ("missing", "what", "mend"),
+    [
+        ("namespaces/training", "namespace training", APPLY),
+        ("serviceaccounts/jobs", "service account jobs", APPLY),
+        ("roles/traingrid-grid-sweep", "permissions of traingrid:grid:sweep", APPLY),
+        ("rolebindings/traingrid-grid-launch", "permissions of traingrid:grid:launch", APPLY),
+        ("training/mpijobs", "MPIJob v2beta1", "install mpi-operator"),
+        ("localqueues/gpus", "LocalQueue gpus", "create it in training"),
+        ("persistentvolumeclaims/recordings", "claim recordings", "create it in training"),
+    ],
+)
+@pytest.mark.parametrize("denied", [set(), {REVIEWS}], ids=["reviews", "roles compared"])
+def test_a_missing_object_is_reported(cluster: InMemory, missing: str, what: str, mend: str, denied: set[str]) -> None:
+    cluster.remove(missing)
+    cluster.denied = denied
+    found = wrong(cluster)
+    assert (found.what, found.verdict) == (what, Verdict.WRONG)
+    assert found.mend.startswith(mend)
+
+
+def test_a_missing_permission_is_named(cluster: InMemory) -> None:
+    role = cluster.objects[f"/apis/rbac.authorization.k8s.io/v1{NAMESPACED}roles/traingrid-grid-launch"]
+    for rule in role["rules"]:
+        if rule["resources"] == ["pods/log"]:
+            rule["verbs"] = []
+    assert wrong(cluster).why == "it may not get pods/log in training"
+    cluster.denied = {REVIEWS}
+    assert wrong(cluster).why == "the Role traingrid-grid-launch or its RoleBinding differs from that of this version"
+
+
+def test_the_reconciler_must_not_create_jobs(cluster: InMemory) -> None:
+    role = cluster.objects[f"/apis/rbac.authorization.k8s.io/v1{NAMESPACED}roles/traingrid-grid-sweep"]
+    role["rules"].append({"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]})
+    found = wrong(cluster)
+    assert found.what == "permissions of traingrid:grid:sweep"
+    assert "it may create jobs or pods" in found.why
+
+
+def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
+    cluster, where = InMemory(), place()
+    cluster.objects = {path: one for path, one in cluster.objects.items() if "kubeflow" not in path}
+    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    assert len(found) == 5
+    assert {one.verdict for one in found.values()} == {Verdict.GOOD}
+
+
+@pytest.mark.parametrize(
+    ("image", "verdict", "words"),
+    [
+        ("mpioperator/mpi-operator:0.8.0", Verdict.WRONG, "a second launcher could run beside the first"),
+        ("ghcr.io/kubeflow/mpi-operator:v0.6.0@sha256:00", Verdict.WRONG, "before 0.8.1"),
+        ("mpioperator/mpi-operator:latest", Verdict.UNKNOWN, "has no version"),
+        ("ghcr.io/kubeflow/mpi-operator:v0.8.2", Verdict.GOOD, "0.8.2"),
+        ("mpioperator/mpi-operator:0.10.0", Verdict.GOOD, "0.10.0"),
+    ],
+)
+def test_the_version_of_mpi_operator_is_checked(cluster: InMemory, image: str, verdict: Verdict, words: str) -> None:
+    cluster.operator(image)
+    found = checked(cluster)["mpi-operator"]
+    assert found.verdict is verdict
+    assert words in found.why
+
+
+def test_an_operator_in_another_namespace_is_not_checked(cluster: InMemory) -> None:
+    cluster.remove("deployments/mpi-operator")
+    found = wrong(cluster)
+    assert (found.what, found.verdict) == ("mpi-operator", Verdict.UNKNOWN)
+
+
+def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> None:
+    conditions = [{"type": "Active", "status": "False", "message": "ClusterQueue is missing"}]
+    cluster.objects[f"/apis/kueue.x-k8s.io/v1beta1{NAMESPACED}localqueues/gpus"] = {
+        "status": {"conditions": conditions}
+    }
+    cluster.objects[f"/api/v1{NAMESPACED}persistentvolumeclaims/recordings"] = {"status": {"phase": "Pending"}}
+    found = checked(cluster)
+    assert found["LocalQueue gpus"].why == "it is not active: ClusterQueue is missing"
+    assert found["claim recordings"].why == "it is Pending, not Bound"
+    assert found["claim recordings"].mend == "kubectl describe pvc --namespace training recordings"
+
+
+def test_a_queue_of_a_newer_version_is_found(cluster: InMemory) -> None:
+    path = f"/apis/kueue.x-k8s.io/v1beta1{NAMESPACED}localqueues/gpus"
+    cluster.objects[path.replace("v1beta1", "v1beta2")] = cluster.objects.pop(path)
+    assert checked(cluster)["LocalQueue gpus"].verdict is Verdict.GOOD
+
+
+@pytest.mark.parametrize(
+    ("denied", "what", "needed"),
+    [
+        ("persistentvolumeclaims/recordings", "claim recordings", "get persistentvolumeclaims"),
+        ("localqueues", "LocalQueue gpus", "get localqueues"),
+        ("mpi-operator/deployments", "mpi-operator", "get deployments in mpi-operator"),
+        ("serviceaccounts", "service account jobs", "get serviceaccounts"),
+    ],
+)
+def test_a_denied_check_is_neither_good_nor_wrong(cluster: InMemory, denied: str, what: str, needed: str) -> None:
+    cluster.denied = {denied}
+    found = wrong(cluster)
+    assert (found.what, found.verdict) == (what, Verdict.UNKNOWN)
+    assert found.mend == f"allow the caller to {needed} in research"
+
+
+def test_without_reviews_and_roles_the_permissions_are_unknown(cluster: InMemory) -> None:
+    cluster.denied = {REVIEWS, "rbac.authorization.k8s.io"}
+    found = checked(cluster)["permissions of traingrid:grid:launch"]
+    assert (found.verdict, found.mend) == (
+        Verdict.UNKNOWN,
+        "allow the caller to get roles and rolebindings in research",
+    )
+
+
+def test_a_caller_without_access_checks_nothing_more(cluster: InMemory) -> None:
+    cluster.error = ApiError(401, "Unauthorized", "Unauthorized")
+    (found,) = checked(cluster).values()
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.mend.startswith("aws eks create-access-entry --region eu-west-1 --cluster-name research")
+    assert found.mend.endswith("--kubernetes-groups traingrid:grid:use")
+
+
+def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> None:
+    cluster.error = UnavailableError(0, "NewConnectionError", "timed out")
+    (found,) = checked(cluster).values()
+    assert found.verdict is Verdict.UNKNOWN
+    assert "it does not answer here: timed out; whether children and the reconciler reach it is unknown" in found.why
+
+
+def test_without_an_answer_of_aws_nothing_is_checked() -> None:
+    def fails(_: object) -> Client:
+        raise EndpointConnectionError(endpoint_url="https://eks")
+
+    (found,) = objects(WHERE, fails)
+    assert (found.verdict, found.what) == (Verdict.UNKNOWN, "API of research")

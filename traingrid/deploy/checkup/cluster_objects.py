@@ -1,0 +1,270 @@
+"""Objects in a cluster: checks the namespace, the permissions of the grid's groups, operators, queues and volumes.
+
+The checks run with the permissions of a person. A SubjectAccessReview asks the API server for the permissions of a
+group (https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access). If the person may
+not create one, the Role and the RoleBinding are compared instead; a check that is denied is reported as such.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.clients import client as make
+from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, KUEUE, RBAC, RULES, role_name
+from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
+from traingrid.kubernetes.cluster import cluster_of
+from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
+from traingrid.kubernetes.token import Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from traingrid.deploy.checkup.cluster import Place
+    from traingrid.deploy.cluster_access import Rule
+    from traingrid.names import Part
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outside(Kind):
+    """A kind of objects in another namespace, or in none."""
+
+    namespace: str = ""
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Return the path of all objects, or of one object."""
+        del namespace
+        if self.namespace:
+            return super().path(self.namespace, name)
+        root = "apis" if "/" in self.version else "api"
+        return f"/{root}/{self.version}/{self.plural}" + (f"/{name}" if name else "")
+
+
+NAMESPACE = _Outside(version="v1", kind="Namespace", plural="namespaces")
+ACCESS_REVIEW = _Outside(version="authorization.k8s.io/v1", kind="SubjectAccessReview", plural="subjectaccessreviews")
+OPERATOR = _Outside(version="apps/v1", kind="Deployment", plural="deployments", namespace="mpi-operator")
+"""The Deployment of mpi-operator's own manifests (https://github.com/kubeflow/mpi-operator/tree/master/deploy)."""
+SERVICE_ACCOUNT = Kind(version="v1", kind="ServiceAccount", plural="serviceaccounts")
+CLAIM = Kind(version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
+ROLE = Kind(version=f"{RBAC}/v1", kind="Role", plural="roles")
+ROLE_BINDING = Kind(version=f"{RBAC}/v1", kind="RoleBinding", plural="rolebindings")
+QUEUES = tuple(
+    Kind(version=f"{KUEUE}/{version}", kind="LocalQueue", plural="localqueues") for version in ("v1beta2", "v1beta1")
+)
+LEAST_OPERATOR = (0, 8, 1)
+"""The version of mpi-operator since which no second launcher runs beside the first
+(https://github.com/kubeflow/mpi-operator/pull/810)."""
+
+_BRIEF = Patience(connect=5.0, read=20.0, tries=2)
+_VERSION = re.compile(r":v?(\d+)\.(\d+)\.(\d+)(?:@.*)?$", re.ASCII)
+_NO_REVIEW = (FORBIDDEN, NOT_FOUND)
+_GROUPS: tuple[Part, ...] = ("launch", "sweep")
+_COSTLY = ((BATCH, "jobs"), (KUBEFLOW, "mpijobs"), ("", "pods"))
+
+
+def client_of(place: Place) -> Client:
+    """Return a client of a cluster with the caller's credentials, or those of `use` in another account."""
+    name = place.settings.cluster
+    tokens = Tokens(name, place.region, make, place.role)
+    return Client(cluster_of(name, place.region, make, place.role), place.settings.namespace, tokens, _BRIEF)
+
+
+def objects(place: Place, open_client: Callable[[Place], Client] = client_of) -> Iterator[Finding]:
+    """Check the API of a cluster, and the objects that training jobs need.
+
+    Args:
+        place: The cluster.
+        open_client: Makes the client.
+    """
+    what = f"API of {place.settings.cluster}"
+    try:
+        client = open_client(place)
+        reached = _Objects(place, client).api(what)
+    except (ClientError, BotoCoreError) as error:
+        yield place.finding(what, Verdict.UNKNOWN, f"AWS does not answer: {error}")
+        return
+    yield reached
+    if reached.verdict is Verdict.GOOD:
+        yield from _Objects(place, client).all()
+
+
+class _Objects:
+    """The checks in one cluster."""
+
+    def __init__(self, place: Place, client: Client) -> None:
+        self._place, self._client, self._settings = place, client, place.settings
+        self._apply = f"traingrid eks access {place.region} | kubectl apply -f -"
+
+    def api(self, what: str) -> Finding:
+        """Check that the API server answers here, and accepts the caller's token."""
+        place, settings = self._place, self._settings
+        try:
+            self._client.find(NAMESPACE, settings.namespace)
+        except UnavailableError as error:
+            why = f"it does not answer here: {error.message}; whether children and the reconciler reach it is unknown"
+            return place.finding(what, Verdict.UNKNOWN, why)
+        except ApiError as error:
+            if error.code == UNAUTHORIZED:
+                why = "it does not accept your credentials, so the objects in it are not checked"
+                entry = f"aws eks create-access-entry --region {place.region} --cluster-name {settings.cluster}"
+                group = names.kubernetes_group(place.grid.name, "use")
+                mend = f"{entry} --principal-arn YOUR-ROLE --kubernetes-groups {group}"
+                return place.finding(what, Verdict.UNKNOWN, why, mend)
+        return place.finding(what, why="answers here")
+
+    def all(self) -> Iterator[Finding]:
+        """Check all objects."""
+        settings = self._settings
+        yield self._exists(NAMESPACE, settings.namespace, "namespace", self._apply)
+        yield self._exists(SERVICE_ACCOUNT, settings.service_account, "service account", self._apply)
+        for part in _GROUPS:
+            what = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
+            yield self._looked(what, "get roles and rolebindings", partial(self._group, what, part))
+        if settings.kind == "mpijob":
+            yield self._looked("MPIJob v2beta1", "list mpijobs", self._mpi_jobs)
+            yield self._looked("mpi-operator", "get deployments in mpi-operator", self._operator)
+        if settings.queue:
+            what = f"LocalQueue {settings.queue}"
+            yield self._looked(what, "get localqueues", partial(self._queue, what))
+        for claim in sorted({*settings.s3_volumes.values(), *settings.file_system_volumes.values()}):
+            yield self._looked(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
+
+    def _looked(self, what: str, needed: str, look: Callable[[], Finding]) -> Finding:
+        """Return the finding of a check, or UNKNOWN if the caller may not look or the server does not answer."""
+        try:
+            return look()
+        except ApiError as error:
+            mend = f"allow the caller to {needed} in {self._settings.cluster}" if error.code == FORBIDDEN else ""
+            return self._place.finding(what, Verdict.UNKNOWN, str(error).rstrip("."), mend)
+
+    def _exists(self, kind: Kind, name: str, noun: str, mend: str) -> Finding:
+        what = f"{noun} {name}"
+
+        def look() -> Finding:
+            if self._client.find(kind, name):
+                return self._place.finding(what)
+            return self._place.finding(what, Verdict.WRONG, "does not exist", mend)
+
+        return self._looked(what, f"get {kind.plural}", look)
+
+    def _group(self, what: str, part: Part) -> Finding:
+        """Check that a group has all its permissions, and that only children create training jobs."""
+        try:
+            missing = [access for access in _accesses(RULES[part]) if not self._may(part, *access)]
+            created = part == "sweep" and any(self._may(part, "create", *kind) for kind in _COSTLY)
+        except ApiError as error:
+            if error.code not in _NO_REVIEW:
+                raise
+            return self._compared(what, part)
+        if missing:
+            verb, _, resource = missing[0]
+            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            why = f"it may not {verb} {resource}{others} in {self._settings.namespace}"
+            return self._place.finding(what, Verdict.WRONG, why, self._apply)
+        if created:
+            why = "it may create jobs or pods, although the reconciler must not cause costs"
+            mend = "remove it from the bindings of other Roles: kubectl get rolebindings,clusterrolebindings -A -o wide"
+            return self._place.finding(what, Verdict.WRONG, why, mend)
+        return self._place.finding(what, why="as the API server reports")
+
+    def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
+        plural, _, subresource = resource.partition("/")
+        attributes = {"namespace": self._settings.namespace, "verb": verb, "group": group, "resource": plural}
+        attributes |= {"subresource": subresource} if subresource else {}
+        groups = [names.kubernetes_group(self._place.grid.name, part), "system:authenticated"]
+        review = {
+            "apiVersion": ACCESS_REVIEW.version,
+            "kind": ACCESS_REVIEW.kind,
+            "spec": {"user": "traingrid-doctor", "groups": groups, "resourceAttributes": attributes},
+        }
+        status = self._client.create(ACCESS_REVIEW, review).get("status") or {}
+        return bool(status.get("allowed"))
+
+    def _compared(self, what: str, part: Part) -> Finding:
+        """Compare the Role and the RoleBinding of a group with those of `traingrid eks access`."""
+        name, group = role_name(self._place.grid.name, part), names.kubernetes_group(self._place.grid.name, part)
+        role, binding = self._client.find(ROLE, name), self._client.find(ROLE_BINDING, name)
+        if role is None or binding is None:
+            missing = "Role" if role is None else "RoleBinding"
+            return self._place.finding(what, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
+        subjects = {subject.get("name") for subject in binding.get("subjects") or []}
+        lacking = [one for one in _accesses(RULES[part]) if not _grants(role, *one)]
+        if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
+            why = f"the Role {name} or its RoleBinding differs from that of this version"
+            return self._place.finding(what, Verdict.WRONG, why, self._apply)
+        return self._place.finding(what, why=f"as in the Role {name}")
+
+    def _mpi_jobs(self) -> Finding:
+        try:
+            next(self._client.pages(MPI_JOB), None)
+        except ApiError as error:
+            if error.code != NOT_FOUND:
+                raise
+            why = "the cluster does not serve it, but `kind` of the Region is mpijob"
+            mend = "install mpi-operator: https://github.com/kubeflow/mpi-operator#installation"
+            return self._place.finding("MPIJob v2beta1", Verdict.WRONG, why, mend)
+        return self._place.finding("MPIJob v2beta1")
+
+    def _operator(self) -> Finding:
+        found = self._client.find(OPERATOR, "mpi-operator")
+        if found is None:
+            why = "there is no Deployment mpi-operator in the namespace mpi-operator, so its version is unknown"
+            return self._place.finding("mpi-operator", Verdict.UNKNOWN, why)
+        containers: list[Mapping[str, Any]] = found["spec"]["template"]["spec"]["containers"]
+        image = next((str(one["image"]) for one in containers if one.get("name") == "mpi-operator"), "")
+        image = image or str(containers[0].get("image", ""))
+        version = _VERSION.search(image)
+        least = ".".join(map(str, LEAST_OPERATOR))
+        if version is None:
+            return self._place.finding("mpi-operator", Verdict.UNKNOWN, f"the image {image} has no version")
+        if tuple(map(int, version.groups())) < LEAST_OPERATOR:
+            why = f"before {least}, a second launcher could run beside the first; this is {image}"
+            mend = f"update it to {least} or later: https://github.com/kubeflow/mpi-operator/releases"
+            return self._place.finding("mpi-operator", Verdict.WRONG, why, mend)
+        return self._place.finding("mpi-operator", why=".".join(version.groups()))
+
+    def _queue(self, what: str) -> Finding:
+        found = next(filter(None, (self._client.find(kind, self._settings.queue or "") for kind in QUEUES)), None)
+        if found is None:
+            mend = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
+            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{mend}, or correct `queue`")
+        conditions = (found.get("status") or {}).get("conditions") or []
+        if bad := [one for one in conditions if one.get("type") == "Active" and one.get("status") == "False"]:
+            why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
+            mend = f"kubectl describe localqueue --namespace {self._settings.namespace} {self._settings.queue}"
+            return self._place.finding(what, Verdict.WRONG, why, mend)
+        return self._place.finding(what)
+
+    def _claim(self, claim: str) -> Finding:
+        what, found = f"claim {claim}", self._client.find(CLAIM, claim)
+        if found is None:
+            mend = f"create it in {self._settings.namespace}, or correct s3_volumes and file_system_volumes"
+            return self._place.finding(what, Verdict.WRONG, "does not exist", mend)
+        phase = (found.get("status") or {}).get("phase", "Pending")
+        if phase == "Bound":
+            return self._place.finding(what, why=phase)
+        mend = f"kubectl describe pvc --namespace {self._settings.namespace} {claim}"
+        return self._place.finding(what, Verdict.WRONG, f"it is {phase}, not Bound", mend)
+
+
+def _accesses(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:
+    """Yield the verb, the API group and the resource of each permission."""
+    for rule in rules:
+        for resource in rule.resources:
+            yield from ((verb, rule.group, resource) for verb in rule.verbs)
+
+
+def _grants(role: Mapping[str, Any], verb: str, group: str, resource: str) -> bool:
+    """Return True if a rule of a Role includes a permission."""
+    return any(
+        verb in (rule.get("verbs") or ())
+        and group in (rule.get("apiGroups") or ())
+        and resource in (rule.get("resources") or ())
+        for rule in role.get("rules") or []
+    )

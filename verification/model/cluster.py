@@ -1,0 +1,54 @@
+"""In-memory clusters: a second engine beside SageMaker, on which the same invariants hold.
+
+The real backend of EKS composes Kubernetes objects, which are not needed here: failover depends on the protocols
+`Backend` and `Inventory` only. So a cluster accepts, describes and stops training jobs as SageMaker does, with two
+differences: it sends no events, and a new training job is visible at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from traingrid.aws.clients import Maker, client, gentle, once
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker_inventory import SageMakerInventory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.backends.found_job import TrainingJob
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import BackendName, Job
+
+CLUSTER: BackendName = "eks"
+"""The name of the service whose clients reach the clusters of an `Account`."""
+
+
+def _of_cluster(make: Maker) -> Maker:
+    def made(service: str, *arguments: Any) -> Any:
+        return make(CLUSTER if service == "sagemaker" else service, *arguments)
+
+    return made
+
+
+class Cluster(SageMaker):
+    """The backend of a Region's cluster."""
+
+    def __init__(self, deployment: Deployment, region: str, make: Maker = client, make_logs: Maker = client) -> None:
+        super().__init__(deployment, region, _of_cluster(make), make_logs)
+
+    def _send(self, request: dict[str, Any], _job: Job) -> None:
+        self._creating = self._creating or once(CLUSTER, self._region)
+        self._creating.create_training_job(**request)
+
+
+class ClusterInventory(SageMakerInventory):
+    """The training jobs of a Region's cluster."""
+
+    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle) -> None:
+        super().__init__(deployment, region, _of_cluster(make))
+
+    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+        """See `Inventory.listed`."""
+        yield from (replace(job, backend=CLUSTER) for job in super().listed(state, submission))
