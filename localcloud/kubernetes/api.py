@@ -1,8 +1,7 @@
 """API: answers the requests of a cluster's clients from its store.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/. Not served, because traingrid and the commands of
-`kubectl` in docs/kubernetes.md do not use them: server-side apply, tables, protobuf, and strategic merge patches of
-objects whose lists they merge. `kubectl apply` sends such patches, for example of roles, whose lists they replace.
+`kubectl` in docs/kubernetes.md do not use them: server-side apply, JSON patches, tables, protobuf.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from localcloud.kubernetes.openapi import openapi
 from localcloud.kubernetes.paths import Target, target_of
 from localcloud.kubernetes.resources import BUILT_IN, NAMESPACE, POD
 from localcloud.kubernetes.selectors import selector
+from localcloud.kubernetes.strategic_merge import strategically_merged
 from localcloud.kubernetes.validation import accepted
 
 if TYPE_CHECKING:
@@ -173,10 +173,15 @@ class Api:
         return Reply(code=200, body=self._updated(target, made), warnings=warnings)
 
     def _patch(self, request: Request, target: Target) -> Reply:
-        patch, warnings = _patch_of(request, target.resource), list[str]()
+        media = request.content_type.partition(";")[0]
+        custom = target.resource.is_custom
+        merge = {_MERGE_PATCH: merged, **({} if custom else {_STRATEGIC_PATCH: strategically_merged})}
+        if media not in merge:
+            raise _unknown_media(_MERGE_PATCH)
+        patch, warnings = _json(request.body), list[str]()
 
         def changed(present: Object) -> Object:
-            made, found = accepted(target.resource, merged(present, patch), _strictness(request))
+            made, found = accepted(target.resource, merge[media](present, patch), _strictness(request))
             warnings.extend(found)
             if "resourceVersion" not in (patch.get("metadata") or {}):
                 made["metadata"].pop("resourceVersion", None)
@@ -244,27 +249,9 @@ class Api:
         return accepted(target.resource, given, _strictness(request))
 
 
-def _patch_of(request: Request, resource: Resource) -> dict[str, Any]:
-    media = request.content_type.partition(";")[0]
-    patch = _json(request.body) if media in (_MERGE_PATCH, _STRATEGIC_PATCH) else None
-    if patch is None or (media == _STRATEGIC_PATCH and not _replaces_lists(resource, patch)):
-        raise _unknown_media(_MERGE_PATCH)
-    return patch
-
-
 def _unknown_media(accepted_type: str) -> status.ApiError:
     text = f"the body of the request was in an unknown format - accepted media types include: {accepted_type}"
     return status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
-
-
-def _replaces_lists(resource: Resource, patch: Mapping[str, Any]) -> bool:
-    """Return True if a strategic merge patch is the same as a merge patch.
-
-    It merges the lists `finalizers` and `ownerReferences`, and keys with a dollar sign are instructions
-    (https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md).
-    """
-    merged_lists = {"finalizers", "ownerReferences"} & set(patch.get("metadata") or {})
-    return resource.has_plain_lists and not merged_lists and '"$' not in json.dumps(patch)
 
 
 def _selected(request: Request, target: Target) -> Callable[[Mapping[str, Any]], bool]:

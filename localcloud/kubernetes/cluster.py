@@ -10,17 +10,22 @@ from localcloud.kubernetes.certificate import make_certificate
 from localcloud.kubernetes.client import Client
 from localcloud.kubernetes.controllers.garbage_collector import GarbageCollector
 from localcloud.kubernetes.controllers.jobs.job_controller import JobController
+from localcloud.kubernetes.controllers.kueue import Kueue
 from localcloud.kubernetes.controllers.machine_share import MachineShares
+from localcloud.kubernetes.controllers.mpi_operator.operator import MpiOperator
 from localcloud.kubernetes.controllers.node_lifecycle import DEFAULT_TIMES, NodeLifecycle, NodeTimes
 from localcloud.kubernetes.controllers.provisioner import Provisioner, add_node
 from localcloud.kubernetes.controllers.scheduler import Scheduler
+from localcloud.kubernetes.controllers.volume_binder import VolumeBinder
 from localcloud.kubernetes.events import Recorder
+from localcloud.kubernetes.kubelet import interruption
+from localcloud.kubernetes.kubelet.claims import Claims
 from localcloud.kubernetes.kubelet.kubelet import Kubelet
 from localcloud.kubernetes.kubelet.network import PodNetwork
 from localcloud.kubernetes.kubelet.node_agent import NodeAgent
-from localcloud.kubernetes.kubelet.volumes import MountError
 from localcloud.kubernetes.resources import BUILT_IN, MPI_JOB_RESOURCE, NAMESPACE, SERVICE_ACCOUNT
 from localcloud.kubernetes.server import ClusterServer
+from localcloud.kubernetes.server_faults import ServerFaults
 from localcloud.kubernetes.store import Store
 from localcloud.sagemaker.backend import TrainingBackend
 
@@ -87,6 +92,7 @@ class RunningCluster:
         self.authority: bytes = certificate.authority
         self._server = ClusterServer(self.api, certificate, admit)
         self.client = Client(self.api)
+        self._kueue = Kueue(self.client, Recorder(self.client, "kueue-job-controller"))
         self._kubelet = Kubelet(self._agent(pod_environment))
         self._shares = MachineShares(self.client, TrainingBackend.capacity, self._kubelet.runs)
         self._controllers = [*self._make_controllers(node_pool=node_pool, node_times=node_times), self._kubelet]
@@ -113,6 +119,39 @@ class RunningCluster:
             controller.stop()
         self._server.__exit__(None, None, None)
 
+    @property
+    def faults(self) -> ServerFaults:
+        """The faults of the API server."""
+        return self._server.faults
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """The queues of Kueue, and the number of pods that their jobs may have together."""
+        return self._kueue.queues
+
+    def preempt(self, name: str, seconds: float = 1.0) -> None:
+        """Suspend a running job of a queue, which is admitted again after some time if the queue has capacity."""
+        self._kueue.preempt(name, seconds)
+
+    def pause_controllers(self) -> None:
+        """Stop the work of the control plane's controllers and the scheduler; nodes continue."""
+        for controller in self._controllers:
+            if controller is not self._kubelet:
+                controller.paused.set()
+
+    def resume_controllers(self) -> None:
+        """Continue; the controllers read all objects again, as after a restart."""
+        for controller in self._controllers:
+            controller.paused.clear()
+
+    def compact(self) -> None:
+        """Forget the history, so that watches from earlier versions end with 410."""
+        self.store.compact()
+
+    def interrupt_node(self, name: str, warning_seconds: float = 120.0) -> None:
+        """Interrupt a node as EC2 interrupts a spot instance: its pods are evicted, and later it is gone."""
+        interruption.interrupt(self.client, self._kubelet, name, warning_seconds)
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -130,14 +169,27 @@ class RunningCluster:
     def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
         karpenter = Provisioner(self.client, Recorder(self.client, "karpenter"), self._cloud, self.region)
         scheduling = Recorder(self.client, "default-scheduler")
+        self.api.webhooks.append(self._kueue.suspend_new)
+        operator = MpiOperator(self.client, Recorder(self.client, "mpi-job-controller"))
         return [
+            *([operator] if MPI_JOB_RESOURCE in self.api.resources else []),
             GarbageCollector(self.client),
+            self._kueue,
             JobController(self.client, Recorder(self.client, "job-controller")),
             Scheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),
             NodeLifecycle(self.client, node_times),
+            VolumeBinder(self.client),
         ]
 
     def _agent(self, pod_environment: Callable[[str, str], Mapping[str, str]]) -> NodeAgent:
+        claims = Claims(
+            client=self.client,
+            data_dir=self._cloud.data_dir,
+            folder=self._folder / "pods",
+            region=self.region,
+            account=self.account,
+            environment=pod_environment,
+        )
         return NodeAgent(
             cloud=self._cloud,
             client=self.client,
@@ -149,10 +201,5 @@ class RunningCluster:
             account=self.account,
             address=lambda: self.address,
             pod_environment=pod_environment,
-            claim=_no_claim,
+            claim=claims.mount,
         )
-
-
-def _no_claim(_pod: Object, volume: str, claim: str) -> Path:
-    message = f'MountVolume.SetUp failed for volume "{volume}" : claim "{claim}" cannot be mounted in localcloud'
-    raise MountError(volume=volume, message=message)

@@ -15,13 +15,14 @@ from localcloud.kubernetes.kubelet.pod_status import set_condition
 from localcloud.kubernetes.resources import POD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from localcloud.kubernetes.kubelet.logs import PodLogs
+    from localcloud.kubernetes.kubelet.logs import Line, PodLogs
     from localcloud.kubernetes.paths import Target
     from localcloud.kubernetes.store import Object, Store
 
 LOG, EVICTION = "log", "eviction"
+_NO_OPTIONS = deletion.Options()
 _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
 
 
@@ -57,26 +58,43 @@ def log(
         what = f'container "{container}" in pod "{target.name}" is waiting to start: {_waiting(pod, container)}'
         raise status.bad_request(what)
     timestamps = query.get("timestamps") == "true"
-    if query.get("follow") != "true":
-        return (line.shown(timestamps=timestamps) for line in selected(found.lines(), query))
-    present = selected(found.lines(), query)
-    skipped = len(found.lines()) - len(present)
-    lines = (line for number, line in enumerate(found.follow(stopped)) if number >= skipped)
-    return (line.shown(timestamps=timestamps) for line in lines)
+    present = found.lines()
+    lines: Iterable[Line] = selected(present, query)
+    if query.get("follow") == "true":
+        skipped = len(present) - len(selected(present, query))
+        lines = (line for number, line in enumerate(found.follow(stopped)) if number >= skipped)
+    shown = (line.shown(timestamps=timestamps) for line in lines)
+    return _limited(shown, int(query["limitBytes"])) if "limitBytes" in query else shown
+
+
+def _limited(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
+    for line in lines:
+        yield line[:size]
+        size -= len(line)
+        if size <= 0:
+            return
 
 
 def evict(store: Store, target: Target, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer the creation of an Eviction.
+
+    Raises:
+        ApiError: The pod does not exist, or a precondition does not hold.
+    """
+    evict_pod(store, target.namespace, target.name, deletion.options({}, body.get("deleteOptions") or {}))
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def evict_pod(store: Store, namespace: str, name: str, chosen: deletion.Options = _NO_OPTIONS) -> None:
     """Evict a pod: mark it as the target of a disruption, and delete it.
 
     Raises:
         ApiError: The pod does not exist, or a precondition does not hold.
     """
-    chosen = deletion.options({}, body.get("deleteOptions") or {})
-    pod = store.get(POD, target.namespace, target.name)
+    pod = store.get(POD, namespace, name)
     if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-        store.update(POD, target.namespace, target.name, _disrupted, of_status=True)
-    deletion.delete(store, POD, target.namespace, target.name, chosen)
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        store.update(POD, namespace, name, _disrupted, of_status=True)
+    deletion.delete(store, POD, namespace, name, chosen)
 
 
 def _disrupted(pod: Object) -> Object:

@@ -26,7 +26,6 @@ class Resource:
         namespaced: Whether objects are in a namespace.
         has_status: Whether the status has a path, so that updates of the object do not change it.
         has_generation: Whether the server counts the changes of its content.
-        has_plain_lists: Whether a strategic merge patch replaces its lists, so that it is the same as a merge patch.
         is_custom: Whether a CustomResourceDefinition describes it; the server then reports other errors.
         schema: The fields.
     """
@@ -39,7 +38,6 @@ class Resource:
     namespaced: bool = True
     has_status: bool = False
     has_generation: bool = False
-    has_plain_lists: bool = False
     is_custom: bool = False
     schema: Schema
 
@@ -73,23 +71,23 @@ def _built_in(model: type, plural: str, *short_names: str, group: str = "", **fa
 
 
 _RBAC = "rbac.authorization.k8s.io"
-NAMESPACE = _built_in(core_v1.Namespace, "namespaces", "ns", namespaced=False, has_status=True, has_plain_lists=True)
+NAMESPACE = _built_in(core_v1.Namespace, "namespaces", "ns", namespaced=False, has_status=True)
 NODE = _built_in(core_v1.Node, "nodes", "no", namespaced=False, has_status=True)
 POD = _built_in(core_v1.Pod, "pods", "po", has_status=True, has_generation=True)
 SERVICE = _built_in(core_v1.Service, "services", "svc", has_status=True)
-CONFIG_MAP = _built_in(core_v1.ConfigMap, "configmaps", "cm", has_plain_lists=True)
+CONFIG_MAP = _built_in(core_v1.ConfigMap, "configmaps", "cm")
 SECRET = _built_in(core_v1.Secret, "secrets")
 EVENT = _built_in(core_v1.Event, "events", "ev")
 SERVICE_ACCOUNT = _built_in(core_v1.ServiceAccount, "serviceaccounts", "sa")
+CLAIM = _built_in(core_v1.PersistentVolumeClaim, "persistentvolumeclaims", "pvc", has_status=True)
+VOLUME = _built_in(core_v1.PersistentVolume, "persistentvolumes", "pv", namespaced=False, has_status=True)
 RESOURCE_QUOTA = _built_in(core_v1.ResourceQuota, "resourcequotas", "quota", has_status=True)
 JOB = _built_in(batch_v1.Job, "jobs", group="batch", has_status=True, has_generation=True)
 DEPLOYMENT = _built_in(apps_v1.Deployment, "deployments", "deploy", group="apps", has_status=True, has_generation=True)
-ROLE = _built_in(rbac_v1.Role, "roles", group=_RBAC, has_plain_lists=True)
-ROLE_BINDING = _built_in(rbac_v1.RoleBinding, "rolebindings", group=_RBAC, has_plain_lists=True)
-CLUSTER_ROLE = _built_in(rbac_v1.ClusterRole, "clusterroles", group=_RBAC, namespaced=False, has_plain_lists=True)
-CLUSTER_ROLE_BINDING = _built_in(
-    rbac_v1.ClusterRoleBinding, "clusterrolebindings", group=_RBAC, namespaced=False, has_plain_lists=True
-)
+ROLE = _built_in(rbac_v1.Role, "roles", group=_RBAC)
+ROLE_BINDING = _built_in(rbac_v1.RoleBinding, "rolebindings", group=_RBAC)
+CLUSTER_ROLE = _built_in(rbac_v1.ClusterRole, "clusterroles", group=_RBAC, namespaced=False)
+CLUSTER_ROLE_BINDING = _built_in(rbac_v1.ClusterRoleBinding, "clusterrolebindings", group=_RBAC, namespaced=False)
 MPI_JOB_RESOURCE = Resource(
     group="kubeflow.org",
     version="v2beta1",
@@ -110,6 +108,8 @@ BUILT_IN = (
     SECRET,
     EVENT,
     SERVICE_ACCOUNT,
+    CLAIM,
+    VOLUME,
     RESOURCE_QUOTA,
     JOB,
     DEPLOYMENT,

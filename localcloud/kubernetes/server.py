@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from localcloud.kubernetes import pod_requests, watch
 from localcloud.kubernetes.api import Api, Reply, Request
+from localcloud.kubernetes.server_faults import ServerFaults
 from localcloud.kubernetes.status import ApiError, unauthorized
 
 if TYPE_CHECKING:
@@ -33,11 +34,14 @@ class ClusterServer:
         api: The API.
         certificate: The server's certificate and key.
         admit: Raises ApiError if the token in the first argument may not use the verb in the second on the target.
+
+    Attributes:
+        faults: The injected faults.
     """
 
     def __init__(self, api: Api, certificate: Certificate, admit: Callable[[str, str, Target | None], None]) -> None:
         self.api, self.admit = api, admit
-        self.stopped = threading.Event()
+        self.stopped, self.faults = threading.Event(), ServerFaults()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         self._http.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -95,12 +99,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, request: Request) -> None:
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
+        self.cluster.faults.check()
         self.cluster.admit(self._token(), _verb(request, target, watched=watched), target)
         if target and pod_requests.is_log(target) and request.method == "GET":
             stopped = self.cluster.stopped.is_set
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
-            events = watch.events(api.store, target, request.query, self.cluster.stopped.is_set)
+            stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
+            events = watch.events(api.store, target, request.query, lambda: stopped() or ended())
             self._stream((json.dumps(event).encode() + b"\n" for event in events), "application/json")
         else:
             self._reply(api.answer(request))
@@ -125,6 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
+        if seconds := ((reply.body.get("details") or {}).get("retryAfterSeconds") if reply.code == 429 else None):
+            self.send_header("Retry-After", str(seconds))
         for warning in reply.warnings:
             quoted = warning.replace('"', "'")
             self.send_header("Warning", f'299 - "{quoted}"')
@@ -141,6 +149,9 @@ class _Handler(BaseHTTPRequestHandler):
             for line in lines:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
                 self.wfile.flush()
+            if media == "application/json" and self.cluster.faults.abrupt:
+                self.close_connection = True
+                return
             self.wfile.write(b"0\r\n\r\n")
         except OSError:
             self.close_connection = True

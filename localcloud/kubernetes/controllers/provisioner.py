@@ -125,7 +125,16 @@ def node_of(
             "allocatable": allocatable(instance_type),
             "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
-            "nodeInfo": {"kubeletVersion": "v1.36.2", "operatingSystem": "linux", "architecture": "amd64"},
+            "nodeInfo": {
+                **dict.fromkeys(("bootID", "machineID", "systemUUID"), name),
+                "architecture": "amd64",
+                "containerRuntimeVersion": "containerd://2.1.5",
+                "kernelVersion": "6.12.0",
+                "kubeProxyVersion": "",
+                "kubeletVersion": "v1.36.2",
+                "operatingSystem": "linux",
+                "osImage": "Bottlerocket",
+            },
         },
     }
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from localcloud.ecr.process_images import ProcessImage
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
+_SSHD = "/usr/sbin/sshd"
+"""The program of the MPI operator's workers; each pod has its own one here (localcloud/sagemaker/hosts)."""
 _INVALID_REFERENCE = re.compile(r"[^A-Za-z0-9._/:@-]|^[^a-z0-9]")
 
 
@@ -70,7 +72,7 @@ def command_of(image: ProcessImage, container: Mapping[str, Any]) -> list[str]:
         words = [*image.command, *args]
     if _PYTHON.fullmatch(words[0]):
         words[0] = _interpreter(image)
-    return words
+    return ["sshd", "-D"] if words[0] == _SSHD else words
 
 
 def _interpreter(image: ProcessImage) -> str:

@@ -114,7 +114,7 @@ class PodLogs:
 
 
 def selected(lines: list[Line], query: Mapping[str, str]) -> list[Line]:
-    """Return the lines that the parameters of a request select, without `limitBytes`."""
+    """Return the lines that the parameters of a request select, before `limitBytes`."""
     if seconds := query.get("sinceSeconds"):
         since = time.time_ns() - int(seconds) * 10**9
         lines = [line for line in lines if line.at >= since]

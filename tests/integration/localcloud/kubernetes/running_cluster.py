@@ -1,6 +1,8 @@
 """A cluster of localcloud with one namespace and the definition of MPIJob, and requests to it."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT
 
 TOKEN = "token-of-a-test"
+_KUBECTL = Path(sys.executable).with_name("kubectl")
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs"
@@ -35,11 +38,19 @@ class Cluster:
         address: Its URL.
         authority: The path of the certificate that clients trust.
         store: Its objects.
+        running: The cluster with its controllers; None for an API alone.
     """
 
     address: str
     authority: Path
     store: Store
+    running: RunningCluster | None = None
+
+    @property
+    def controlled(self) -> RunningCluster:
+        """The cluster with its controllers."""
+        assert self.running
+        return self.running
 
     def request(
         self,
@@ -75,6 +86,10 @@ class Cluster:
         """Return the reasons of a Job's true conditions."""
         found = self.ask("GET", f"{JOBS}/{job}")[1]["status"].get("conditions") or []
         return {one["type"]: one["reason"] for one in found if one["status"] == "True"}
+
+    def finalizers(self, job: str) -> list[str]:
+        """Return the finalizers of a Job."""
+        return list(self.ask("GET", f"{JOBS}/{job}")[1]["metadata"].get("finalizers", []))
 
     def reasons(self, name: str) -> list[str]:
         """Return the reasons of an object's events."""
@@ -146,7 +161,7 @@ def a_running_cluster(cloud: LocalCloud, name: str = "research", **options: Any)
     with RunningCluster(cloud, admit=admit, **given) as running:
         authority = cloud.data_dir / f"{name}.pem"
         authority.write_bytes(running.authority)
-        yield Cluster(running.address, authority, running.store)
+        yield Cluster(running.address, authority, running.store, running)
 
 
 def training_job(name: str, uri: str, hosts: int = 2, metadata: Any = None, **pod: Any) -> dict[str, Any]:
@@ -168,3 +183,39 @@ def training_job(name: str, uri: str, hosts: int = 2, metadata: Any = None, **po
             },
         },
     }
+
+
+def training_mpi_job(name: str, uri: str, workers: int = 1, **policy: Any) -> dict[str, Any]:
+    """Return an MPIJob whose launcher is a worker, too; all pods run the same image."""
+    container = {"name": "train", "image": uri, "args": ["train"]}
+    replica = {"restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
+    specs: dict[str, Any] = {"Launcher": {"replicas": 1, **replica}}
+    specs |= {"Worker": {"replicas": workers, **replica}} if workers else {}
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": name},
+        "spec": {
+            "slotsPerWorker": 2,
+            "runLauncherAsWorker": True,
+            "runPolicy": {"backoffLimit": 0, "cleanPodPolicy": "Running", **policy},
+            "mpiReplicaSpecs": specs,
+        },
+    }
+
+
+def kubectl(cluster: Cluster, *words: str, given: object = None) -> subprocess.CompletedProcess[str]:
+    """Run kubectl, the real one of PyPI."""
+    options = ["--server", cluster.address, "--certificate-authority", str(cluster.authority), "--token", TOKEN]
+    cache = ["--cache-dir", str(cluster.authority.parent / "cache")]
+    written = None if given is None else json.dumps(given)
+    environment = {"HOME": str(cluster.authority.parent), "NO_PROXY": "127.0.0.1"}
+    return subprocess.run(
+        [str(_KUBECTL), *options, *cache, *words],
+        input=written,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )

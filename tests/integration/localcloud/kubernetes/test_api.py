@@ -12,6 +12,7 @@ from localcloud.kubernetes.resources import JOB
 from tests.integration.localcloud.kubernetes.running_cluster import (
     JOBS,
     MERGE_PATCH,
+    MPI_JOBS,
     Cluster,
     a_cluster,
     indexed_job,
@@ -144,7 +145,7 @@ def test_a_request_needs_a_token_and_a_body_of_limited_size(cluster: Cluster) ->
         ("GET", "/apis/none.example.com/v1/namespaces/default/things", "application/json", 404),
         ("POST", f"{JOBS}/one", "application/json", 405),
         ("DELETE", JOBS.replace("/namespaces/default", ""), "application/json", 405),
-        ("PATCH", f"{JOBS}/one", "application/strategic-merge-patch+json", 415),
+        ("PATCH", f"{MPI_JOBS}/one", "application/strategic-merge-patch+json", 415),
         ("PATCH", f"{JOBS}/one", MERGE_PATCH, 404),
         ("GET", f"{JOBS}/one/scale", "application/json", 404),
     ],

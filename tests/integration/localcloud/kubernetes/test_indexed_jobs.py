@@ -1,5 +1,6 @@
 """Indexed Jobs on a cluster of localcloud, whose pods are processes."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import image, wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import (
     JOBS,
+    MERGE_PATCH,
     PODS,
     Cluster,
     a_running_cluster,
@@ -38,3 +40,209 @@ def test_an_indexed_job_of_two_pods_succeeds(cluster: Cluster, client: Callable[
     assert all("finalizers" not in pod["metadata"] for pod in pods)
     name = pods[1]["metadata"]["name"]
     assert cluster.request("GET", f"{PODS}/{name}/log").read() == b"1 good-1 default\n"
+
+
+def start(cluster: Cluster, client: Callable[..., Any], name: str, code: str, **options: Any) -> None:
+    """Create a Job whose pods run a line of Python."""
+    uri = image(client("ecr"), f"image-{name}", f"import os, signal, sys, time; E = os.environ; {code}", "train")
+    status, reply = cluster.ask("POST", JOBS, training_job(name, uri, **options))
+    assert status == 201, reply
+
+
+def is_running(cluster: Cluster, name: str, hosts: int = 2) -> bool:
+    pods = cluster.pods(name)
+    return len(pods) == hosts and all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+def exit_code(pod: Any) -> int:
+    return int(pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"])
+
+
+GRACEFUL = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)"
+
+
+def test_a_failing_pod_ends_the_others(cluster: Cluster, client: Callable[..., Any]) -> None:
+    code = f"E['JOB_COMPLETION_INDEX'] == '1' and (time.sleep(1), sys.exit(3)); {GRACEFUL}"
+    start(cluster, client, "bad", code)
+    wait_until(lambda: "FailureTarget" in cluster.conditions("bad"))
+    conditions = wait_until(lambda: "Failed" in cluster.conditions("bad") and cluster.conditions("bad"))
+    assert conditions == {"FailureTarget": "BackoffLimitExceeded", "Failed": "BackoffLimitExceeded"}
+    (failed,) = cluster.pods("bad")
+    assert (exit_code(failed), failed["status"]["phase"]) == (3, "Failed")
+    assert cluster.ask("GET", f"{JOBS}/bad")[1]["status"]["failed"] >= 1
+    assert "SuccessfulDelete" in cluster.reasons("bad")
+
+
+def test_a_foreground_deletion_waits_for_the_pods_and_for_other_finalizers(
+    cluster: Cluster, client: Callable[..., Any]
+) -> None:
+    start(cluster, client, "held", GRACEFUL, metadata={"finalizers": ["traingrid/recorded"]})
+    wait_until(lambda: is_running(cluster, "held"))
+    _, reply = cluster.ask("DELETE", f"{JOBS}/held", propagationPolicy="Foreground")
+    assert reply["metadata"]["finalizers"] == ["traingrid/recorded", "foregroundDeletion"]
+    wait_until(lambda: not cluster.pods("held"))
+    wait_until(lambda: cluster.finalizers("held") == ["traingrid/recorded"])
+    cluster.ask("PATCH", f"{JOBS}/held", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    assert cluster.ask("GET", f"{JOBS}/held")[0] == 404
+
+
+def test_pods_run_on_after_a_background_deletion_that_a_finalizer_holds(
+    cluster: Cluster, client: Callable[..., Any]
+) -> None:
+    start(cluster, client, "kept", GRACEFUL, metadata={"finalizers": ["traingrid/recorded"]})
+    wait_until(lambda: is_running(cluster, "kept"))
+    cluster.ask("DELETE", f"{JOBS}/kept", propagationPolicy="Background")
+    time.sleep(1.5)
+    assert is_running(cluster, "kept"), "the garbage collector waits until the Job is gone"
+    name = cluster.pods("kept")[0]["metadata"]["name"]
+    cluster.ask("DELETE", f"{PODS}/{name}")
+    wait_until(lambda: len(cluster.pods("kept")) == 1)
+    time.sleep(0.5)
+    assert len(cluster.pods("kept")) == 1, "a Job that is being deleted gets no new pods"
+    cluster.ask("PATCH", f"{JOBS}/kept", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    wait_until(lambda: not cluster.pods("kept"))
+
+
+def test_a_deletion_without_a_policy_orphans_the_pods(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "orphans", GRACEFUL, hosts=1)
+    wait_until(lambda: is_running(cluster, "orphans", 1))
+    reply = cluster.request("DELETE", f"{JOBS}/orphans")
+    assert "child pods are preserved by default" in reply.headers["Warning"]
+    wait_until(lambda: cluster.ask("GET", f"{JOBS}/orphans")[0] == 404)
+    (pod,) = cluster.pods("orphans")
+    assert not pod["metadata"].get("ownerReferences")
+    query = {"labelSelector": "batch.kubernetes.io/job-name=orphans"}
+    assert cluster.ask("DELETE", PODS, **query)[1]["kind"] == "PodList"
+    wait_until(lambda: not cluster.pods("orphans"))
+
+
+def test_suspension_deletes_the_pods_and_resumption_makes_new_ones(
+    cluster: Cluster, client: Callable[..., Any]
+) -> None:
+    start(cluster, client, "paused", GRACEFUL)
+    wait_until(lambda: is_running(cluster, "paused"))
+    before = {pod["metadata"]["uid"] for pod in cluster.pods("paused")}
+    cluster.ask("PATCH", f"{JOBS}/paused", {"spec": {"suspend": True}}, MERGE_PATCH)
+    wait_until(lambda: not cluster.pods("paused"))
+    assert cluster.conditions("paused") == {"Suspended": "JobSuspended"}
+    cluster.ask("PATCH", f"{JOBS}/paused", {"spec": {"suspend": False}}, MERGE_PATCH)
+    wait_until(lambda: is_running(cluster, "paused"))
+    assert before.isdisjoint({pod["metadata"]["uid"] for pod in cluster.pods("paused")})
+    assert cluster.conditions("paused") == {}
+    cluster.ask("DELETE", f"{JOBS}/paused", propagationPolicy="Foreground")
+
+
+def test_a_pod_that_suspension_ends_does_not_count(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "quiet", GRACEFUL.replace("143", "0"), hosts=1)
+    wait_until(lambda: is_running(cluster, "quiet", 1))
+    name = cluster.pods("quiet")[0]["metadata"]["name"]
+    wait_until(lambda: cluster.request("GET", f"{PODS}/{name}/log").read() == b"up\n")
+    cluster.ask("PATCH", f"{JOBS}/quiet", {"spec": {"suspend": True}}, MERGE_PATCH)
+    wait_until(lambda: not cluster.pods("quiet"))
+    status = cluster.ask("GET", f"{JOBS}/quiet")[1]["status"]
+    assert (status.get("succeeded"), status.get("failed")) == (None, None)
+
+
+def test_an_eviction_is_visible_until_the_pod_has_ended(cluster: Cluster, client: Callable[..., Any]) -> None:
+    slow = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1.5), sys.exit(7))); time.sleep(60)"
+    start(cluster, client, "evicted", slow, hosts=1)
+    wait_until(lambda: is_running(cluster, "evicted", 1))
+    name = cluster.pods("evicted")[0]["metadata"]["name"]
+    time.sleep(0.3)
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    assert cluster.ask("POST", f"{PODS}/{name}/eviction", body)[0] == 201
+    pod = cluster.ask("GET", f"{PODS}/{name}")[1]
+    assert "deletionTimestamp" in pod["metadata"]
+    assert {one["type"]: one.get("reason") for one in pod["status"]["conditions"]}["DisruptionTarget"]
+    wait_until(lambda: cluster.conditions("evicted").get("Failed") == "BackoffLimitExceeded")
+    assert cluster.pods("evicted") == []
+
+
+def test_a_job_that_is_too_long_fails(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "long", GRACEFUL, hosts=1, activeDeadlineSeconds=2)
+    wait_until(lambda: "Failed" in cluster.conditions("long"))
+    (pod,) = cluster.pods("long")
+    assert (pod["status"]["phase"], pod["status"]["reason"], exit_code(pod)) == ("Failed", "DeadlineExceeded", 143)
+
+
+def test_a_pod_that_no_instance_type_fits_stays_pending(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "nowhere", "pass", hosts=1, nodeSelector={"node.kubernetes.io/instance-type": "z9.huge"})
+
+    def condition() -> Any:
+        pods = cluster.pods("nowhere")
+        return pods and pods[0]["status"].get("conditions")
+
+    (found,) = wait_until(condition)
+    assert (found["type"], found["status"], found["reason"]) == ("PodScheduled", "False", "Unschedulable")
+    name = cluster.pods("nowhere")[0]["metadata"]["name"]
+    assert "FailedScheduling" in cluster.reasons(name)
+    cluster.ask("DELETE", f"{JOBS}/nowhere", propagationPolicy="Foreground")
+    wait_until(lambda: cluster.ask("GET", f"{JOBS}/nowhere")[0] == 404)
+
+
+def test_an_image_that_does_not_exist_is_pulled_again_and_again(cluster: Cluster) -> None:
+    uri = "123456789012.dkr.ecr.us-east-1.amazonaws.com/absent:v1"
+    cluster.ask("POST", JOBS, training_job("absent", uri, hosts=1))
+
+    def reason() -> Any:
+        statuses = [one for pod in cluster.pods("absent") for one in pod["status"].get("containerStatuses", [])]
+        return [one["state"]["waiting"]["reason"] for one in statuses if "waiting" in one["state"]]
+
+    wait_until(lambda: reason() == ["ImagePullBackOff"])
+    assert {"Failed", "BackOff"} <= set(cluster.reasons(cluster.pods("absent")[0]["metadata"]["name"]))
+    cluster.ask("DELETE", f"{JOBS}/absent", propagationPolicy="Foreground")
+    wait_until(lambda: cluster.ask("GET", f"{JOBS}/absent")[0] == 404)
+
+
+def test_a_pod_needs_its_service_account_and_the_quota(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "account", "pass", hosts=1, serviceAccountName="missing")
+    wait_until(lambda: "FailedCreate" in cluster.reasons("account"))
+    events = cluster.ask("GET", "/api/v1/namespaces/default/events", fieldSelector="involvedObject.name=account")[1]
+    assert 'serviceaccount "missing" not found' in events["items"][0]["message"]
+    cluster.ask("DELETE", f"{JOBS}/account", propagationPolicy="Background")
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}
+    cluster.ask("POST", "/api/v1/namespaces/default/resourcequotas", quota)
+    start(cluster, client, "quota", "pass", hosts=1)
+    wait_until(lambda: "FailedCreate" in cluster.reasons("quota"))
+    cluster.ask("DELETE", "/api/v1/namespaces/default/resourcequotas/few")
+    wait_until(lambda: "Complete" in cluster.conditions("quota"))
+
+
+def test_sidecars_end_after_the_containers(cluster: Cluster, client: Callable[..., Any]) -> None:
+    ecr = client("ecr")
+    say = (
+        "import os, signal, sys, time; E = os.environ; order = E['SAGEMAKER_BASE_DIR'] + '/order';"
+        "w = lambda text: open(order, 'a').write(text + '\\n');"
+    )
+    end = (
+        "signal.signal(signal.SIGTERM, lambda *_: "
+        "(open(E['TRAINGRID_TERMINATION_LOG'], 'w').write(open(order).read().split()[-1]), sys.exit(0)))"
+    )
+    prepare = image(ecr, "prepare", f"{say} w('prepared')", "train")
+    sidecar = image(ecr, "sidecar", f"{say} {end}; w('sidecar begins'); time.sleep(60)", "train")
+    train = image(
+        ecr,
+        "train-with-sidecar",
+        f"{say} time.sleep(1); w('trained'); print(open(order).read())",
+        "train",
+    )
+    mounts = [{"name": "opt-ml", "mountPath": "/opt/ml"}]
+    made = training_job(
+        "sidecars",
+        train,
+        hosts=1,
+        volumes=[{"name": "opt-ml", "emptyDir": {}}],
+        initContainers=[
+            {"name": "prepare", "image": prepare, "args": ["train"], "volumeMounts": mounts},
+            {"name": "results", "image": sidecar, "args": ["train"], "restartPolicy": "Always", "volumeMounts": mounts},
+        ],
+    )
+    made["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = mounts
+    cluster.ask("POST", JOBS, made)
+    wait_until(lambda: "Complete" in cluster.conditions("sidecars"))
+    (pod,) = cluster.pods("sidecars")
+    prepared, saved = pod["status"]["initContainerStatuses"]
+    assert prepared["state"]["terminated"]["reason"] == "Completed"
+    assert (saved["state"]["terminated"]["message"], saved["state"]["terminated"]["exitCode"]) == ("trained", 0)
+    log = cluster.request("GET", f"{PODS}/{pod['metadata']['name']}/log").read().decode()
+    assert log.split("\n")[:3] == ["prepared", "sidecar begins", "trained"]

@@ -1,38 +1,16 @@
 """kubectl, the real one of PyPI, against a cluster of localcloud."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, a_cluster, indexed_job, mpi_job
-
-PROGRAM = Path(sys.executable).with_name("kubectl")
+from tests.integration.localcloud.kubernetes.running_cluster import Cluster, a_cluster, indexed_job, kubectl, mpi_job
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with a_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
-
-
-def kubectl(cluster: Cluster, *words: str, given: object = None) -> subprocess.CompletedProcess[str]:
-    options = ["--server", cluster.address, "--certificate-authority", str(cluster.authority), "--token", TOKEN]
-    cache = ["--cache-dir", str(cluster.authority.parent / "cache")]
-    written = None if given is None else json.dumps(given)
-    environment = {"HOME": str(cluster.authority.parent), "NO_PROXY": "127.0.0.1"}
-    return subprocess.run(
-        [str(PROGRAM), *options, *cache, *words],
-        input=written,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
 
 
 def test_kubectl_creates_lists_describes_and_deletes(cluster: Cluster) -> None:

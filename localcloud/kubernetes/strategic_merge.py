@@ -1,0 +1,65 @@
+"""Strategic merge patch: the patch type of built-in kinds, which `kubectl patch`, `cordon` and `drain` use by default.
+
+Source: https://github.com/kubernetes/community/blob/main/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
+Lists with a merge key are merged by item; finalizers are merged as a set; other lists are replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "volumeMounts": "mountPath",
+    "hostAliases": "ip",
+    "ports": "containerPort",
+    "taints": "key",
+    "conditions": "type",
+    "ownerReferences": "uid",
+}
+_SETS = ("finalizers",)
+_DIRECTIVE = "$patch"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+
+
+def strategically_merged(present: Any, patch: Any) -> Any:
+    """Return a value with a patch applied."""
+    if not isinstance(patch, dict):
+        return patch
+    if patch.get(_DIRECTIVE) == "replace":
+        return {name: value for name, value in patch.items() if name != _DIRECTIVE}
+    result = dict(present) if isinstance(present, dict) else {}
+    for name, value in patch.items():
+        if name.startswith(_DELETE_FROM):
+            field = name.removeprefix(_DELETE_FROM)
+            result[field] = [one for one in result.get(field) or [] if one not in value]
+        elif name.startswith("$"):
+            continue
+        elif value is None:
+            result.pop(name, None)
+        elif isinstance(value, list):
+            result[name] = _list(name, result.get(name) or [], value)
+        else:
+            result[name] = strategically_merged(result.get(name), value)
+    return result
+
+
+def _list(name: str, present: list[Any], patch: list[Any]) -> list[Any]:
+    if name in _SETS:
+        return list(dict.fromkeys([*present, *patch]))
+    key = _KEYS.get(name)
+    if key is None or not all(isinstance(one, dict) for one in (*present, *patch)):
+        return patch
+    if any(one == {_DIRECTIVE: "replace"} for one in patch):
+        return [one for one in patch if _DIRECTIVE not in one]
+    items = {one.get(key): one for one in present}
+    for one in patch:
+        if one.get(_DIRECTIVE) == "delete":
+            items.pop(one.get(key), None)
+        else:
+            items[one.get(key)] = strategically_merged(items.get(one.get(key)), one)
+    return list(items.values())

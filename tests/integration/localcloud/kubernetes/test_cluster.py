@@ -1,0 +1,198 @@
+"""A cluster of localcloud as a whole: kubectl, nodes, queues, and injected faults."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from localcloud.faults.plan import Capacity, Plan
+from localcloud.kubernetes.controllers.node_lifecycle import NodeTimes
+from localcloud.kubernetes.controllers.provisioner import node_of
+from localcloud.server.local_cloud import LocalCloud
+from tests.integration.localcloud.compute import image, wait_until
+from tests.integration.localcloud.kubernetes.running_cluster import (
+    JOBS,
+    MERGE_PATCH,
+    PODS,
+    Cluster,
+    a_running_cluster,
+    kubectl,
+    training_job,
+)
+
+WAIT = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)"
+
+
+@pytest.fixture(scope="module")
+def cluster(cloud: LocalCloud) -> Iterator[Cluster]:
+    with a_running_cluster(cloud, node_times=NodeTimes(consolidate_after=1.0, quarantine=1.0)) as running:
+        yield running
+
+
+def start(cluster: Cluster, client: Callable[..., Any], name: str, code: str, **options: Any) -> None:
+    uri = image(client("ecr"), f"image-{name}", f"import os, signal, sys, time; {code}", "train")
+    status, reply = cluster.ask("POST", JOBS, training_job(name, uri, **options))
+    assert status == 201, reply
+
+
+def is_running(cluster: Cluster, name: str, hosts: int) -> bool:
+    pods = cluster.pods(name)
+    return len(pods) == hosts and all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+def delete(cluster: Cluster, name: str) -> None:
+    cluster.ask("DELETE", f"{JOBS}/{name}", propagationPolicy="Foreground")
+    wait_until(lambda: cluster.ask("GET", f"{JOBS}/{name}")[0] == 404)
+
+
+def test_kubectl_shows_and_deletes_a_running_job(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "shown", WAIT, hosts=1)
+    wait_until(lambda: is_running(cluster, "shown", 1))
+    name = cluster.pods("shown")[0]["metadata"]["name"]
+    assert name in kubectl(cluster, "get", "pods").stdout
+    described = kubectl(cluster, "describe", "pod", name).stdout
+    assert "Controlled By:  Job/shown" in described
+    assert "Successfully assigned default/" in described
+    assert "SuccessfulCreate" in kubectl(cluster, "describe", "job", "shown").stdout
+    wait_until(lambda: kubectl(cluster, "logs", name).stdout == "up\n")
+    assert kubectl(cluster, "logs", "job/shown", "--timestamps").stdout.endswith("Z up\n")
+    assert "deleted" in kubectl(cluster, "delete", "job", "shown").stdout
+    wait_until(lambda: not cluster.pods("shown"))
+
+
+def test_logs_are_followed_until_the_container_ends(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "talks", "[(print(i, flush=True), time.sleep(0.1)) for i in range(15)]", hosts=1)
+    wait_until(lambda: cluster.pods("talks"))
+    name = cluster.pods("talks")[0]["metadata"]["name"]
+    log = f"{PODS}/{name}/log"
+    wait_until(lambda: cluster.request("GET", log).status == 200)
+    wait_until(lambda: cluster.request("GET", log).read() != b"")
+    followed = cluster.request("GET", log, follow="true").read()
+    assert followed == "".join(f"{i}\n" for i in range(15)).encode()
+    assert cluster.request("GET", log, tailLines="2").read() == b"13\n14\n"
+    assert cluster.request("GET", log, sinceSeconds="100", limitBytes="4").read() == b"0\n1\n"
+    assert cluster.ask("GET", log, container="other")[1]["message"] == f"container other is not valid for pod {name}"
+    assert "previous terminated container" in cluster.ask("GET", log, previous="true")[1]["message"]
+
+
+def test_a_drained_node_evicts_its_pods(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "drained", WAIT, hosts=1)
+    wait_until(lambda: is_running(cluster, "drained", 1))
+    node = cluster.pods("drained")[0]["spec"]["nodeName"]
+    done = kubectl(cluster, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=20s")
+    assert f"node/{node} drained" in done.stdout, done.stderr
+    wait_until(lambda: "Failed" in cluster.conditions("drained"))
+    assert f"node/{node} cordoned" in done.stdout
+
+
+def test_ended_pods_are_gone_with_their_node(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "short", "pass", hosts=1)
+    wait_until(lambda: "Complete" in cluster.conditions("short"))
+    wait_until(lambda: not cluster.pods("short"))
+    assert "Complete" in cluster.conditions("short")
+
+
+def test_an_interrupted_node_takes_its_pods_along(cluster: Cluster, client: Callable[..., Any]) -> None:
+    code = "signal.signal(signal.SIGTERM, lambda *_: print('warned', flush=True)); [time.sleep(1) for _ in range(60)]"
+    start(cluster, client, "spot", code, hosts=1)
+    wait_until(lambda: is_running(cluster, "spot", 1))
+    (pod,) = cluster.pods("spot")
+    time.sleep(0.3)
+    cluster.controlled.interrupt_node(pod["spec"]["nodeName"], warning_seconds=1.0)
+    log = f"{PODS}/{pod['metadata']['name']}/log"
+    wait_until(lambda: cluster.request("GET", log).read() == b"warned\n")
+    wait_until(lambda: not cluster.pods("spot"))
+    assert cluster.conditions("spot")["Failed"] == "BackoffLimitExceeded"
+
+
+def test_paused_controllers_do_nothing(cluster: Cluster, client: Callable[..., Any]) -> None:
+    cluster.controlled.pause_controllers()
+    start(cluster, client, "later", "pass", hosts=1)
+    time.sleep(0.5)
+    assert cluster.pods("later") == []
+    cluster.controlled.compact()
+    cluster.controlled.resume_controllers()
+    wait_until(lambda: "Complete" in cluster.conditions("later"))
+
+
+def test_a_job_waits_for_its_queue_and_returns_to_it(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "queued", WAIT, metadata={"labels": {"kueue.x-k8s.io/queue-name": "gpus"}})
+    time.sleep(0.5)
+    assert cluster.ask("GET", f"{JOBS}/queued")[1]["spec"]["suspend"] is True
+    cluster.controlled.queues["gpus"] = 2
+    wait_until(lambda: is_running(cluster, "queued", 2))
+    first = {pod["metadata"]["uid"] for pod in cluster.pods("queued")}
+    cluster.controlled.preempt("queued")
+    wait_until(lambda: not cluster.pods("queued"))
+    wait_until(lambda: is_running(cluster, "queued", 2))
+    assert first.isdisjoint(pod["metadata"]["uid"] for pod in cluster.pods("queued"))
+    delete(cluster, "queued")
+
+
+def test_a_throttled_server_names_the_seconds(cluster: Cluster) -> None:
+    cluster.controlled.faults.throttle(1, retry_after=3)
+    reply = cluster.request("GET", JOBS)
+    assert (reply.status, reply.headers["Retry-After"]) == (429, "3")
+    assert json.loads(reply.read())["reason"] == "TooManyRequests"
+    assert cluster.request("GET", JOBS).status == 200
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_watches_can_end_at_any_time(cluster: Cluster, abruptly: bool) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        version = cluster.ask("GET", JOBS)[1]["metadata"]["resourceVersion"]
+        seen = threads.submit(lambda: list(cluster.events(JOBS, resourceVersion=version)))
+        time.sleep(0.5)
+        cluster.controlled.faults.end_watches(abruptly=abruptly)
+        if abruptly:
+            assert seen.exception(timeout=10)
+        else:
+            assert seen.result(timeout=10) == []
+    cluster.controlled.faults.end_watches()
+
+
+def test_pods_use_fixed_nodes_whose_taints_they_tolerate(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    taint = {"key": "team", "value": "research", "effect": "NoSchedule"}
+    node = node_of("hyperpod-1", "us-east-1", "ml.c5.xlarge", labels={}, taints=[taint])
+    with a_running_cluster(cloud, "fixed", nodes=[node], node_pool=False) as fixed:
+        start(fixed, client, "refused", "pass", hosts=1)
+        wait_until(lambda: fixed.pods("refused") and fixed.pods("refused")[0]["status"].get("conditions"))
+        message = fixed.pods("refused")[0]["status"]["conditions"][0]["message"]
+        assert message.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
+        types = ["c5.xlarge", "ml.c5.xlarge"]
+        terms = [{"matchExpressions": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"traingrid/name": "apart"}}}
+        affinity = {
+            "nodeAffinity": required,
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]},
+        }
+        tolerations = [{"key": "team", "operator": "Equal", "value": "research", "effect": "NoSchedule"}]
+        start(fixed, client, "apart", WAIT, affinity=affinity, tolerations=tolerations)
+        wait_until(lambda: sorted(pod["status"]["phase"] for pod in fixed.pods("apart")) == ["Pending", "Running"])
+
+
+def test_a_region_without_capacity_leaves_pods_pending(
+    cloud: LocalCloud, cluster: Cluster, client: Callable[..., Any]
+) -> None:
+    cloud.faults.set(Plan(capacity=(Capacity(instance_type="ml.c5.2xlarge"),)))
+    start(cluster, client, "empty", "pass", hosts=1, nodeSelector={"node.kubernetes.io/instance-type": "c5.2xlarge"})
+    wait_until(lambda: cluster.pods("empty"))
+    name = cluster.pods("empty")[0]["metadata"]["name"]
+    wait_until(lambda: "InsufficientCapacityError" in cluster.reasons(name))
+    cloud.faults.set(Plan())
+    wait_until(lambda: "Complete" in cluster.conditions("empty"))
+
+
+def test_a_name_must_leave_room_for_the_index(cluster: Cluster) -> None:
+    status, reply = cluster.ask("POST", JOBS, training_job("x" * 62, "image"))
+    assert (status, "will not able to create pod with invalid DNS label" in reply["message"]) == (422, True)
+    made = training_job("fixed-template", "image")
+    made["spec"]["suspend"] = True
+    assert cluster.ask("POST", JOBS, made)[0] == 201
+    change = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}}
+    status, reply = cluster.ask("PATCH", f"{JOBS}/fixed-template", change, MERGE_PATCH)
+    assert (status, "field is immutable" in reply["message"]) == (422, True)
