@@ -170,7 +170,6 @@ def test_the_launcher_and_the_workers_of_an_mpijob_train(
     line = submitted(account, request, instance_count=2, eks_kind="mpijob")
     code, output = ended(line.child(), within=120)
     assert (code, line.item().state) == (0, "Completed"), output
-    print("\n".join(json.loads(x)["message"] + " " + json.loads(x)["timestamp"] for x in output.splitlines()))
     assert f"[algo-1] trains ['shard'] {line.name}-1-launcher.{line.name}-1" in output
     assert f"[algo-2] trains ['shard'] {line.name}-1-worker-0.{line.name}-1" in output
     assert line.item().artifact.endswith(f"/{line.name}-1/output/model.tar.gz")
