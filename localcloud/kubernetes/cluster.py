@@ -16,12 +16,13 @@ from localcloud.kubernetes.controllers.mpi_operator.operator import MpiOperator
 from localcloud.kubernetes.controllers.node_lifecycle import DEFAULT_TIMES, NodeLifecycle, NodeTimes
 from localcloud.kubernetes.controllers.provisioner import Provisioner, add_node
 from localcloud.kubernetes.controllers.scheduler import Scheduler
+from localcloud.kubernetes.controllers.volume_binder import VolumeBinder
 from localcloud.kubernetes.events import Recorder
 from localcloud.kubernetes.kubelet import interruption
+from localcloud.kubernetes.kubelet.claims import Claims
 from localcloud.kubernetes.kubelet.kubelet import Kubelet
 from localcloud.kubernetes.kubelet.network import PodNetwork
 from localcloud.kubernetes.kubelet.node_agent import NodeAgent
-from localcloud.kubernetes.kubelet.volumes import MountError
 from localcloud.kubernetes.resources import BUILT_IN, MPI_JOB_RESOURCE, NAMESPACE, SERVICE_ACCOUNT
 from localcloud.kubernetes.server import ClusterServer
 from localcloud.kubernetes.server_faults import ServerFaults
@@ -177,9 +178,18 @@ class RunningCluster:
             JobController(self.client, Recorder(self.client, "job-controller")),
             Scheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),
             NodeLifecycle(self.client, node_times),
+            VolumeBinder(self.client),
         ]
 
     def _agent(self, pod_environment: Callable[[str, str], Mapping[str, str]]) -> NodeAgent:
+        claims = Claims(
+            client=self.client,
+            data_dir=self._cloud.data_dir,
+            folder=self._folder / "pods",
+            region=self.region,
+            account=self.account,
+            environment=pod_environment,
+        )
         return NodeAgent(
             cloud=self._cloud,
             client=self.client,
@@ -191,10 +201,5 @@ class RunningCluster:
             account=self.account,
             address=lambda: self.address,
             pod_environment=pod_environment,
-            claim=_no_claim,
+            claim=claims.mount,
         )
-
-
-def _no_claim(_pod: Object, volume: str, claim: str) -> Path:
-    message = f'MountVolume.SetUp failed for volume "{volume}" : claim "{claim}" cannot be mounted in localcloud'
-    raise MountError(volume=volume, message=message)
