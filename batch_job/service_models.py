@@ -28,8 +28,9 @@ OPERATIONS = {
     "logs": _ALL,
     "s3": _ALL,
     "sagemaker": ("TrainingJob", "ListTags"),
-    "sts": ("AssumeRole",),
+    "sts": ("AssumeRole", "GetCallerIdentity"),
     "batch": ("ServiceJob",),
+    "eks": ("DescribeCluster",),
 }
 """The services that a child calls. It may call the operations whose names contain one of the words."""
 
