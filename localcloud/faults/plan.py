@@ -41,7 +41,8 @@ class CallFault(_Part):
         action: Operation, for example "CreateTrainingJob".
         region: Region in the signature.
         caller: The calling process: "batch/<job id>/<attempt>" (the id of an array child ends in ":<index>"),
-            "lambda/<function name>", "training/<training job>/<host>"; "" for all other callers, such as users.
+            "lambda/<function name>", "training/<training job>/<host>", "pods/<namespace>/<pod>/<container>"; "" for all
+            other callers, such as users.
         share: Fraction of the matching calls to which the fault applies.
         nth: Apply only to the n-th matching call of each caller, counted from 1; 0 applies to all.
         times: Maximum number of applications; 0 means no limit.

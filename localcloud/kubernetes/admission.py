@@ -100,7 +100,7 @@ def _check_quotas(store: Store, resource: Resource, made: Object) -> None:
 
 
 def _usage(resource: Resource, one: Object) -> Counter[str]:
-    """Return what an object uses of quotas, in thousandths; ended pods use nothing."""
+    """Return the use of quotas by an object, in thousandths; ended pods use only their count."""
     counted = Counter({f"count/{resource.full_name}": 1000})
     if resource.plural in _COUNTED:
         counted[resource.plural] = 1000

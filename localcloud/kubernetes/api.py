@@ -1,7 +1,7 @@
 """API: answers the requests of a cluster's clients from its store.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/. Not served, because traingrid and the commands of
-`kubectl` in docs/kubernetes.md do not use them: server-side apply, JSON patches, tables, protobuf.
+`kubectl` in docs/kubernetes.md do not use them: server-side apply, JSON patches, protobuf.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from localcloud.kubernetes import admission, deletion, pod_requests, rules, status
+from localcloud.kubernetes import admission, deletion, pod_requests, rules, status, tables
 from localcloud.kubernetes.discovery import discovery
 from localcloud.kubernetes.kubelet.logs import PodLogs
 from localcloud.kubernetes.merge_patch import merged
@@ -47,6 +47,7 @@ class Request:
         path: The path.
         query: The parameters.
         content_type: The media type of the body.
+        accept: The media types of the reply that the client prefers.
         body: The body.
     """
 
@@ -54,6 +55,7 @@ class Request:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
+    accept: str = ""
     body: bytes = b""
 
 
@@ -131,8 +133,13 @@ class Api:
 
     def _read(self, request: Request, target: Target) -> Reply:
         if target.name:
-            return Reply(code=200, body=self.store.get(target.resource, target.namespace, target.name))
-        return Reply(code=200, body=self._page(request, target))
+            one = self.store.get(target.resource, target.namespace, target.name)
+            body = tables.table(target.resource, [one], {}) if tables.is_table(request.accept) else one
+            return Reply(code=200, body=body)
+        page = self._page(request, target)
+        if tables.is_table(request.accept):
+            return Reply(code=200, body=tables.table(target.resource, page["items"], page["metadata"]))
+        return Reply(code=200, body=page)
 
     def _page(self, request: Request, target: Target) -> dict[str, Any]:
         """Return a list, or a chunk of it. A continuation names the last object of the previous chunk."""

@@ -46,6 +46,7 @@ class RunningCluster:
     """A cluster whose pods are processes on this machine.
 
     Attributes:
+        cloud: The localcloud.
         name: The name of the cluster.
         store: Its objects.
         api: Its API.
@@ -83,7 +84,7 @@ class RunningCluster:
             node_times: When nodes and their pods are removed.
         """
         self.name, self.region, self.account = name, region, account
-        self._cloud = cloud
+        self.cloud = cloud
         self._folder: Path = cloud.data_dir / "eks" / account / region / name
         self._folder.mkdir(parents=True, exist_ok=True)
         self.store, self._nodes = Store(), nodes
@@ -115,6 +116,8 @@ class RunningCluster:
     def stop(self) -> None:
         """End the API, the controllers, and all processes of pods."""
         self._shares.close()
+        for controller in self._controllers:
+            controller.stop_soon()
         for controller in self._controllers:
             controller.stop()
         self._server.__exit__(None, None, None)
@@ -167,7 +170,7 @@ class RunningCluster:
         self.store.create(SERVICE_ACCOUNT, name, account)
 
     def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
-        karpenter = Provisioner(self.client, Recorder(self.client, "karpenter"), self._cloud, self.region)
+        karpenter = Provisioner(self.client, Recorder(self.client, "karpenter"), self.cloud, self.region)
         scheduling = Recorder(self.client, "default-scheduler")
         self.api.webhooks.append(self._kueue.suspend_new)
         operator = MpiOperator(self.client, Recorder(self.client, "mpi-job-controller"))
@@ -184,14 +187,14 @@ class RunningCluster:
     def _agent(self, pod_environment: Callable[[str, str], Mapping[str, str]]) -> NodeAgent:
         claims = Claims(
             client=self.client,
-            data_dir=self._cloud.data_dir,
+            data_dir=self.cloud.data_dir,
             folder=self._folder / "pods",
             region=self.region,
             account=self.account,
             environment=pod_environment,
         )
         return NodeAgent(
-            cloud=self._cloud,
+            cloud=self.cloud,
             client=self.client,
             events=Recorder(self.client, "kubelet"),
             logs=self.api.logs,

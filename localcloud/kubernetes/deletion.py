@@ -1,4 +1,4 @@
-"""Deletion: what a DELETE does to an object, according to its options.
+"""Deletion: the effect of a DELETE on an object, according to its options.
 
 Sources: https://kubernetes.io/docs/concepts/architecture/garbage-collection/ and
 https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination; for the default propagation of jobs

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object
 
 Problem = tuple[str, str]
-"""The path of a field, and what is wrong with it."""
+"""The path of a field, and its problem."""
 
 _MAX_ANNOTATIONS = 256 * 1024
 _MAX_LABEL = 63

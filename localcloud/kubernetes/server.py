@@ -88,6 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
                 path=split.path,
                 query=dict(parse_qsl(split.query)),
                 content_type=self.headers.get("Content-Type", "application/json"),
+                accept=self.headers.get("Accept", ""),
                 body=self._body(length),
             )
             self._answer(request)

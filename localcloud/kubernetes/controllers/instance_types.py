@@ -45,7 +45,7 @@ def capacity(instance_type: str) -> dict[str, str]:
 
 @cache
 def allocatable(instance_type: str) -> dict[str, str]:
-    """Return what a node offers to pods."""
+    """Return the resources of a node for pods."""
     found = INSTANCE_TYPES[instance_type]
     processors, memory = found["VCpuInfo"]["DefaultVCpus"], found["MemoryInfo"]["SizeInMiB"]
     shares = _PROCESSOR_SHARES[:processors]

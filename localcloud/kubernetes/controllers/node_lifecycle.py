@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from localcloud.kubernetes.controllers.controller import Controller
 from localcloud.kubernetes.controllers.provisioner import NODE_POOL
-from localcloud.kubernetes.events import timestamp
+from localcloud.kubernetes.events import seconds_since, timestamp
 from localcloud.kubernetes.kubelet.pod_status import set_condition
 from localcloud.kubernetes.resources import NODE, POD
 
@@ -34,10 +34,12 @@ class NodeTimes:
     Attributes:
         consolidate_after: Seconds after which an empty node is removed.
         quarantine: Seconds after which the pods of a removed node are deleted.
+        unscheduled: Seconds after which a pod that is being deleted without a node fails; up to 20 on a real cluster.
     """
 
     consolidate_after: float = 30.0
     quarantine: float = 40.0
+    unscheduled: float = 2.0
 
 
 DEFAULT_TIMES = NodeTimes()
@@ -61,11 +63,15 @@ class NodeLifecycle(Controller):
         """Synchronize a node, and the nodes of pods."""
         if key[0] is NODE:
             return [key]
-        name = one["spec"].get("nodeName") if key[0] is POD else None
-        return [(NODE, "", name)] if name else []
+        if key[0] is not POD:
+            return []
+        name = one["spec"].get("nodeName")
+        return [(NODE, "", name) if name else key]
 
     def sync(self, key: Key) -> float | None:
         """Remove an empty node, or the pods of a removed one."""
+        if key[0] is POD:
+            return self._collect_unscheduled(key)
         name, now = key[2], time.monotonic()
         pods, _ = self.client.store.all(POD, where=lambda pod: pod["spec"].get("nodeName") == name)
         node = self.client.find(*key)
@@ -81,6 +87,19 @@ class NodeLifecycle(Controller):
             return rest
         self.client.delete(NODE, "", name)
         return 0.0
+
+    def _collect_unscheduled(self, key: Key) -> float | None:
+        """Fail a pod that is being deleted and has no node, because no kubelet will; its controller waits for that."""
+        pod = self.client.find(*key)
+        if pod is None or pod["spec"].get("nodeName") or "deletionTimestamp" not in pod["metadata"]:
+            return None
+        rest = self._times.unscheduled - seconds_since(pod["metadata"]["deletionTimestamp"])
+        if rest > 0:
+            return rest
+        if pod["status"].get("phase") not in _ENDED:
+            self.client.update_status(POD, pod, lambda one: one["status"].update(phase="Failed"))
+        self.client.delete(POD, key[1], key[2], uid=pod["metadata"]["uid"], grace_seconds=0)
+        return None
 
     def _collect(self, name: str, pods: list[Object], now: float) -> float | None:
         if not pods:

@@ -22,7 +22,7 @@ class Kubelet(Controller):
     """Runs a worker for each pod of every node.
 
     Args:
-        agent: What the pods share.
+        agent: Starts the containers.
     """
 
     def __init__(self, agent: NodeAgent) -> None:

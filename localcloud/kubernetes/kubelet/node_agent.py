@@ -1,4 +1,4 @@
-"""Node agent: what the pods of all nodes of a cluster share on this machine."""
+"""Node agent: starts the containers of the pods of all nodes on this machine."""
 
 from __future__ import annotations
 

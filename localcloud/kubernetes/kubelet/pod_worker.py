@@ -43,7 +43,7 @@ class PodWorker:
     """Runs one pod in its own thread.
 
     Args:
-        agent: What the pods of all nodes share.
+        agent: Starts the containers.
         pod: The pod, which is assigned to a node.
     """
 

@@ -1,4 +1,4 @@
-"""Objects: what the operator creates for an MPIJob.
+"""Objects: the objects that the operator creates for an MPIJob.
 
 Source: https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (newJobService,
 newConfigMap, newSSHAuthSecret, newWorker, newLauncherJob).

@@ -83,7 +83,7 @@ class MpiOperator(Controller):
         return None
 
     def _objects(self, job: Object, *, suspended: bool) -> tuple[Object | None, list[Object]]:
-        """Create what is missing; return the launcher and the workers."""
+        """Create missing objects; return the launcher and the workers."""
         namespace = job["metadata"]["namespace"]
         launcher = self._owned(job, JOB, objects.launcher_name(job))
         workers: list[Object] = []

@@ -52,7 +52,12 @@ def test_kubectl_shows_and_deletes_a_running_job(cluster: Cluster, client: Calla
     start(cluster, client, "shown", WAIT, hosts=1)
     wait_until(lambda: is_running(cluster, "shown", 1))
     name = cluster.pods("shown")[0]["metadata"]["name"]
-    assert name in kubectl(cluster, "get", "pods").stdout
+    row = kubectl(cluster, "get", "pods", name).stdout.splitlines()
+    assert row[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert row[1].split()[:4] == [name, "1/1", "Running", "0"]
+    assert kubectl(cluster, "get", "job", "shown").stdout.splitlines()[1].split()[:3] == ["shown", "Running", "0/1"]
+    assert "Ready" in kubectl(cluster, "get", "nodes").stdout
+    assert "SuccessfulCreate" in kubectl(cluster, "get", "events").stdout
     described = kubectl(cluster, "describe", "pod", name).stdout
     assert "Controlled By:  Job/shown" in described
     assert "Successfully assigned default/" in described

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from localcloud.kubernetes.controllers.provisioner import node_of
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import image, wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import (
@@ -17,6 +18,7 @@ from tests.integration.localcloud.kubernetes.running_cluster import (
     training_job,
 )
 
+ONLY_NODE = node_of("only", "us-east-1", "m5.large", labels={})
 READ = "import os; E = os.environ;"
 
 
@@ -69,7 +71,7 @@ def test_a_failing_pod_ends_the_others(cluster: Cluster, client: Callable[..., A
     assert conditions == {"FailureTarget": "BackoffLimitExceeded", "Failed": "BackoffLimitExceeded"}
     (failed,) = cluster.pods("bad")
     assert (exit_code(failed), failed["status"]["phase"]) == (3, "Failed")
-    assert cluster.ask("GET", f"{JOBS}/bad")[1]["status"]["failed"] >= 1
+    assert cluster.ask("GET", f"{JOBS}/bad")[1]["status"]["failed"] == 2
     assert "SuccessfulDelete" in cluster.reasons("bad")
 
 
@@ -178,6 +180,16 @@ def test_a_pod_that_no_instance_type_fits_stays_pending(cluster: Cluster, client
     assert "FailedScheduling" in cluster.reasons(name)
     cluster.ask("DELETE", f"{JOBS}/nowhere", propagationPolicy="Foreground")
     wait_until(lambda: cluster.ask("GET", f"{JOBS}/nowhere")[0] == 404)
+
+
+def test_a_job_fails_although_one_pod_was_never_assigned(cluster: Cluster, client: Callable[..., Any]) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"traingrid/name": "partly"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    selector = {"kubernetes.io/hostname": "only"}
+    with a_running_cluster(cluster.controlled.cloud, "one", nodes=[ONLY_NODE], node_pool=False) as small:
+        start(small, client, "partly", "time.sleep(1); sys.exit(4)", affinity=affinity, nodeSelector=selector)
+        wait_until(lambda: "Failed" in small.conditions("partly"))
+        assert [exit_code(pod) for pod in small.pods("partly")] == [4]
 
 
 def test_an_image_that_does_not_exist_is_pulled_again_and_again(cluster: Cluster) -> None:

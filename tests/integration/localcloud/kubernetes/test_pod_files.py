@@ -1,4 +1,4 @@
-"""What the processes of pods find: volumes, variables, and the names of other pods."""
+"""The environment of the processes of pods: volumes, variables, and the names of other pods."""
 
 import json
 from collections.abc import Callable, Iterator

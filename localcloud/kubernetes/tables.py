@@ -1,0 +1,119 @@
+"""Tables: the columns that `kubectl get` prints, which the server computes.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables; the columns are
+those of pkg/printers/internalversion/printers.go of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.events import seconds_since
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from localcloud.kubernetes.resources import Resource
+    from localcloud.kubernetes.store import Object
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def is_table(accept: str) -> bool:
+    """Return True if a client prefers a table."""
+    return "as=Table" in accept.partition(",")[0]
+
+
+def table(resource: Resource, objects: list[Object], metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the table of objects."""
+    names, cells = _COLUMNS.get(resource.kind, ((), lambda _: []))
+    columns = [
+        {"name": name, "type": "string", "format": "name" if name == "Name" else "", "description": "", "priority": 0}
+        for name in ("Name", *names, "Age")
+    ]
+    kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+    rows = [
+        {
+            "cells": [one["metadata"]["name"], *cells(one), _age(one["metadata"].get("creationTimestamp"))],
+            "object": {**kind, "metadata": one["metadata"]},
+        }
+        for one in objects
+    ]
+    head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return {**head, "columnDefinitions": columns, "rows": rows}
+
+
+def _age(since: str | None) -> str:
+    if not since:
+        return "<unknown>"
+    seconds = int(max(0.0, seconds_since(since)))
+    for unit, length in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
+def _pod(one: Object) -> list[str]:
+    status = one.get("status") or {}
+    init, main = (status.get(name) or [] for name in ("initContainerStatuses", "containerStatuses"))
+    sidecars = {
+        item["name"] for item in one["spec"].get("initContainers") or [] if item.get("restartPolicy") == "Always"
+    }
+    counted = [*main, *(item for item in init if item["name"] in sidecars)]
+    total = len(one["spec"]["containers"]) + len(sidecars)
+    ready = sum(item["ready"] for item in counted if "running" in item["state"])
+    restarts = sum(item["restartCount"] for item in counted)
+    return [f"{ready}/{total}", _reason(one, init, main), str(restarts)]
+
+
+def _reason(one: Object, init: list[Object], main: list[Object]) -> str:
+    """Return the status of a pod: a reason of its containers, or its phase."""
+    status, reason = one.get("status") or {}, ""
+    reason = status.get("reason") or status.get("phase", "Unknown")
+    done = sum(item["ready"] for item in init)
+    for item in init:
+        ended = item["state"].get("terminated") or {}
+        if ended.get("exitCode"):
+            reason = f"Init:{ended['reason']}"
+    if done < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
+        reason = f"Init:{done}/{len(init)}"
+    for item in main if not reason.startswith("Init:") else []:
+        found = item["state"].get("waiting") or item["state"].get("terminated") or {}
+        reason = found.get("reason") or reason
+    return "Terminating" if "deletionTimestamp" in one["metadata"] else str(reason)
+
+
+def _job(one: Object) -> list[str]:
+    status, spec = one.get("status") or {}, one["spec"]
+    true = [item["type"] for item in status.get("conditions") or [] if item["status"] == "True"]
+    state = next((name for name in ("Complete", "Failed", "Suspended", "FailureTarget") if name in true), "Running")
+    state = "Terminating" if "deletionTimestamp" in one["metadata"] and state == "Running" else state
+    started, ended = status.get("startTime"), status.get("completionTime")
+    duration = f"{int(seconds_since(started) - (seconds_since(ended) if ended else 0))}s" if started else ""
+    return [state, f"{status.get('succeeded', 0)}/{spec.get('completions', 1)}", duration]
+
+
+def _node(one: Object) -> list[str]:
+    conditions = {item["type"]: item["status"] for item in (one.get("status") or {}).get("conditions") or []}
+    state = "Ready" if conditions.get("Ready") == "True" else "NotReady"
+    state += ",SchedulingDisabled" if one["spec"].get("unschedulable") else ""
+    return [state, "<none>", str(((one.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion", ""))]
+
+
+def _event(one: Object) -> list[str]:
+    involved = one["involvedObject"]
+    place = f"{involved.get('kind', '').lower()}/{involved.get('name', '')}"
+    return [_age(one.get("lastTimestamp")), one.get("type", ""), one.get("reason", ""), place, one.get("message", "")]
+
+
+_COLUMNS: dict[str, tuple[tuple[str, ...], Callable[[Object], list[str]]]] = {
+    "Pod": (("Ready", "Status", "Restarts"), _pod),
+    "Job": (("Status", "Completions", "Duration"), _job),
+    "Node": (("Status", "Roles", "Version"), _node),
+    "Event": (("Last Seen", "Type", "Reason", "Object", "Message"), _event),
+    "Namespace": (("Status",), lambda one: [(one.get("status") or {}).get("phase", "")]),
+    "PersistentVolumeClaim": (
+        ("Status", "Volume"),
+        lambda one: [(one.get("status") or {}).get("phase", ""), one["spec"].get("volumeName", "")],
+    ),
+}
