@@ -29,8 +29,8 @@ OPERATIONS = {
     "s3": _ALL,
     "sagemaker": ("TrainingJob", "ListTags"),
     "sts": ("AssumeRole", "GetCallerIdentity"),
-    "eks": ("DescribeCluster",),
     "batch": ("ServiceJob",),
+    "eks": ("DescribeCluster",),
 }
 """The services that a child calls. It may call the operations whose names contain one of the words."""
 

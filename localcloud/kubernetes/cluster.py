@@ -122,6 +122,8 @@ class RunningCluster:
         """End the API, the controllers, and all processes of pods."""
         self._shares.close()
         for controller in self._controllers:
+            controller.stop_soon()
+        for controller in self._controllers:
             controller.stop()
         self._server.__exit__(None, None, None)
 

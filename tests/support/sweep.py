@@ -99,7 +99,7 @@ class Region:
     world: World
     name: str
 
-    def listed(self, state: str) -> Iterator[TrainingJob]:
+    def listed(self, state: str, _submission: str = "") -> Iterator[TrainingJob]:
         self.world.meet(self.name)
         yield from (job for job in self.world.running.get(self.name, []) if job.state == state)
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.errors import TraingridError
+from traingrid.job.job import SERVICES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -14,8 +19,21 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem
 
 
+class PartlyListedError(TraingridError):
+    """The training jobs of one backend could not be listed; those of the backends before it were.
+
+    Args:
+        backend: The backend.
+        error: The error.
+    """
+
+    def __init__(self, backend: BackendName, error: Exception) -> None:
+        super().__init__(f"The training jobs on {SERVICES[backend]} cannot be listed: {error}")
+        self.backend = backend
+
+
 class JointInventory:
-    """The training jobs of a Region on several backends.
+    """The training jobs of a Region on several backends; those of SageMaker are listed first.
 
     Args:
         inventories: The inventory of each backend.
@@ -25,8 +43,18 @@ class JointInventory:
         self._inventories = inventories
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """See `Inventory.listed`."""
-        return chain.from_iterable(one.listed(state, submission) for one in self._inventories.values())
+        """See `Inventory.listed`.
+
+        Raises:
+            PartlyListedError: A backend other than SageMaker failed.
+        """
+        for backend, inventory in self._inventories.items():
+            try:
+                yield from inventory.listed(state, submission)
+            except (BotoCoreError, ClientError, TraingridError) as error:
+                if backend == "sagemaker":
+                    raise
+                raise PartlyListedError(backend, error) from error
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""

@@ -108,19 +108,19 @@ class Watch:
             if self._is_enough(item):
                 return self._let_go()
             self._stop_if_cancelled()
-            self._sleep(look_seconds(age))
+            self._sleep(look_seconds(age), describe_at)
 
     def _describe_seconds(self, age: float) -> float:
         """Return the seconds until the next description, which are fewer if no event reports a change."""
         seconds = self.pace.describe_seconds(age)
         return seconds if self.attempt.has_events else min(seconds, UNANNOUNCED_SECONDS)
 
-    def _sleep(self, seconds: float) -> None:
-        """Sleep; without events only until the training job changes."""
+    def _sleep(self, seconds: float, describe_at: float) -> None:
+        """Sleep; without events only until the training job changes or must be described."""
         if self.attempt.has_events:
             self.attempt.clock.sleep(seconds)
             return
-        until = self.attempt.clock.now() + seconds
+        until = min(self.attempt.clock.now() + seconds, describe_at)
         while (left := until - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
             self.attempt.clock.sleep(min(left, _NEWS_SECONDS))
 

@@ -18,7 +18,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.aws.batch import Batch
@@ -30,6 +29,7 @@ from traingrid.backends import inventory_of, watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
 from traingrid.backends.inventory import ACTIVE_STATES
+from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import elsewhere
@@ -180,11 +180,16 @@ class Reconciler:
     def _listed(self, reach: Reach, until: float, region: str) -> list[TrainingJob]:
         found: list[TrainingJob] = []
         with reach.of_region(region, whole=True):
-            for job in chain.from_iterable(map(self.inventory(region).listed, ACTIVE_STATES)):
-                found.append(job)
-                if time.time() >= until:
-                    reach.too_slow(region, len(found))
-                    break
+            for state in ACTIVE_STATES:
+                try:
+                    for job in self.inventory(region).listed(state):
+                        found.append(job)
+                        if time.time() >= until:
+                            reach.too_slow(region, len(found))
+                            return found
+                except PartlyListedError as error:
+                    with reach.of_region(reach.place(region, error.backend), whole=True):
+                        raise
         return found
 
     def _stop_unwanted(
@@ -218,9 +223,10 @@ class Reconciler:
     def _release(self, reach: Reach, until: float, done: Sweep) -> None:
         """Release ended training jobs that their service keeps until their ends are recorded."""
         for region in self.regions:
-            if reach.given_up(region):
+            place = reach.place(region, "eks")  # SageMaker releases nothing
+            if reach.given_up(place):
                 continue
-            with reach.of_region(region):
+            with reach.of_region(place):
                 inventory = self.inventory(region)
                 for job in inventory.ended():
                     if time.time() >= until:
@@ -231,8 +237,8 @@ class Reconciler:
     def _is_settled(self, job: TrainingJob) -> bool:
         """Return True if an ended training job is recorded, and no request to create it can be in flight.
 
-        Another attempt begins after the end of the previous one is recorded. A training job that the ledger does not
-        have is an orphan, whose end nobody records.
+        Another attempt begins after the end of the previous one is recorded. The end of an orphan, which the ledger
+        does not have, is never recorded.
         """
         now, item = time.time(), self.ledger.job(*job.line)
         if now - (job.ended_at or job.created_at) < self.grace_seconds:

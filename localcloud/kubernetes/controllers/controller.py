@@ -57,9 +57,13 @@ class Controller(ABC):
         """Start the thread."""
         self._thread.start()
 
+    def stop_soon(self) -> None:
+        """Let the thread end, without waiting for it."""
+        self._stopped.set()
+
     def stop(self) -> None:
         """End the thread."""
-        self._stopped.set()
+        self.stop_soon()
         self._thread.join()
 
     def _run(self) -> None:

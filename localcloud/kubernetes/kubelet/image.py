@@ -66,8 +66,6 @@ def command_of(image: ProcessImage, container: Mapping[str, Any]) -> list[str]:
         words = [*command, *args]
     elif args == ["train"]:
         words = list(image.command)
-    elif args and _PYTHON.fullmatch(args[0]):
-        words = list(args)
     else:
         words = [*image.command, *args]
     if _PYTHON.fullmatch(words[0]):

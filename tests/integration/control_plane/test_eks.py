@@ -1,4 +1,4 @@
-"""Children and the reconciler with a cluster of EKS whose pods run: one training job, whoever dies, and its end."""
+"""Children and the reconciler with a cluster of EKS whose pods run: one training job and its end, also after deaths."""
 
 import json
 import zlib
@@ -20,17 +20,19 @@ from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_unti
 from tests.integration.localcloud.eks.clusters import CLUSTER_TRUST, POD_TRUST
 from tests.integration.localcloud.eks.clusters import role as trusted
 from tests.support.sample_job import sample_job
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.logs import LogReader
 from traingrid.audit.audit import audit
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends import inventory_of
 from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.deploy.cluster_access import access_objects
+from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import Job
-from traingrid.kubernetes import client as kubernetes
-from traingrid.kubernetes.client import JOB, POD, Client, Kind
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, Kind
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.cancel import Canceller, Wanted
 
@@ -162,6 +164,35 @@ def test_a_child_trains_in_pods_and_the_reconciler_releases_the_end(
     assert violations(account, line) == []
 
 
+def test_the_launcher_and_the_workers_of_an_mpijob_train(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, instance_count=2, eks_kind="mpijob")
+    code, output = ended(line.child(), within=120)
+    assert (code, line.item().state) == (0, "Completed"), output
+    assert f"[algo-1] trains ['shard'] {line.name}-1-launcher.{line.name}-1" in output
+    (made,) = account.cluster.all(MPI_JOB, labels=f"traingrid/submission={line.submission}")
+    assert made["status"]["replicaStatuses"]["Launcher"]["succeeded"] == 1
+    # The operator deletes workers that still run when the launcher has ended, and the rest of their logs with them.
+    assert "[algo-3]" not in output
+    assert line.item().artifact.endswith(f"/{line.name}-1/output/model.tar.gz")
+
+
+def test_commands_read_the_logs_of_pods(account: ClusterAccount, request: pytest.FixtureRequest) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 0})
+    assert ended(line.child(), within=120)[0] == 0
+    nothing: Any = None
+    plane = ControlPlane(deployment=account.deployment, ledger=account.ledger, batch=nothing, storage=account.storage)
+    reader = LogReader(plane=plane, submission=line.submission, index=0)
+    assert [(found.host, found.text) for found in reader.lines()][-1] == ("algo-1", "ends")
+    assert [found.text for found in reader.lines(tail=1)] == ["ends"]
+    wait_until(lambda: released(account, line))
+    account.cluster.delete(JOB, f"{line.name}-1")
+    wait_until(lambda: not list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")))
+    with pytest.raises(TraingridError, match="no longer exist in the namespace training"):
+        list(LogReader(plane=plane, submission=line.submission, index=0).lines())
+
+
 def test_a_failure_is_recorded_with_its_text(account: ClusterAccount, request: pytest.FixtureRequest) -> None:
     line = submitted(account, request, hyperparameters={"seconds": 0, "fails": 1})
     code, output = ended(line.child(), within=120)
@@ -275,4 +306,3 @@ def test_an_evicted_pod_is_a_lost_node_and_the_line_is_retried(
         child.kill()
     assert (code, line.item().state, line.item().attempt) == (0, "Completed", 2), output
     assert [former.failure for former in line.item().tried] == ["lost_node"]
-    assert kubernetes.JOB is JOB

@@ -1,4 +1,4 @@
-"""EKS backend: launches each training job once, whatever is lost or refused, and reads and stops it."""
+"""EKS backend: launches each training job once, also after lost replies, and reads and stops it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from localcloud.kubernetes import resources as kinds
+from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import PODS, Cluster
 from tests.support.eks_jobs import NAME, at, eks_job, pod, running, terminated
 from traingrid.backends.base import LaunchError
@@ -248,8 +249,6 @@ def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
 
 
 def test_a_change_is_news_until_the_training_job_is_described(eks: Eks, cluster: Cluster) -> None:
-    from tests.integration.localcloud.compute import wait_until  # noqa: PLC0415
-
     assert not eks.has_news(NAME)
     start(eks)
     wait_until(lambda: eks.has_news(NAME))

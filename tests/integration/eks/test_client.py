@@ -1,25 +1,28 @@
 """Client: creates once, repeats reads, renews tokens, and follows changes until the history has been compacted."""
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from localcloud.kubernetes.resources import JOB as JOBS_OF_CLUSTER
 from tests.integration.eks.conftest import FixedTokens
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, indexed_job
+from tests.support.eks_jobs import CLUSTER_ARN
 from traingrid.kubernetes import client as clients
 from traingrid.kubernetes.client import JOB, MPI_JOB, Client, Patience
 from traingrid.kubernetes.cluster import Cluster as Described
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 
+Reply: TypeAlias = tuple[int, dict[str, str], Any]
+
 
 @contextmanager
-def a_server(*replies: tuple[int, dict[str, str], Any]) -> Iterator[tuple[Client, list[str]]]:
+def a_server(*replies: Reply) -> Iterator[tuple[Client, list[str]]]:
     """Serve replies one after the other; None as the status closes the connection. Return a client and the requests."""
     coming, requests = list(replies), list[str]()
 
@@ -38,7 +41,7 @@ def a_server(*replies: tuple[int, dict[str, str], Any]) -> Iterator[tuple[Client
             self.end_headers()
             self.wfile.write(content)
 
-        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that http.server calls
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the names that http.server calls
 
         def log_message(self, *_: object) -> None:
             pass
@@ -55,14 +58,14 @@ def a_server(*replies: tuple[int, dict[str, str], Any]) -> Iterator[tuple[Client
 
 @pytest.fixture(autouse=True)
 def _no_authority(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = clients.ssl.create_default_context
-    monkeypatch.setattr(clients.ssl, "create_default_context", lambda cadata: plain(cadata=cadata or None))
+    plain = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda cadata: plain(cadata=cadata or None))
 
 
-LOST: tuple[int, dict[str, str], Any] = (0, {}, None)
-BUSY = (429, {"Retry-After": "3"}, {"reason": "TooManyRequests", "message": "busy"})
-FOUND = (200, {}, {"metadata": {"name": "x"}})
-EXPIRED = (401, {}, {"reason": "Unauthorized", "message": "Unauthorized"})
+LOST: Reply = (0, {}, None)
+BUSY: Reply = (429, {"Retry-After": "3"}, {"reason": "TooManyRequests", "message": "busy"})
+FOUND: Reply = (200, {}, {"metadata": {"name": "x"}})
+EXPIRED: Reply = (401, {}, {"reason": "Unauthorized", "message": "Unauthorized"})
 
 
 def test_reads_are_repeated_after_errors_that_pass() -> None:
@@ -72,8 +75,9 @@ def test_reads_are_repeated_after_errors_that_pass() -> None:
 
 
 def test_a_creation_is_sent_exactly_once() -> None:
-    for reply in (LOST, BUSY, (503, {}, {})):
-        with a_server(reply, FOUND) as (client, requests):
+    failing: tuple[Reply, ...] = (LOST, BUSY, (503, {}, {}))
+    for failed in failing:
+        with a_server(failed, FOUND) as (client, requests):
             with pytest.raises(UnavailableError):
                 client.create(JOB, {})
             assert len(requests) == 1
@@ -90,7 +94,7 @@ def test_an_expired_token_is_renewed_once_also_for_a_creation() -> None:
 
 
 def test_errors_that_do_not_pass_are_raised_at_once() -> None:
-    reply = (403, {}, {"reason": "Forbidden", "message": "no", "details": {"kind": "jobs"}})
+    reply: Reply = (403, {}, {"reason": "Forbidden", "message": "no", "details": {"kind": "jobs"}})
     with a_server(reply) as (client, _), pytest.raises(ApiError) as refused:
         client.get(JOB, "x")
     assert (refused.value.code, refused.value.reason, refused.value.kind) == (403, "Forbidden", "jobs")
@@ -146,10 +150,7 @@ def test_a_watch_yields_changes_and_an_expired_version_is_an_error(client: Clien
 
 
 def test_a_certificate_of_another_authority_is_refused(described: Described, client: Client) -> None:
-    from tests.support.eks_jobs import CLUSTER_ARN  # noqa: PLC0415
-
     stranger = Described(name="research", arn=CLUSTER_ARN, endpoint=described.endpoint, authority="")
     with pytest.raises(UnavailableError, match="certificate"):
         Client(stranger, "default", FixedTokens(TOKEN), sleep=lambda _: None).get(JOB, "x")
     assert client.find(JOB, "x") is None
-    assert JOBS_OF_CLUSTER.plural == JOB.plural

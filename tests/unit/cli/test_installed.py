@@ -164,7 +164,7 @@ def test_local_up_reports_jobs_that_it_cannot_run(
         assert run(monkeypatch, "local", "up") == 0
         printed = capsys.readouterr()
         assert printed.out == "export AWS_REGION=us-east-1\n"
-        return re.sub(r"^localcloud answers at .*\n", "", printed.err)
+        return re.sub(r"^(localcloud answers at|kubectl uses) .*\n", "", printed.err, flags=re.MULTILINE)
 
     assert f"It cannot train: the training environment is not installed. Install it: make -C '{checkout}' setup." in (
         notes()

@@ -1,4 +1,4 @@
-"""Errors: replies of an API server are errors with code, reason and message, and those that pass can be told apart."""
+"""Errors: replies of an API server are errors with code, reason and message, and those that pass are marked."""
 
 import pytest
 

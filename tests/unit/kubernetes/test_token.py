@@ -32,11 +32,10 @@ def test_the_clusters_name_changes_the_signature() -> None:
     assert one["X-Amz-Signature"] != other["X-Amz-Signature"]
 
 
-def test_a_token_is_used_until_shortly_before_its_end() -> None:
+def test_a_token_is_used_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     tokens = Tokens("research", "eu-west-1", once, clock=lambda: now[0])
-    signed = []
-    tokens._signed = lambda: signed.append(now[0]) or f"token-{len(signed)}"  # type: ignore[method-assign,func-returns-value]
+    monkeypatch.setattr(tokens, "_signed", iter(["token-1", "token-2"]).__next__)
     assert [tokens.current(), tokens.current()] == ["token-1", "token-1"]
     now[0] = 779.0
     assert tokens.current() == "token-1"
@@ -44,9 +43,9 @@ def test_a_token_is_used_until_shortly_before_its_end() -> None:
     assert tokens.current() == "token-2"
 
 
-def test_a_refused_token_is_replaced_unless_another_thread_has_replaced_it() -> None:
+def test_a_refused_token_is_replaced_unless_another_thread_has_replaced_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = Tokens("research", "eu-west-1", once)
-    tokens._signed = iter(["first", "second", "third"]).__next__  # type: ignore[method-assign]
+    monkeypatch.setattr(tokens, "_signed", iter(["first", "second", "third"]).__next__)
     first = tokens.current()
     tokens.discard(first)
     assert tokens.current() == "second"

@@ -1,18 +1,21 @@
 """Release: the reconciler releases a training job of a cluster only after its end is recorded."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.support.ledger_items import existing, job_key
 from tests.support.sweep import World, a_reconciler, open_lines
+from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.joint_inventory import JointInventory
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.kubernetes.errors import UnavailableError
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep_coverage import UnreachedError
@@ -95,3 +98,29 @@ def test_a_cluster_that_does_not_answer_does_not_prevent_other_releases(world: W
     with pytest.raises(UnreachedError):
         reconciler.sweep()
     assert world.released == [name]
+
+
+def test_a_cluster_that_cannot_be_listed_does_not_prevent_the_care_for_other_training_jobs_of_its_region(
+    world: World, reconciler: Reconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphan = world.runs("eeeeeeee", 0, HOME)
+    plain = reconciler.inventory
+
+    class Broken:
+        def listed(self, *_: str) -> Iterator[TrainingJob]:
+            raise UnavailableError(503, "ServiceUnavailable", "down")
+
+    class Fake(JointInventory):
+        def __init__(self, region: str) -> None:
+            inventory: Any = plain(region)
+            cluster: Any = Broken() if region == HOME else inventory
+            super().__init__({"sagemaker": inventory} | ({"eks": cluster} if region == HOME else {}))
+
+        def ended(self) -> Iterator[TrainingJob]:
+            return iter(())
+
+    monkeypatch.setattr(reconciler, "inventory", Fake)
+    with pytest.raises(UnreachedError, match="us-east-1 on Amazon EKS") as failed:
+        reconciler.sweep()
+    assert failed.value.done.stopped == [orphan]
+    assert list(failed.value.done.unreachable) == ["us-east-1 on Amazon EKS"]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import ObjectKind
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_ROLE, _WORKER = "training.kubeflow.org/job-role", "training.kubeflow.org/replica-index"
+_ROLE = "training.kubeflow.org/job-role"
 
 
 def host_names(name: str, kind: ObjectKind, count: int) -> list[str]:
@@ -34,12 +34,16 @@ def host_names(name: str, kind: ObjectKind, count: int) -> list[str]:
 
 
 def host_index(pod: Mapping[str, Any]) -> int:
-    """Return the place of a pod in `host_names`."""
+    """Return the place of a pod in `host_names`.
+
+    The MPI operator names workers `<job>-worker-<index>`. Its label with the index also counts the launcher if that is
+    a worker, depending on its version.
+    """
     metadata = pod["metadata"]
     found = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     if _INDEX in found:
         return int(found[_INDEX])
-    return int(found.get(_WORKER) or 0) + 1 if found.get(_ROLE) == "worker" else 0
+    return int(metadata["name"].rpartition("-")[2]) + 1 if found.get(_ROLE) == "worker" else 0
 
 
 def host_name(pod: Mapping[str, Any]) -> str:

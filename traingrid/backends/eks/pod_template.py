@@ -96,12 +96,18 @@ _REQUEST_FILE = {"path": "request.json", "fieldRef": {"fieldPath": f"metadata.an
 
 
 def _shim(wanted: TrainingObject, program: str) -> dict[str, Any]:
+    """Return the container that runs a program of `traingrid.pod` in the orchestrator's image.
+
+    It replaces the image's entry point, which runs a child, and its user, who could not read files that `train` writes
+    as root (batch_job/Dockerfile).
+    """
     hosts = host_names(wanted.name, wanted.kind, wanted.job.instance_count)
     environment = {"AWS_REGION": wanted.region, "TRAINGRID_HOSTS": ",".join(hosts)}
     return {
         "name": program,
         "image": wanted.pod_image,
-        "args": ["python", "-m", "traingrid.pod", program],
+        "command": ["python3", "-m", "traingrid.pod", program],
+        "securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False},
         "env": _variables(environment),
         "resources": _SHIM,
         "volumeMounts": [

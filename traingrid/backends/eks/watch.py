@@ -1,6 +1,6 @@
 """Watch: threads that notice changes of a training job's object and pods, because EKS sends no events.
 
-The threads only set a flag. Whoever reads it describes the training job, so a lost change is only noticed later.
+The threads only set a flag. The reader of the flag describes the training job, so a lost change is only noticed later.
 """
 
 from __future__ import annotations

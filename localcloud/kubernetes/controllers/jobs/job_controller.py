@@ -1,8 +1,8 @@
 """Job controller: brings the pods of a job to its desired state.
 
-Source: pkg/controller/job/job_controller.go of Kubernetes (syncJob, manageJob, trackJobStatusAndRemoveFinalizers), from
-memory, as of version 1.33, in which a job gets FailureTarget or SuccessCriteriaMet first, and Failed or Complete when
-all its pods have ended. Without podFailurePolicy, backoffLimitPerIndex and ttlSecondsAfterFinished.
+Source: pkg/controller/job/job_controller.go of Kubernetes (syncJob, manageJob, trackJobStatusAndRemoveFinalizers), of
+version 1.31 or later, in which a job gets FailureTarget or SuccessCriteriaMet first, and Failed or Complete when all
+its pods have ended. Without podFailurePolicy, backoffLimitPerIndex and ttlSecondsAfterFinished.
 
 A job that is being deleted gets no new pods, its running pods stay, and their finalizers are removed at once, so that
 how they end is not counted any more.
@@ -73,8 +73,9 @@ class JobController(Controller):
             return None
         if not state.status.get("startTime") and not job["spec"]["suspend"]:
             state.status["startTime"] = timestamp()
-        self._count(job, state, pods)
+        self._note(job, state, pods)
         wait = self._advance(job, state, pods)
+        self._count(job, state, pods)
         self._finish(job, state)
         self._store(job, state)
         return wait
@@ -161,23 +162,29 @@ class JobController(Controller):
             state.status["startTime"] = timestamp()
         self._events.normal(job, "Suspended" if suspended else "Resumed", message)
 
+    def _note(self, job: Object, state: JobState, pods: list[Object]) -> None:
+        """Record the pods that have ended and are not counted yet: those with a finalizer."""
+        for pod in pods:
+            if not _has_finalizer(pod):
+                continue
+            if phase_of(pod) == "Succeeded":
+                state.add_succeeded(pod)
+            elif has_failed(pod, job):
+                state.add_failed(pod)
+
     def _count(self, job: Object, state: JobState, pods: list[Object]) -> None:
         """Count the pods that have ended, in two steps, so that none is counted twice or lost.
 
         First, their uids or indexes are stored; then their finalizers are removed, and then they are in the counts.
+        Once a job has failed, pods that have not ended count as failed; once it is being deleted, they do not count.
         """
-        released = []
-        deleting = "deletionTimestamp" in job["metadata"]
+        released, failed = [], state.has_failed
         for pod in pods:
-            if not _has_finalizer(pod):
+            ended = phase_of(pod) == "Succeeded" or has_failed(pod, job)
+            if not _has_finalizer(pod) or not (ended or state.target or "deletionTimestamp" in job["metadata"]):
                 continue
-            failed = has_failed(pod, job)
-            if phase_of(pod) == "Succeeded":
-                state.add_succeeded(pod)
-            elif failed:
+            if failed and not ended:
                 state.add_failed(pod)
-            elif not deleting:
-                continue
             released.append(pod)
         if not released and not state.has_uncounted:
             return

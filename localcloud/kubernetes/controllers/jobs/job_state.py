@@ -74,6 +74,11 @@ class JobState:
         return next((one for one in found if one and one["status"] == "True"), None)
 
     @property
+    def has_failed(self) -> bool:
+        """True if the job fails."""
+        return self._holds("FailureTarget")
+
+    @property
     def has_uncounted(self) -> bool:
         """True if pods have ended that are not in the counts."""
         return any(self._uncounted.values())

@@ -87,6 +87,10 @@ class Cluster:
         found = self.ask("GET", f"{JOBS}/{job}")[1]["status"].get("conditions") or []
         return {one["type"]: one["reason"] for one in found if one["status"] == "True"}
 
+    def log(self, pod: Any) -> str:
+        """Return the log of a pod with one container."""
+        return self.request("GET", f"{PODS}/{pod['metadata']['name']}/log").read().decode()
+
     def finalizers(self, job: str) -> list[str]:
         """Return the finalizers of a Job."""
         return list(self.ask("GET", f"{JOBS}/{job}")[1]["metadata"].get("finalizers", []))

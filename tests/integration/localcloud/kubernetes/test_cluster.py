@@ -11,6 +11,8 @@ import pytest
 from localcloud.faults.plan import Capacity, Plan
 from localcloud.kubernetes.controllers.node_lifecycle import NodeTimes
 from localcloud.kubernetes.controllers.provisioner import node_of
+from localcloud.sagemaker.backend import TrainingBackend
+from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import image, wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import (
@@ -101,14 +103,14 @@ def test_ended_pods_are_gone_with_their_node(cluster: Cluster, client: Callable[
 
 
 def test_an_interrupted_node_takes_its_pods_along(cluster: Cluster, client: Callable[..., Any]) -> None:
-    code = "signal.signal(signal.SIGTERM, lambda *_: print('warned', flush=True)); [time.sleep(1) for _ in range(60)]"
+    code = "signal.signal(signal.SIGTERM, lambda *_: print('warned', flush=True)); print('up', flush=True);"
+    code += "[time.sleep(1) for _ in range(60)]"
     start(cluster, client, "spot", code, hosts=1)
     wait_until(lambda: is_running(cluster, "spot", 1))
     (pod,) = cluster.pods("spot")
-    time.sleep(0.3)
-    cluster.controlled.interrupt_node(pod["spec"]["nodeName"], warning_seconds=1.0)
-    log = f"{PODS}/{pod['metadata']['name']}/log"
-    wait_until(lambda: cluster.request("GET", log).read() == b"warned\n")
+    wait_until(lambda: cluster.log(pod) == "up\n")
+    cluster.controlled.interrupt_node(pod["spec"]["nodeName"], warning_seconds=3.0)
+    wait_until(lambda: cluster.log(pod) == "up\nwarned\n")
     wait_until(lambda: not cluster.pods("spot"))
     assert cluster.conditions("spot")["Failed"] == "BackoffLimitExceeded"
 
@@ -190,6 +192,21 @@ def test_a_region_without_capacity_leaves_pods_pending(
     wait_until(lambda: "InsufficientCapacityError" in cluster.reasons(name))
     cloud.faults.set(Plan())
     wait_until(lambda: "Complete" in cluster.conditions("empty"))
+
+
+def test_a_job_waits_until_this_machine_has_capacity_for_all_of_its_pods(
+    cloud: LocalCloud, client: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TrainingBackend, "capacity", HostCapacity(2))
+    with a_running_cluster(cloud, "small") as small:
+        start(small, client, "first", WAIT)
+        wait_until(lambda: is_running(small, "first", 2))
+        start(small, client, "second", WAIT)
+        wait_until(lambda: len(small.pods("second")) == 2)
+        time.sleep(1)
+        assert {pod["status"]["phase"] for pod in small.pods("second")} == {"Pending"}
+        delete(small, "first")
+        wait_until(lambda: is_running(small, "second", 2))
 
 
 def test_a_name_must_leave_room_for_the_index(cluster: Cluster) -> None:

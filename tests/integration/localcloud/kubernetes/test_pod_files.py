@@ -56,7 +56,9 @@ def test_python_of_the_orchestrator_runs_another_module(cluster: Cluster, client
     client("ecr").create_repository(repositoryName="orchestrator")
     process_images.push(client("ecr"), "orchestrator", "v1", ORCHESTRATOR)
     made = training_job("module", f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/orchestrator:v1", hosts=1)
-    made["spec"]["template"]["spec"]["containers"][0]["args"] = ["python", "-m", "traingrid.pod", "prepare"]
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    del container["args"]
+    container["command"] = ["python3", "-m", "traingrid.pod", "prepare"]
     cluster.ask("POST", JOBS, made)
     wait_until(lambda: "Failed" in cluster.conditions("module"))
     status = cluster.pods("module")[0]["status"]["containerStatuses"][0]["state"]["terminated"]

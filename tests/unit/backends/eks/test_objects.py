@@ -129,8 +129,8 @@ def test_the_containers_are_those_of_the_contract() -> None:
     made = indexed_job(training_object())
     prepare, results, train = (container(made, name) for name in ("prepare", "results", "train"))
     assert (prepare["image"], results["image"], train["image"]) == (POD_IMAGE, POD_IMAGE, eks_job().image)
-    assert prepare["args"] == ["python", "-m", "traingrid.pod", "prepare"]
-    assert (results["args"][-1], results["restartPolicy"]) == ("results", "Always")
+    assert prepare["command"] == ["python3", "-m", "traingrid.pod", "prepare"]  # not the image's own entry point
+    assert (results["command"][-1], results["restartPolicy"]) == ("results", "Always")
     assert train["args"] == ["train"]
     assert "command" not in train, "the image's ENTRYPOINT remains"
     environment = {entry["name"]: entry["value"] for entry in train["env"]}

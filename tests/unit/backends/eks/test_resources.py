@@ -1,4 +1,4 @@
-"""Resources: what a pod requests agrees with EC2's descriptions of the instance types."""
+"""Resources: the requests of a pod agree with EC2's descriptions of the instance types."""
 
 import pytest
 

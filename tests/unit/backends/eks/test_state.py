@@ -9,7 +9,7 @@ from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, t
 from traingrid.backends.eks.state import Found, seen_of, tags_in
 from traingrid.job.failures import of_end
 
-PREPARED = {"prepare": terminated(until=15)}
+PREPARED: dict[str, Any] = {"prepare": terminated(until=15)}
 UPLOADED = json.dumps({"artifact": "s3://out/model.tar.gz", "failure": "", "error": ""})
 SUCCEEDED = pod(phase="Succeeded", **PREPARED, train=terminated(), results=terminated(until=55, message=UPLOADED))
 COMPLETE = [{"type": "Complete", "lastTransitionTime": at(60)}]

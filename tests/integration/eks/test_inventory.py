@@ -1,0 +1,134 @@
+"""EKS inventory: lists the training jobs of a grid in a cluster, and releases them when their ends are recorded."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from localcloud.kubernetes import resources as kinds
+from tests.integration.localcloud.kubernetes.running_cluster import Cluster
+from tests.support.eks_jobs import NAME, at, eks_job
+from traingrid import names
+from traingrid.backends.eks.backend import Eks
+from traingrid.backends.eks.inventory import EksInventory
+from traingrid.backends.found_job import TrainingJob
+from traingrid.grid.deployment import Deployment
+from traingrid.job.ownership import tags_of
+from traingrid.kubernetes.client import JOB, Client
+
+REGION = "eu-west-1"
+
+
+@pytest.fixture
+def inventory(deployment: Deployment) -> EksInventory:
+    return EksInventory(deployment, REGION)
+
+
+def create(deployment: Deployment, index: int = 0, **fields: Any) -> str:
+    eks, job = Eks(deployment, REGION), eks_job(index=index, **fields)
+    name = names.training_job("traingrid", "0123abcd", index, 1)
+    eks.start(name, job, tags_of("traingrid", "0123abcd", index, eks.fingerprint(name, job)))
+    return name
+
+
+def finish(cluster: Cluster, name: str = NAME, condition: str = "Complete") -> None:
+    made = cluster.store.get(kinds.JOB, "default", name)
+    made["status"] = {"conditions": [{"type": condition, "status": "True", "lastTransitionTime": at(60)}]}
+    cluster.store.update(kinds.JOB, "default", name, lambda _: made, of_status=True)
+
+
+def ended(inventory: EksInventory) -> list[str]:
+    return [job.name for job in inventory.ended()]
+
+
+def one(inventory: EksInventory) -> TrainingJob:
+    (found,) = inventory.listed()
+    return found
+
+
+def test_training_jobs_are_listed_by_state_and_submission(
+    deployment: Deployment, inventory: EksInventory, cluster: Cluster
+) -> None:
+    running, completed, mpi = (create(deployment), create(deployment, 1), create(deployment, 2, eks_kind="mpijob"))
+    finish(cluster, completed)
+    assert {job.name: job.state for job in inventory.listed()} == {
+        running: "InProgress",
+        completed: "Completed",
+        mpi: "InProgress",
+    }
+    assert {job.name for job in inventory.listed("InProgress")} == {running, mpi}
+    assert list(inventory.listed(submission="eeeeeeee")) == []
+    job = next(inventory.listed("InProgress"))
+    assert (job.backend, job.region, job.arn.split("/")[-2]) == ("eks", REGION, job.name)
+    assert inventory.has_our_tag(job)
+
+
+def test_objects_of_another_grid_are_not_listed(
+    deployment: Deployment, inventory: EksInventory, client: Client
+) -> None:
+    create(deployment)
+    client.patch(JOB, NAME, {"metadata": {"labels": {"traingrid/grid": "other"}}})
+    assert list(inventory.listed()) == []
+
+
+def test_a_recorded_end_is_released_once_and_keeps_its_object(
+    deployment: Deployment, inventory: EksInventory, cluster: Cluster, client: Client
+) -> None:
+    create(deployment)
+    assert not inventory.release(one(inventory)), "it runs"
+    finish(cluster)
+    assert ended(inventory) == [NAME]
+    assert inventory.release(one(inventory))
+    metadata = client.get(JOB, NAME)["metadata"]
+    assert "finalizers" not in metadata
+    assert metadata["labels"]["traingrid/recorded"] == datetime.now(UTC).date().isoformat()
+    assert ended(inventory) == []
+    assert [job.state for job in inventory.listed()] == ["Completed"]
+
+
+def test_a_released_object_is_deleted_after_some_days(
+    deployment: Deployment, inventory: EksInventory, cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(deployment)
+    finish(cluster)
+    inventory.release(one(inventory))
+    later = (datetime.now(UTC) + timedelta(days=9)).timestamp()
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert ended(inventory) == [NAME]
+    assert inventory.release(one(inventory))
+    assert client.find(JOB, NAME) is None
+
+
+def test_a_stopped_training_job_is_gone_when_it_is_released(
+    deployment: Deployment, inventory: EksInventory, client: Client
+) -> None:
+    create(deployment)
+    assert inventory.stop(one(inventory))
+    assert not inventory.stop(one(inventory)), "it has ended, because it had no pods"
+    assert [job.state for job in inventory.listed()] == ["Stopped"]
+    client.patch(JOB, NAME, {"metadata": {"finalizers": ["traingrid/recorded"]}})  # as after a deletion of its pods
+    assert inventory.release(one(inventory))
+    assert client.find(JOB, NAME) is None
+
+
+def test_other_finalizers_stay(
+    deployment: Deployment, inventory: EksInventory, cluster: Cluster, client: Client
+) -> None:
+    create(deployment)
+    finish(cluster)
+    client.patch(JOB, NAME, {"metadata": {"finalizers": ["traingrid/recorded", "example.com/other"]}})
+    assert inventory.release(one(inventory))
+    assert client.get(JOB, NAME)["metadata"]["finalizers"] == ["example.com/other"]
+
+
+def test_details_have_the_facts_that_a_list_lacks(
+    deployment: Deployment, inventory: EksInventory, cluster: Cluster
+) -> None:
+    create(deployment)
+    finish(cluster)
+    details = inventory.details(one(inventory))
+    assert details
+    assert details.state == "Completed"
+    assert details.artifact.endswith("/output/model.tar.gz")
+    assert details.ended_at == one(inventory).ended_at

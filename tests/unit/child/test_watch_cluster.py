@@ -1,0 +1,38 @@
+"""A watch without events: it describes a training job of a cluster when that changes, and every minute otherwise."""
+
+import pytest
+
+from tests.support.supervised_job import supervisor
+from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend, FakeTime
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
+
+
+class Cluster(FakeBackend):
+    """A service without events, which trains for a while and knows when a training job has changed."""
+
+    def __init__(self, time: FakeTime, ends_at: float, *, announces: bool) -> None:
+        super().__init__(TRAINING)
+        self.time, self.ends_at, self.announces = time, ends_at, announces
+        self.described: list[float] = []
+
+    def has_news(self, _name: str) -> bool:
+        return self.announces and self.script[0] is not COMPLETED and self.time.seconds >= self.ends_at
+
+    def describe(self, name: str) -> object:  # type: ignore[override] # the fake's own type
+        if self.time.seconds >= self.ends_at:
+            self.script = [COMPLETED]
+        if name in self.created:
+            self.described.append(self.time.seconds)
+        return super().describe(name)
+
+
+@pytest.mark.parametrize(("announces", "latest"), [(True, 3.0), (False, 75.0)])
+def test_an_end_is_noticed_at_once_or_within_a_minute(job: Job, ledger: Ledger, announces: bool, latest: float) -> None:
+    time = FakeTime()
+    cluster = Cluster(time, 7200.0, announces=announces)
+    wanted = job.model_copy(update={"backends": ("eks",)})
+    item = supervisor(wanted, cluster, ledger, time).run()
+    assert (item.state, item.backend) == ("Completed", "eks")
+    assert cluster.described[-1] - 7200.0 <= latest
+    assert len(cluster.described) < 200
