@@ -15,6 +15,7 @@ from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.job.failures import CONFLICT
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.ledger import cancel_of_job
 from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import until
 from verification.faults.clusters import grant_access
@@ -217,17 +218,23 @@ def foreign(grid: FaultyGrid, lines: int) -> Outcome:
 
 
 def stopped_completely(grid: FaultyGrid, lines: int) -> Outcome:
-    """E25: cancel lines whose pods take seconds to stop; no end may be recorded before the last pod has ended."""
+    """E25: cancel lines whose pods take seconds to stop; no end may be recorded before the last pod has ended.
+
+    Only the intents are recorded, so that the children stop their training jobs and record the ends.
+    """
     grid.plan(stubs=(_SLOW_STOP,))
     with grid.children_at_once(lines):
         submission = grid.submit(lines)
         until(lambda: _all_train(grid, submission), "every line trains")
         for index in range(lines):
-            grid.cancel(submission, index)
+            grid.plane.ledger.request_cancel(submission.id, cancel_of_job(index), {"by": "test", "reason": ""})
         early = dict[int, Violation]()
-        while grid.children_left() or not grid.recorded(submission):
-            early |= {index: what for index, what in _recorded_early(grid, submission) if index not in early}
-            time.sleep(0.2)
+
+        def watched() -> bool:
+            early.update(_recorded_early(grid, submission))
+            return grid.recorded(submission)
+
+        until(watched, "every end is recorded")
         settled(grid, [submission])
     return Outcome(
         volume=f"{lines} cancels",
