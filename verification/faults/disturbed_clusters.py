@@ -189,7 +189,7 @@ def preempted(grid: FaultyGrid, lines: int) -> Outcome:
 
 def foreign(grid: FaultyGrid, lines: int) -> Outcome:
     """E24: a person's objects have the names of our training jobs; lines fail, and nothing of theirs is changed."""
-    grid.plan(stub_seconds=ENDLESS_SECONDS)
+    grid.plan(stub_seconds=10.0)
     uploaded = grid.upload(lines)
     uids = {}
     for index in range(lines):
