@@ -107,6 +107,14 @@ def test_two_accepted_creates_are_a_duplicate_even_if_one_job_remains() -> None:
     assert found(world) == [("I2", "duplicate")]
 
 
+@pytest.mark.parametrize("action", ["create jobs", "create mpijobs"])
+def test_creates_of_one_name_on_two_engines_are_a_duplicate(action: str) -> None:
+    name = created(0)["parameters"]["TrainingJobName"]
+    of_cluster = {"service": "kubernetes", "action": action, "region": "us-east-1", "parameters": {"name": name}}
+    assert found(a_world([a_line(0)], [a_job(0)], calls=[of_cluster])) == []
+    assert found(a_world([a_line(0)], [a_job(0)], calls=[created(0), of_cluster])) == [("I2", "duplicate")]
+
+
 def test_two_batch_jobs_of_one_name_are_a_duplicate() -> None:
     name = f"traingrid-{SUBMISSION}"
     assert found(a_world([a_line(0)], [a_job(0)], batch_jobs={name: ["a", "b"]})) == [("I2", "duplicate")]
