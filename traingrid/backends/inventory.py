@@ -33,6 +33,7 @@ class Details:
         artifact: The S3 URI of the model; empty if there is none.
         billable_seconds: The billed time; 0 before its end.
         role: The ARN of the IAM role with which it runs.
+        is_exact: False if a part of what the service knew is gone, for example pods of a cluster with their nodes.
     """
 
     state: JobState
@@ -41,6 +42,7 @@ class Details:
     artifact: str = ""
     billable_seconds: int = 0
     role: str = ""
+    is_exact: bool = True
 
 
 class Inventory(Protocol):

@@ -171,6 +171,11 @@ def test_the_ledger_must_match_sagemaker(line: dict[str, Any], job: Any) -> None
     assert found(a_world([line], [job])) == [("I4", "other")]
 
 
+def test_details_do_not_have_to_match_after_pods_are_gone() -> None:
+    details = Details(state=JobState.COMPLETED, artifact="s3://b/m", billable_seconds=6, is_exact=False)
+    assert found(a_world([a_line(0, billable_seconds=5)], [a_job(0, details=details)])) == []
+
+
 def test_a_completed_line_has_a_training_job() -> None:
     assert found(a_world([a_line(0)], [])) == [("I4", "other")]
     assert found(a_world([a_line(0, "Failed", training_job="")], [])) == [], "refused before there was one"
