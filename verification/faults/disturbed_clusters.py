@@ -268,7 +268,7 @@ def namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
         for item in grid.plane.ledger.jobs(late.id)
         if "namespace" not in item.reason
     ]
-    grid.sweep()
+    grid.sweep()  # which removes our finalizers
     until(lambda: all(_is_gone(grid, region) for region in REGIONS), "the namespaces are gone")
     grant_access(grid.cloud, grid.plane.deployment)
     return Outcome(
