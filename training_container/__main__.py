@@ -42,6 +42,7 @@ from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
 from training_container.launcher.rank_lines import BYTES, RankLines
 from training_container.launcher.silence import SilenceWatch
+from training_container.launcher.stop_limit import StopLimit
 from training_container.merge import options as merge_options
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
@@ -168,12 +169,14 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: Con
     compiling = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if compiling:
         print(_COMPILING.format(type=job.resources["current_instance_type"], seconds=compiling))
-    silence = SilenceWatch(limit, code, compiling)
+    silence, stop = SilenceWatch(limit, code, compiling), StopLimit(stop_file)
     with metric_feed(history, print) as feed, kernel_cache.kept(job, environment):
-        readers = Readers(watch=watch, feed=feed, silence=silence, others=others)
+        readers = Readers(watch=watch, feed=feed, silence=silence, stop=stop, others=others)
         status = forward_output(command, environment, readers)
         if silence.stalled:
             return fail(job.folders, silence.reason(job.current_host))
+        if stop.exceeded:
+            return STOPPED_STATUS
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0
         return fail(job.folders, (others.failure if others else "") or watch.reason(status))
@@ -187,12 +190,14 @@ class Readers:
         watch: Collects the lines that explain a failure.
         feed: The process that writes the metric history; None if the job has none.
         silence: The limit of the time without output.
+        stop: The limit of the time after a stop.
         others: The other hosts of torchrun, whose failure ends the ranks of this one.
     """
 
     watch: FailureWatch
     feed: MetricFeed | None
     silence: SilenceWatch
+    stop: StopLimit
     others: ConnectedHosts | None
 
 
@@ -209,6 +214,7 @@ def forward_output(command: list[str], environment: dict[str, str], readers: Rea
         start_new_session=True,
     ) as ranks:
         readers.silence.watch(ranks, lambda: end_launcher(ranks))
+        readers.stop.watch(ranks, lambda: end_launcher(ranks))
         if readers.others:
             readers.others.watch(lambda: end_launcher(ranks), readers.silence.heard)
         spared = readers.feed.process if readers.feed else None
@@ -229,7 +235,7 @@ def forward_output(command: list[str], environment: dict[str, str], readers: Rea
 
 
 def end_launcher(launcher: "subprocess.Popen[bytes]") -> None:
-    """End the launcher of this host's ranks, because another host has failed or no rank prints any more.
+    """End the launcher of this host's ranks: another host failed, no rank prints, or they continue after a stop.
 
     First it may end by itself.
     """

@@ -200,6 +200,18 @@ while not os.path.exists(os.environ["TRAINGRID_STOP_FILE"]):
     assert finished(train)[0] == 143
 
 
+@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
+def test_a_script_that_continues_after_a_stop_is_ended(run: Run, launcher: Mapping[str, str]) -> None:
+    text = "import time\nprint('running', flush=True)\ntime.sleep(600)\n"
+    (train,) = run(text, launcher, TRAINGRID_STOP_SECONDS="1")
+    assert train.stdout is not None
+    while "running" not in train.stdout.readline():
+        pass
+    train.send_signal(signal.SIGTERM)
+    status, output = finished(train)
+    assert (status, "have not ended 1 s after the stop" in output) == (143, True), output
+
+
 def test_an_image_without_torchrun_is_reported_before_any_rank_starts(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
