@@ -147,10 +147,8 @@ def _wrong_hosts(job: Job, grid: Grid) -> Iterator[Wrong]:
         reason = "the number of its accelerators is not known, which pods on EKS must request"
         yield "instance_type", job.instance_type, RefusedError(reason, "Use another type, or write backend sagemaker.")
     if job.instance_count > 1 and grid.training.encrypt_traffic:
-        reason = (
-            "`training` in grid.yaml requires that traffic between hosts is encrypted, which Kubernetes does not do"
-        )
-        step = "Train on one host, write backend sagemaker, or set encrypt_traffic to false in grid.yaml and deploy."
+        reason = "encrypt_traffic in grid.yaml is on, which is the default, and Kubernetes does not encrypt traffic"
+        step = "Train on one host, write backend sagemaker, or set `training: {encrypt_traffic: false}` and deploy."
         yield "instance_count", str(job.instance_count), RefusedError(reason, step)
 
 

@@ -135,7 +135,7 @@ def test_a_manifest_without_backends_makes_the_same_jobs_as_before(deployment: D
             "inputs",
             "the channel a is an augmented manifest, which only SageMaker streams. Write backend sagemaker.",
         ),
-        ({"instance_count": 2}, "instance_count", "requires that traffic between hosts is encrypted"),
+        ({"instance_count": 2}, "instance_count", "encrypt_traffic in grid.yaml is on, which is the default"),
     ],
 )
 def test_a_line_that_eks_cannot_run_is_refused(mixed: Deployment, line: Any, field: str, sentence: str) -> None:
