@@ -149,7 +149,6 @@ def sabotages(share: float, engine: EngineName = "sagemaker") -> dict[str, Exper
             "check after create": partial(races.intents, lines=max(3, round(20 * share))),
             "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
             "finalizer": partial(disturbed_clusters.deleted_before_attach, lines=max(3, round(20 * share))),
-            "fingerprint": partial(disturbed_clusters.foreign, lines=max(3, round(10 * share))),
             "no pods left": partial(disturbed_clusters.stopped_completely, lines=max(3, round(20 * share))),
         }
     return {

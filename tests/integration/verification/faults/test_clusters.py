@@ -22,7 +22,6 @@ HOLDS: dict[str, Experiment] = {
 SABOTAGES: dict[str, Experiment] = {
     "attach": lambda grid: kills.after_the_create(grid, kills=2),
     "finalizer": lambda grid: disturbed_clusters.deleted_before_attach(grid, lines=2),
-    "fingerprint": lambda grid: disturbed_clusters.foreign(grid, lines=2),
     "no pods left": lambda grid: disturbed_clusters.stopped_completely(grid, lines=2),
 }
 
