@@ -13,7 +13,7 @@ from localcloud.kubernetes.resources import JOB, MPI_JOB_RESOURCE, NAMESPACE, PO
 from localcloud.kubernetes.status import ApiError
 from traingrid import names
 from traingrid.audit.violation import Violation
-from traingrid.job.failures import CONFLICT
+from traingrid.job.failures import CONFLICT, DELETED
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import cancel_of_job
 from traingrid.ledger.timestamps import epoch_seconds
@@ -269,11 +269,12 @@ def namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     until(lambda: grid.recorded(submission), "every end is recorded")
     reasons = {item.reason for item in grid.plane.ledger.jobs(late.id)}
     found = [_violation("I4", late, f"the reason is: {reason}") for reason in reasons if "namespace" not in reason]
+    ends = {item.failure for item in grid.plane.ledger.jobs(submission.id)}
+    found += [_violation("I4", submission, f"lines have the failures {ends}")] if ends != {DELETED.name} else []
     return Outcome(
         volume=f"{lines} lines, then 2",
         violations=[
-            *otherwise_ended(grid, [submission], {"Stopped"}),
-            *otherwise_ended(grid, [late], {"Failed"}),
+            *otherwise_ended(grid, [submission, late], {"Failed"}),
             *found,
         ],
         facts={"reasons": sorted(reasons), "states": states(grid, [submission, late])},
