@@ -1,4 +1,4 @@
-"""E20 to E26: what happens only in clusters: deleted objects, lost nodes, watches and controllers, and preemption."""
+"""E20 to E26, disturbances of clusters: deleted objects, lost nodes, watches and controllers, and preemption."""
 
 import random
 import threading

@@ -88,7 +88,7 @@ def _of_all(of: Volume) -> dict[str, Experiment]:
             for throttled in (0.0, 0.3, 0.6, 0.95)
         },
         "E7 stalled answers": partial(calls.stalled, lines=of(50, 4)),
-        "E8 told to end at any moment": partial(child_loss.at_any_moment, children=of(300, 10)),
+        "E8 SIGTERM at any moment": partial(child_loss.at_any_moment, children=of(300, 10)),
         "E9 all children and events lost": partial(child_loss.everything_lost, lines=of(100, 4)),
         "E10 truncated manifests": partial(manifests.truncated, cuts=of(1024, 32), deployed=of(50, 2)),
         "E10 generated manifests": partial(manifests.made_up, manifests=of(20_000, 100), deployed=of(50, 2)),
