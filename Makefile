@@ -211,8 +211,8 @@ bench-gpu:  ## Measure the trainer on NVIDIA GPUs, into bench/results/ (in the i
 
 SEED ?= 1
 ACCOUNT ?= young
-faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours)
-	.venv/bin/python -m verification.faults --seed $(SEED) --account $(ACCOUNT)
+faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours); with ENGINE=eks on Kubernetes
+	.venv/bin/python -m verification.faults --seed $(SEED) --account $(ACCOUNT) --engine $(ENGINE)
 
 ##@ Set up (demo and test do this automatically)
 setup: setup-control .venv-training/.installed build/digits/.written tests/integration/policies/node_modules/.installed  ## Install everything that is missing

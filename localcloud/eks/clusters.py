@@ -7,12 +7,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from moto.ec2.models import ec2_backends
 
 from localcloud.eks import access_entries, errors
 from localcloud.eks.access_policies import USER_FACING_ROLES, Scope, policy_arn
 from localcloud.eks.authorizer import Authorizer
+from localcloud.eks.cluster_calls import ClusterCalls
 from localcloud.eks.kubeconfig import Kubeconfig
 from localcloud.eks.pod_identity import environment
 from localcloud.eks.principals import principal
@@ -97,11 +99,20 @@ class Cluster:
         return next(found, None)
 
 
+_of_clouds: WeakKeyDictionary[LocalCloud, Clusters] = WeakKeyDictionary()
+
+
+def running_cluster(cloud: LocalCloud, account: str, region: str, name: str) -> RunningCluster:
+    """Return a cluster of a server in this process, for tests that disturb it."""
+    return _of_clouds[cloud].of(account, region)[name].plane
+
+
 class Clusters:
     """The clusters of a server; they end with it."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         self._cloud = cloud
+        _of_clouds[cloud] = self
         self._kubeconfig = Kubeconfig(cloud.data_dir)
         self._kubeconfig.start()
         self._clusters: dict[tuple[str, str], dict[str, Cluster]] = {}
@@ -151,6 +162,7 @@ class Clusters:
                 cluster.association_of(namespace, service_account), cluster.arn, cloud.endpoint_url
             ),
             mpi_operator=cluster.tags.get(OPERATOR_TAG) != "none",
+            calls=ClusterCalls(cloud.faults, cloud.record, region, name),
         )
         authorizer.store = cluster.plane.store
         for role, rules in USER_FACING_ROLES.items():

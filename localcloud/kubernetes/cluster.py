@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from localcloud.eks.cluster_calls import ClusterCalls
     from localcloud.kubernetes.controllers.controller import Controller
     from localcloud.kubernetes.paths import Target
     from localcloud.kubernetes.store import Object
@@ -67,6 +68,7 @@ class RunningCluster:
         nodes: Sequence[Object] = (),
         node_pool: bool = True,
         node_times: NodeTimes = DEFAULT_TIMES,
+        calls: ClusterCalls | None = None,
     ) -> None:
         """Create a cluster; `start` serves it.
 
@@ -82,6 +84,7 @@ class RunningCluster:
             nodes: Nodes that always exist (see `provisioner.node_of`), for example those of HyperPod.
             node_pool: Add nodes for pods that fit on none, as EKS Auto Mode and Karpenter do.
             node_times: When nodes and their pods are removed.
+            calls: The faults and the record of requests; None for neither.
         """
         self.name, self.region, self.account = name, region, account
         self.cloud = cloud
@@ -91,11 +94,13 @@ class RunningCluster:
         self.api = Api(self.store, (*BUILT_IN, MPI_JOB_RESOURCE) if mpi_operator else BUILT_IN)
         certificate = make_certificate(self._folder)
         self.authority: bytes = certificate.authority
-        self._server = ClusterServer(self.api, certificate, admit)
+        self._server = ClusterServer(self.api, certificate, admit, calls)
         self.client = Client(self.api)
+        agent = self._agent(pod_environment)
+        self.api.webhooks.append(agent.note_stub)
         self._kueue = Kueue(self.client, Recorder(self.client, "kueue-job-controller"))
-        self._kubelet = Kubelet(self._agent(pod_environment))
-        self._shares = MachineShares(self.client, TrainingBackend.capacity, self._kubelet.runs)
+        self._kubelet = Kubelet(agent)
+        self._shares = MachineShares(self.client, TrainingBackend.capacity, self._kubelet.runs, agent.stub_of)
         self._controllers = [*self._make_controllers(node_pool=node_pool, node_times=node_times), self._kubelet]
         for namespace in _NAMESPACES:
             self._create_namespace(namespace)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import ssl
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from localcloud.kubernetes import pod_requests, watch
@@ -19,11 +23,15 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from localcloud.eks.cluster_calls import ClusterCalls
+    from localcloud.faults.plan import CallFault
     from localcloud.kubernetes.certificate import Certificate
     from localcloud.kubernetes.paths import Target
 
 _MAX_BODY = 3 << 20
 """The largest body that kube-apiserver accepts (its MaxRequestBodyBytes)."""
+_AFTER = ("lose_reply", "error_after", "kill_after")
+"""Effects of faults that strike a request after it took effect."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -34,16 +42,22 @@ class ClusterServer:
         api: The API.
         certificate: The server's certificate and key.
         admit: Raises ApiError if the token in the first argument may not use the verb in the second on the target.
+        calls: The faults and the record of requests; None for neither.
 
     Attributes:
         faults: The injected faults.
     """
 
-    def __init__(self, api: Api, certificate: Certificate, admit: Callable[[str, str, Target | None], None]) -> None:
-        self.api, self.admit = api, admit
+    def __init__(
+        self,
+        api: Api,
+        certificate: Certificate,
+        admit: Callable[[str, str, Target | None], None],
+        calls: ClusterCalls | None = None,
+    ) -> None:
+        self.api, self.admit, self.calls = api, admit, calls
         self.stopped, self.faults = threading.Event(), ServerFaults()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
-        self._http.daemon_threads = True
+        self._http = _Http(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.chain, certificate.key)
         self._http.socket = context.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
@@ -67,6 +81,17 @@ class ClusterServer:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+
+class _Http(ThreadingHTTPServer):
+    """The server of the connections."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore clients that have closed their connection, for example because they were killed."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -101,16 +126,51 @@ class _Handler(BaseHTTPRequestHandler):
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
         self.cluster.faults.check()
-        self.cluster.admit(self._token(), _verb(request, target, watched=watched), target)
+        token, verb, calls = self._token(), _verb(request, target, watched=watched), self.cluster.calls
+        fault = calls.fault(token, verb, target) if calls else None
+        breaks_at = float("inf")
+        if fault and watched and fault.effect == "lose_reply":
+            breaks_at = time.monotonic() + fault.seconds
+        elif calls and fault and (fault.effect not in _AFTER or request.method == "GET"):
+            self._strike(calls, fault, token)
+            return
+        self.cluster.admit(token, verb, target)
         if target and pod_requests.is_log(target) and request.method == "GET":
             stopped = self.cluster.stopped.is_set
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
             stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
-            events = watch.events(api.store, target, request.query, lambda: stopped() or ended())
-            self._stream((json.dumps(event).encode() + b"\n" for event in events), "application/json")
+            over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
+            events = watch.events(api.store, target, request.query, over)
+            lines = (json.dumps(event).encode() + b"\n" for event in events)
+            self._stream(lines, "application/json", lambda: time.monotonic() >= breaks_at)
         else:
-            self._reply(api.answer(request))
+            self._finish(request, target, verb, fault)
+
+    def _finish(self, request: Request, target: Target | None, verb: str, fault: CallFault | None) -> None:
+        """Answer a request whose reply is not a stream."""
+        calls, token = self.cluster.calls, self._token()
+        if calls:
+            calls.require_room(verb)
+        reply = self.cluster.api.answer(request)
+        if calls and target:
+            calls.append(token, verb, target, reply)
+        if calls and fault:
+            self._strike(calls, fault, token)
+        else:
+            self._reply(reply)
+
+    def _strike(self, calls: ClusterCalls, fault: CallFault, token: str) -> None:
+        """Send the error of a fault, or close the connection."""
+        error = calls.strike(fault, token)
+        if error:
+            raise error
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def _body(self, length: int) -> bytes:
         if length > _MAX_BODY:
@@ -140,8 +200,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _stream(self, lines: Iterator[bytes], media: str) -> None:
-        """Send the lines of a chunked reply, until they end or the client disconnects."""
+    def _stream(self, lines: Iterator[bytes], media: str, breaks: Callable[[], bool] = lambda: False) -> None:
+        """Send the lines of a chunked reply, until they end or the client disconnects.
+
+        Args:
+            lines: The lines.
+            media: The media type.
+            breaks: Returns True if the connection breaks after the last line.
+        """
         self.send_response(200)
         self.send_header("Content-Type", media)
         self.send_header("Transfer-Encoding", "chunked")
@@ -150,8 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
             for line in lines:
                 self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
                 self.wfile.flush()
-            if media == "application/json" and self.cluster.faults.abrupt:
-                self.close_connection = True
+            if breaks() or (media == "application/json" and self.cluster.faults.abrupt):
+                self._hang_up()
                 return
             self.wfile.write(b"0\r\n\r\n")
         except OSError:

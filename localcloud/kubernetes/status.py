@@ -110,7 +110,7 @@ def not_allowed(method: str) -> ApiError:
 
 
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
-    """Return the error for a request that its user may not make, or an object that admission refuses."""
+    """Return the error for a request that its user may not make."""
     subject = f'{resource.full_name} "{name}"' if name else resource.full_name
     message = f"{subject} is forbidden: {why}"
     return ApiError(code=403, reason="Forbidden", message=message, details=_details(resource, name))

@@ -12,6 +12,7 @@ import uuid
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from localcloud.kubernetes import status
@@ -240,7 +241,8 @@ class Store:
             oldest = self._history[0].version if self._history else self._version + 1
             if since + 1 < oldest and since < self._version:
                 raise status.expired(since, oldest - 1)
-            return [change for change in self._history if change.version > since]
+            new = takewhile(lambda change: change.version > since, reversed(self._history))
+            return list(new)[::-1]
 
     def wait(self, since: int, seconds: float) -> bool:
         """Wait until the cluster has changed after a resource version; return False after the time."""

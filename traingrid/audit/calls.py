@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
     from traingrid.audit.snapshot import World
 
+_ARRAY = "SubmitJob"
+_NAMES = {
+    "CreateTrainingJob": "TrainingJobName",
+    "create jobs": "name",
+    "create mpijobs": "name",
+    _ARRAY: "jobName",
+}
+"""The field with the name of what an action creates. Actions on clusters are a verb and a resource."""
 _SUBMISSION = re.compile(r"([0-9a-f]{8})(-|$)")
 
 
@@ -25,26 +33,30 @@ def duplicate_arrays(world: World) -> Iterator[Violation]:
 
 
 def duplicate_calls(world: World) -> Iterator[Violation]:
-    """Find create requests that AWS accepted twice (I2).
+    """Find create requests that AWS or clusters accepted twice (I2).
 
     Only recorded calls show this if the second resource replaced the first.
     """
     accepted = Counter(
-        (call["action"], name)
+        (_is_array(call), name)
         for call in world.calls or ()
         for name in (created(call),)
         if name and submission_of(world.grid, name)
     )
-    for (action, name), times in accepted.items():
+    for (is_array, name), times in accepted.items():
         if times > 1:
-            what = f"{action} was accepted {times} times for {name}"
+            what = f"{'an array' if is_array else 'a training job'} was accepted {times} times with the name {name}"
             yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=what)
 
 
 def created(call: Mapping[str, Any]) -> str:
     """Return the name of the resource that a call created; empty for calls that may happen more than once."""
-    field = {"CreateTrainingJob": "TrainingJobName", "SubmitJob": "jobName"}.get(call["action"])
+    field = _NAMES.get(call["action"])
     return str(call["parameters"].get(field, "")) if field else ""
+
+
+def _is_array(call: Mapping[str, Any]) -> bool:
+    return bool(call["action"] == _ARRAY)
 
 
 def submission_of(grid: str, name: str) -> str:

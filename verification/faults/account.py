@@ -6,6 +6,8 @@ from localcloud.server.local_cloud import LocalCloud
 from traingrid.aws.clients import client
 
 ACCOUNT = "123456789012"
+OPERATORS = "operators"
+"""The role of the persons who run commands."""
 DEFAULT_ACCOUNT = "young"
 """Profile whose quotas apply by default."""
 INSTANCE_TYPE = "ml.p3.16xlarge"
@@ -26,9 +28,9 @@ def prepare(cloud: LocalCloud) -> None:
             client("iam", "us-east-1").create_service_linked_role(AWSServiceName=service)
 
 
-def grant_instances(cloud: LocalCloud, experiment: str) -> None:
+def grant_instances(cloud: LocalCloud, experiment: str, instance_type: str = INSTANCE_TYPE) -> None:
     """Set the quota of training instances in a new account to the number that an experiment tolerates."""
     if cloud.limits.profile == "young":
-        quota = training_quotas()[f"{INSTANCE_TYPE} for training job usage"]
+        quota = training_quotas()[f"{instance_type} for training job usage"]
         few = experiment.removeprefix("without ").startswith(_SHORT_TRAININGS)
         cloud.limits.set(ACCOUNT, quota, FEW_INSTANCES if few else UNLIMITED)

@@ -4,22 +4,25 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from math import ceil
 
 from botocore.exceptions import BotoCoreError
 
 from localcloud.faults.plan import CallFault, Effect, Stub
 from traingrid.audit.violation import Violation
+from traingrid.kubernetes.errors import UnavailableError
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import BATCH_ENDED, patience, until
+from verification.faults.engine import ENGINES
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import otherwise_ended
 from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
-_SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
-"""Operations that botocore does not retry: every reply is lost. Replies of other operations are lost at random."""
+_SENT_ONCE = ("SubmitJob", *(engine.create for engine in ENGINES.values()))
+"""Operations that clients do not retry: every reply is lost. Replies of other operations are lost at random."""
 _FEW = 2
 """This many lost replies in a row cannot exhaust botocore's retries, even those of the client with the fewest attempts
 (traingrid/aws/clients.py). Up to this number, faults therefore strike every call, and chance plays no part."""
@@ -29,8 +32,6 @@ _SHORT = Stub(seconds=0.5)
 _LONG = Stub(seconds=300.0, stop_seconds=20.0)
 """Stops so slowly that its child is still waiting for it when the child is terminated too."""
 _BY_INTAKE = (("s3", "PutObject"), ("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("batch", "SubmitJob"))
-_BY_CHILDREN = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("sagemaker", "CreateTrainingJob"))
-_BY_CANCEL = (("dynamodb", "PutItem"), ("batch", "TerminateJob"), ("sagemaker", "StopTrainingJob"))
 _INTAKE_SECONDS = 15
 _PERSONS_TRIES = 5
 STALL_SECONDS = 65.0
@@ -50,16 +51,17 @@ def lost_replies(grid: FaultyGrid, each: int) -> Outcome:
     settled(grid, submissions)
     few += _too_few(_struck(grid), _BY_INTAKE, each)
     struck += _struck(grid)
-    _lose(grid, _BY_CHILDREN, "batch/*", each)
+    by_children = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), (grid.engine.service, grid.engine.create))
+    _lose(grid, by_children, "batch/*", each)
     submissions.append(grid.submit(each))
     settled(grid, submissions[-1:])
-    few += _too_few(_struck(grid), _BY_CHILDREN, each)
+    few += _too_few(_struck(grid), by_children, each)
     struck += _struck(grid)
     by_cancel = Counter[str]()
     for begun in range(0, 2 * each, _TRAINING_AT_ONCE):
         submissions.append(_cancelled_while_training(grid, min(_TRAINING_AT_ONCE, 2 * each - begun)))
         by_cancel += _struck(grid)
-    few += _too_few(by_cancel, _BY_CANCEL, each)
+    few += _too_few(by_cancel, _by_cancel(grid), each)
     struck += by_cancel
     return Outcome(
         volume=f"{sum(struck.values())} lost replies",
@@ -77,17 +79,21 @@ def _cancelled_while_training(grid: FaultyGrid, lines: int) -> Submission:
         grid.plan(stubs=(_LONG,))
         submission = grid.submit(lines)
         until(lambda: len(grid.active()) == lines, "every line trains")
-        _lose(grid, _BY_CANCEL, "*", lines // 2, _LONG)
+        _lose(grid, _by_cancel(grid), "*", lines // 2, _LONG)
         for index in range(lines):
             _cancelled(grid, submission, index)
         settled(grid, [submission], sweeps=2)
     return submission
 
 
+def _by_cancel(grid: FaultyGrid) -> tuple[tuple[str, str], ...]:
+    return (("dynamodb", "PutItem"), ("batch", "TerminateJob"), (grid.engine.service, grid.engine.stop))
+
+
 def _cancelled(grid: FaultyGrid, submission: Submission, index: int) -> None:
     """Cancel a line as a user does, who repeats the command if AWS has not answered any of its attempts."""
     for _ in range(_PERSONS_TRIES):
-        with suppress(BotoCoreError):
+        with suppress(BotoCoreError, UnavailableError):
             if not grid.cancel(submission, index).errors:
                 return
     raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} attempts")
@@ -96,7 +102,7 @@ def _cancelled(grid: FaultyGrid, submission: Submission, index: int) -> None:
 def _too_few(struck: Counter[str], calls: tuple[tuple[str, str], ...], each: int) -> Iterator[Violation]:
     """Yield a violation for each call that lost fewer replies than required, counted over all callers."""
     for call in map(".".join, calls):
-        lost = sum(times for label, times in struck.items() if label.endswith(f" {call}"))
+        lost = sum(times for label, times in struck.items() if fnmatchcase(label, f"* {call}"))
         if lost < each:
             what = f"only {lost} replies to {call} were lost"
             yield Violation(invariant="E2", kind="other", submission="", what=what)
@@ -123,13 +129,14 @@ def _struck(grid: FaultyGrid) -> Counter[str]:
 
 
 def throttled(grid: FaultyGrid, share: float, lines: int) -> Outcome:
-    """E6: throttle a share of the children's calls to SageMaker and DynamoDB, and check that every line completes.
+    """E6: throttle a share of the children's calls to the engine and DynamoDB, and check that every line completes.
 
     All children run concurrently, because they only back off and wait, as AWS requests. If nearly all calls were
     throttled, a child would wait for hours; such a storm therefore ends after `STORM_SECONDS`, as outages do.
     """
-    counted = [_to_all("delay", service, 1.0) for service in ("sagemaker", "dynamodb")]  # delay of 0 s: only counts
-    strikes = [_to_all("throttle", service, share) for service in ("sagemaker", "dynamodb")]
+    services = (grid.engine.service, "dynamodb")
+    counted = [_to_all("delay", service, 1.0) for service in services]  # delay of 0 s: only counts
+    strikes = [_to_all("throttle", service, share) for service in services]
     grid.plan(stub_seconds=0.5, calls=(*counted, *strikes) if share else tuple(counted))
     effects = Counter[str]()
     with grid.children_at_once(lines):

@@ -5,10 +5,12 @@ import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from localcloud.faults.plan import EventFault
+from localcloud.faults.plan import CallFault, EventFault
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
+from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import otherwise_ended
@@ -18,18 +20,26 @@ from verification.faults.table import Outcome
 EXIT_SECONDS = 5.0
 """A child must end within this time after SIGTERM (`traingrid.child.supervisor`)."""
 
+_SLOW_SECONDS = 8.0
 _CHILDREN_AT_ONCE = 20
 """Less than the grid's limit of concurrent children, so that no line waits for another line's child."""
 
 
-def at_any_moment(grid: FaultyGrid, children: int) -> Outcome:
-    """E8: send SIGTERM at a random moment and SIGKILL a random time later; children must end before the SIGKILL."""
+def at_any_moment(grid: FaultyGrid, children: int, *, slow: bool = False) -> Outcome:
+    """E8: send SIGTERM at a random moment and SIGKILL a random time later; children must end before the SIGKILL.
+
+    Args:
+        grid: The grid.
+        children: Number of children.
+        slow: Delay a part of the replies of the engine by more than the time that a child has to end.
+    """
     chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets
-    grid.plan(stub_seconds=4.0)
+    delay = CallFault(effect="delay", service=grid.engine.service, caller="batch/*", share=0.3, seconds=_SLOW_SECONDS)
+    grid.plan(stub_seconds=4.0, calls=(delay,) if slow else ())
     submission = grid.submit(children)
     terminated = _terminate_children(grid, chance, children)
     settled(grid, [submission], sweeps=2)
-    slow = [
+    late = [
         Violation(invariant="E8", kind="other", submission=submission.id, what=f"{one.label} was slow to end")
         for one, ended in terminated
         if not ended.result()
@@ -37,8 +47,8 @@ def at_any_moment(grid: FaultyGrid, children: int) -> Outcome:
     return Outcome(
         volume=f"{len(terminated)} SIGTERM",
         struck=len(terminated),
-        violations=[*slow, *grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"})],
-        facts={f"slower_than_{EXIT_SECONDS:.0f}_s": len(slow), "states": _states(grid, submission)},
+        violations=[*late, *grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"})],
+        facts={f"slower_than_{EXIT_SECONDS:.0f}_s": len(late), "states": _states(grid, submission)},
     )
 
 
@@ -81,6 +91,30 @@ def everything_lost(grid: FaultyGrid, lines: int) -> Outcome:
             "killed": killed,
             "submissions_open_before_the_sweeps": left,
             "states": dict(sum((Counter(_states(grid, one)) for one in submissions), Counter[str]())),
+        },
+    )
+
+
+def until_the_scheduled_sweep(grid: FaultyGrid, lines: int) -> Outcome:
+    """E9: kill all children permanently while their jobs train, and wait for the reconciler's own schedule.
+
+    Measures the time from the end of a training job to its record, of which nothing but the sweep takes notice.
+    """
+    grid.plan(stub_seconds=5.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
+    submission = grid.submit(lines)
+    until(lambda: _all_train(grid, submission), "every line trains")
+    grid.lose_children(submission)
+    until(lambda: not grid.active(), "no training job is active")
+    ended = time.time()
+    until(lambda: grid.recorded(submission), "the schedule has recorded every end", 3 * SWEEP_SECONDS)
+    recorded = [epoch_seconds(item.updated_at) - ended for item in grid.plane.ledger.jobs(submission.id)]
+    return Outcome(
+        volume=f"{lines} lines",
+        violations=grid.audit(submission.id),
+        facts={
+            "sweep_interval_seconds": SWEEP_SECONDS,
+            "record_delay_most": round(max(recorded)),
+            "states": _states(grid, submission),
         },
     )
 

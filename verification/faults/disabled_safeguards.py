@@ -46,6 +46,14 @@ def _attach() -> None:
 
     SageMaker.start = start  # type: ignore[method-assign]  # the sabotage
 
+    from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # as above
+
+    def start_on_eks(self: Eks, name: str, job: Any, tags: dict[str, str]) -> None:
+        if not self._create(self._wanted(name, job, tags)):
+            raise LaunchError(INVALID_REQUEST, f"{name} is taken")
+
+    Eks.start = start_on_eks  # type: ignore[method-assign]  # the sabotage
+
 
 def _check_after_create() -> None:
     """Skip the check for a cancel after the training job was created."""
@@ -59,7 +67,45 @@ def _check_after_create() -> None:
         return start(self, name, job, tags)
 
     SageMaker.start = noted  # type: ignore[method-assign]  # only observed
+
+    from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # as above
+
+    start_on_eks = Eks.start
+
+    def noted_on_eks(self: Eks, name: str, job: Any, tags: dict[str, str]) -> Any:
+        asked.append(name)
+        return start_on_eks(self, name, job, tags)
+
+    Eks.start = noted_on_eks  # type: ignore[method-assign]  # only observed
     Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]  # the sabotage
+
+
+def _finalizer() -> None:
+    """Create objects in clusters without a finalizer."""
+    from traingrid.kubernetes.client import Client  # noqa: PLC0415  # as above
+
+    create = Client.create
+
+    def without(self: Client, kind: Any, made: Any) -> Any:
+        made["metadata"].pop("finalizers", None)
+        return create(self, kind, made)
+
+    Client.create = without  # type: ignore[method-assign]  # the sabotage
+
+
+def _no_pods_left() -> None:
+    """Take a deleted object for a training job that has ended, also while its pods run."""
+    from traingrid.backends.eks.state import Found  # noqa: PLC0415  # as above
+
+    Found.pods_left = property(lambda _: [])  # type: ignore[method-assign, assignment]  # the sabotage
+
+
+def _fingerprint() -> None:
+    """Attach to every object in a cluster that has our name."""
+    from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # as above
+    from traingrid.backends.eks.state import seen_of  # noqa: PLC0415  # as above
+
+    Eks._own = lambda _, found, __: seen_of(found)  # type: ignore[method-assign, assignment]  # the sabotage
 
 
 def _array_size() -> None:
@@ -109,6 +155,9 @@ SAFEGUARDS: dict[str, Callable[[], None]] = {
     "check after create": _check_after_create,
     "array size": _array_size,
     "verified copy": _verified_copy,
+    "finalizer": _finalizer,
+    "no pods left": _no_pods_left,
+    "fingerprint": _fingerprint,
 }
 
 

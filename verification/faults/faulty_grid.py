@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,14 +12,19 @@ from typing import Any
 from moto.awslambda.models import lambda_backends
 
 from localcloud.faults.plan import Plan, Stub
+from localcloud.kubernetes.cluster import RunningCluster
+from localcloud.kubernetes.resources import RESOURCE_QUOTA
 from localcloud.processes.process_group import ProcessGroup, groups
 from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
+from traingrid.grid.region import Region
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep import Sweep
 from verification.deployed_grid import until
 from verification.faults import disabled_safeguards
-from verification.faults.account import ACCOUNT
+from verification.faults.account import ACCOUNT, OPERATORS
+from verification.faults.clusters import cluster_in
+from verification.faults.engine import ENGINES, Engine
 from verification.faults.submissions import REGIONS, Submission, SubmittingGrid
 
 ENDLESS_SECONDS = 1200.0
@@ -35,9 +40,11 @@ class FaultyGrid(SubmittingGrid):
 
     Attributes:
         seed: Seed of every fault plan.
+        engine: The engine of the lines.
     """
 
     seed: int
+    engine: Engine = ENGINES["sagemaker"]
 
     @contextmanager
     def sabotaged(self, safeguard: str) -> Iterator[None]:
@@ -65,6 +72,26 @@ class FaultyGrid(SubmittingGrid):
             yield
         finally:
             functions.update_function_code(FunctionName=name, ZipFile=deployed)
+
+    def cluster(self, region: str) -> RunningCluster:
+        """Return the cluster of a Region."""
+        return cluster_in(self.cloud, region)
+
+    @contextmanager
+    def quota_of_pods(self, pods: int) -> Iterator[None]:
+        """Limit the pods in the namespace of every cluster during the block."""
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": str(pods)}}}
+        places = [(self.cluster(name), one.eks.namespace) for name, one in self._regions() if one.eks]
+        for cluster, namespace in places:
+            cluster.client.create(RESOURCE_QUOTA, namespace, quota)
+        try:
+            yield
+        finally:
+            for cluster, namespace in places:
+                cluster.client.delete(RESOURCE_QUOTA, namespace, "few")
+
+    def _regions(self) -> Iterable[tuple[str, Region]]:
+        return self.plane.deployment.grid.regions.items()
 
     @contextmanager
     def unscheduled(self) -> Iterator[None]:
@@ -136,7 +163,7 @@ class FaultyGrid(SubmittingGrid):
         return [sys.executable, "-c", _PROGRAM, "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments]
 
     def _own_keys(self) -> dict[str, str]:
-        return self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/operators", {})
+        return self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/{OPERATORS}", {})
 
     def lose_children(self, submission: Submission) -> int:
         """Kill all children of a submission, which Batch then does not retry, and return how many were running."""

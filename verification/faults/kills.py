@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Quota, Stub
 from traingrid.audit.violation import Violation
 from verification.deployed_grid import until
+from verification.faults.engine import Engine
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
 from verification.faults.races import CLAIM, SHUFFLED, cancel_each, created
 from verification.faults.submissions import Submission
@@ -24,9 +26,10 @@ _AGAIN = 0.3
 _UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
 """Without these events, only the children can record the result of a training job in the ledger."""
 
-_SENT = CallFault(effect="delay", action="CreateTrainingJob", caller="batch/*")
-"""Delays nothing; it only counts the children's CreateTrainingJob calls."""
+_PODS = 2
+"""Pods that a namespace may have at the same time, in the scenario with a quota."""
 
+_LOST = "NodeShutdown: Pod was terminated in response to imminent node shutdown."
 _NO_CAPACITY = "CapacityError: Unable to provision requested ML compute capacity. Please retry."
 
 
@@ -41,7 +44,8 @@ class Scenario:
         killed_first: Kill every child right after its create, and apply `calls` to its next attempt.
         retries: The lines' `retries` field.
         fields: Additional fields of the lines.
-        at: Calls to kill at, as service, operation and the smallest ordinal of its call; every call if empty.
+        at: Returns the calls to kill at, as service, operation and the smallest ordinal of its call; every call if
+            empty.
         meanwhile: Function that is called once a submission's children run.
     """
 
@@ -51,7 +55,7 @@ class Scenario:
     killed_first: bool = False
     retries: int = 0
     fields: Mapping[str, str] = field(default_factory=dict)
-    at: tuple[tuple[str, str, int], ...] = ()
+    at: Callable[[Engine], tuple[tuple[str, str, int], ...]] = field(default=lambda _: ())
     meanwhile: Callable[[FaultyGrid, Submission, random.Random], None] = field(default=lambda *_: None)
 
 
@@ -65,6 +69,11 @@ SCENARIOS = {
             {"stub_seconds": 0.5, "stubs": (Stub(name="*-1", seconds=0.2, outcome="Failed", reason=_NO_CAPACITY),)},
             {"stub_seconds": 0.5, "capacity": (Capacity(region="us-east-1", times=3, seconds=0.2),)},
         ),
+        retries=5,
+    ),
+    "retry": Scenario(
+        calls=26,
+        parts=({"stub_seconds": 0.5, "stubs": (Stub(name="*-1", seconds=0.2, outcome="Failed", reason=_LOST),)},),
         retries=5,
     ),
     "streams": Scenario(
@@ -88,11 +97,11 @@ SCENARIOS = {
             {"stub_seconds": 0.5, "stubs": (Stub(name="*[02468]-1", seconds=0.5, outcome="Failed"),)},
         ),
         states=frozenset({"Completed", "Failed"}),
-        at=(
+        at=lambda engine: (
             ("dynamodb", "UpdateItem", 2),
-            ("sagemaker", "DescribeTrainingJob", 2),
+            (engine.service, engine.describe, 2),
             ("dynamodb", "GetItem", 1),
-            ("logs", "*", 1),
+            (engine.log, "*", 1),
         ),
     ),
 }
@@ -109,15 +118,19 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
         kills: Number of children to kill; at full volume each boundary is hit several times.
     """
     chosen, chance = SCENARIOS[scenario], random.Random(grid.seed)  # noqa: S311 - moments, no secrets
-    boundaries, struck, submissions, sent = _boundaries(chosen, kills), list[str](), list[Submission](), 0
+    boundaries = _boundaries(chosen, kills, grid.engine)
+    struck, submissions, sent = list[str](), list[Submission](), 0
     for parts, lines in zip(cycle(chosen.parts), _sizes(kills, len(chosen.parts)), strict=False):
-        calls = (_SENT, *parts.get("calls", ()), *_faults(chosen, islice(boundaries, lines), chance))
+        counter = CallFault(effect="delay", action=grid.engine.create, caller="batch/*")  # only counts these calls
+        own = _faults(chosen, islice(boundaries, lines), chance, grid.engine)
+        calls = (counter, *parts.get("calls", ()), *own)
         grid.plan(**{**parts, "calls": calls})
-        submissions.append(grid.submit(lines, chosen.retries, chosen.fields))
-        chosen.meanwhile(grid, submissions[-1], chance)
-        settled(grid, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
+        with grid.quota_of_pods(_PODS) if scenario == "quota" else nullcontext():
+            submissions.append(grid.submit(lines, chosen.retries, chosen.fields))
+            chosen.meanwhile(grid, submissions[-1], chance)
+            settled(grid, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
         struck += kills_of(grid)
-        sent += sum(fault is _SENT for fault, _ in grid.cloud.faults.struck_calls())
+        sent += sum(fault is counter for fault, _ in grid.cloud.faults.struck_calls())
     for submission in submissions:
         until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # mypy infers no type for this lambda
     return Outcome(
@@ -141,7 +154,7 @@ def after_the_create(grid: FaultyGrid, kills: int) -> Outcome:
 
     Events are dropped, so that only that child can write to the ledger.
     """
-    grid.plan(stub_seconds=2.0, calls=(_after_the_create("batch/*/1"),), events=_UNHEARD)
+    grid.plan(stub_seconds=2.0, calls=(_after_the_create("batch/*/1", grid.engine),), events=_UNHEARD)
     submission = grid.submit(kills)
     settled(grid, [submission])
     until(lambda: grid.recorded(submission), "every end is recorded")
@@ -183,12 +196,12 @@ def _sizes(kills: int, kinds: int) -> list[int]:
     return [kills // number + (place < kills % number) for place in range(number)]
 
 
-def _boundaries(scenario: Scenario, kills: int) -> Iterator[dict[str, Any]]:
+def _boundaries(scenario: Scenario, kills: int, engine: Engine) -> Iterator[dict[str, Any]]:
     """Yield the boundary at which each child is killed, as fields of a fault.
 
     Cycles through all boundaries. If there are more boundaries than kills, picks evenly spaced ones.
     """
-    places = scenario.at or (("*", "*", 1),)
+    places = scenario.at(engine) or (("*", "*", 1),)
     boundaries = [
         {"effect": effect, "service": service, "action": action, "nth": least + place}
         for place in range(scenario.calls)
@@ -200,17 +213,19 @@ def _boundaries(scenario: Scenario, kills: int) -> Iterator[dict[str, Any]]:
         yield boundaries[int(number * distance) % len(boundaries)]
 
 
-def _faults(scenario: Scenario, boundaries: Iterable[dict[str, Any]], chance: random.Random) -> Iterator[CallFault]:
+def _faults(
+    scenario: Scenario, boundaries: Iterable[dict[str, Any]], chance: random.Random, engine: Engine
+) -> Iterator[CallFault]:
     attempt = 1 + scenario.killed_first
     for index, boundary in enumerate(boundaries):
         child = f"batch/*:{index}"
         if scenario.killed_first:
-            yield _after_the_create(f"{child}/1")
+            yield _after_the_create(f"{child}/1", engine)
         yield CallFault(**boundary, caller=f"{child}/{attempt}", host_lost=chance.random() < 0.5)
         if chance.random() < _AGAIN:
             effect, nth = chance.choice(KILLS), chance.randint(1, scenario.calls)
             yield CallFault(effect=effect, nth=nth, caller=f"{child}/{attempt + 1}", host_lost=chance.random() < 0.5)
 
 
-def _after_the_create(caller: str) -> CallFault:
-    return CallFault(effect="kill_after", action="CreateTrainingJob", caller=caller)
+def _after_the_create(caller: str, engine: Engine) -> CallFault:
+    return CallFault(effect="kill_after", action=engine.create, caller=caller)

@@ -89,7 +89,7 @@ def _running(grid: FaultyGrid, planned: Sequence[tuple[str, int]]) -> list[_Comm
     """Start one line per kill and return the commands. Every fourth line has its own submission; the others share one.
 
     Half of the separate submissions have lost their children, so that only the command can stop their training jobs;
-    these commands are killed at StopTrainingJob.
+    these commands are killed at the call that stops them.
     """
     grid.plan(stub_seconds=600.0)
     own = [number for number in range(len(planned)) if number % 4 == 3]
@@ -106,7 +106,7 @@ def _running(grid: FaultyGrid, planned: Sequence[tuple[str, int]]) -> list[_Comm
             submission=submissions[number],
             index=lines.get(number),
             effect=effect,
-            action="StopTrainingJob" if number in lost else "*",
+            action=grid.engine.stop if number in lost else "*",
             nth=1 if number in lost else nth,
         )
         for number, (effect, nth) in enumerate(planned)

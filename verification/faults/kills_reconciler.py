@@ -9,19 +9,11 @@ from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from verification.deployed_grid import until
+from verification.faults.engine import Engine
 from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.kills import KILLS, kills_of, states
 from verification.faults.lost_children import EVENTS_LOST, LostChildren
 from verification.faults.table import Outcome
-
-_WRITES = (
-    CallFault(effect="kill_before", action="UpdateItem"),
-    CallFault(effect="kill_after", action="StopTrainingJob"),
-    CallFault(effect="kill_after", action="UpdateItem"),
-    CallFault(effect="kill_after", action="PutItem"),
-    CallFault(effect="kill_before", action="StopTrainingJob"),
-)
-"""Kills between the writes of a sweep, each of which leaves the sweep's work incomplete."""
 
 _FEW = 10
 """Volume of a quick run: it kills only at writes, and does not lose the intake, which takes three Lambda attempts."""
@@ -66,7 +58,7 @@ class _Sweeps:
 
     def killed(self, most: int) -> None:
         """Kill up to this many sweeps, or one per kill point if there are fewer."""
-        for fault in self._moments() if most > _FEW else _WRITES:
+        for fault in self._moments() if most > _FEW else _writes(self._grid.engine):
             if most <= 0:
                 break
             own = fault.model_copy(update={"caller": f"lambda/{self._function}", "times": 1})
@@ -96,3 +88,14 @@ class _Sweeps:
         places = [(effect, nth) for nth in range(1, self._longest + 1) for effect in KILLS]
         for effect, nth in self._chance.sample(places, len(places)):
             yield CallFault(effect=effect, nth=nth)
+
+
+def _writes(engine: Engine) -> tuple[CallFault, ...]:
+    """Return kills between the writes of a sweep, each of which leaves the sweep's work incomplete."""
+    return (
+        CallFault(effect="kill_before", action="UpdateItem"),
+        CallFault(effect="kill_after", action=engine.stop),
+        CallFault(effect="kill_after", action="UpdateItem"),
+        CallFault(effect="kill_after", action="PutItem"),
+        CallFault(effect="kill_before", action=engine.stop),
+    )

@@ -6,6 +6,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from localcloud.faults.plan import CallFault, Capacity, EventFault
+from traingrid.audit.calls import created as created_by
 from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
@@ -18,7 +19,7 @@ ZOMBIE_SECONDS = 20.0
 
 SHUFFLED = tuple(
     CallFault(effect="delay", service=service, caller="batch/*", share=0.3, seconds=seconds)
-    for service in ("sagemaker", "dynamodb")
+    for service in ("sagemaker", "kubernetes", "dynamodb")
     for seconds in (0.1, 0.4)
 )
 """Delays that change the order in which two children of one line make their calls."""
@@ -122,7 +123,7 @@ def intents(grid: FaultyGrid, lines: int, seconds_to_stop: float = 20.0) -> Outc
         lines: Number of lines.
         seconds_to_stop: Time that the children have to stop their training jobs.
     """
-    slow = CallFault(effect="delay", action="CreateTrainingJob", seconds=1.5)
+    slow = CallFault(effect="delay", action=grid.engine.create, seconds=1.5)
     grid.plan(stub_seconds=120.0, calls=(slow,))
     submission = grid.submit(lines)
     until(lambda: len(grid.cloud.faults.struck_calls()) >= lines, "every line is being created")
@@ -140,5 +141,5 @@ def intents(grid: FaultyGrid, lines: int, seconds_to_stop: float = 20.0) -> Outc
 
 def created(grid: FaultyGrid, submissions: list[str]) -> int:
     """Return the number of training jobs that were accepted for some submissions."""
-    entries = grid.cloud.record.entries("sagemaker", "CreateTrainingJob")
-    return sum(any(f"-{one}-" in entry["parameters"]["TrainingJobName"] for one in submissions) for entry in entries)
+    entries = (entry for entry in grid.cloud.record.entries() if entry["action"] != "SubmitJob")
+    return sum(any(f"-{one}-" in name for one in submissions) for entry in entries if (name := created_by(entry)))

@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
-from verification.faults.__main__ import experiments
-from verification.faults.results import RESULTS
+from verification.faults.engine import ENGINES, EngineName
+from verification.faults.experiments import experiments
+from verification.faults.results import results_of
 
 _COLUMNS = ("experiment", "volume", "duplicates", "orphans", "lost", "violations", "seconds")
 
 
-def markdown(results: dict[str, Any]) -> str:
-    """Return the rows of bench/results/faults.json as Markdown tables, followed by the experiments without a row.
+def markdown(results: dict[str, Any], engine: EngineName = "sagemaker") -> str:
+    """Return the rows of an engine's results as Markdown tables, followed by the experiments without a row.
 
     Omits rows with less than the full volume or with a violation, and lists their experiments as not run.
     """
@@ -18,7 +19,7 @@ def markdown(results: dict[str, Any]) -> str:
     rows = [row for row in results["rows"] if row["share"] >= 1 and not row["violations"]]
     lines = ["| " + " | ".join(str(row[column]) for column in _COLUMNS) + " |\n" for row in rows]
     shown = {row["experiment"] for row in rows}
-    missing = [name for name in experiments(1) if name not in shown]
+    missing = [name for name in experiments(1, engine) if name not in shown]
     none = f"\nNot run at full volume yet: {'; '.join(missing)}.\n" if missing else ""
     found = [f"| {row['experiment']} | {row['volume']} | {row['violations']} |\n" for row in results["sabotage"]]
     sabotage = "\n| sabotage | volume | violations found |\n|---|---|---|\n" + "".join(found) if found else ""
@@ -26,4 +27,5 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(json.loads(RESULTS.read_text())), end="")
+    for engine in ENGINES:
+        print(f"{engine}:\n\n{markdown(json.loads(results_of(engine).read_text()), engine)}")

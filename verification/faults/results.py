@@ -12,10 +12,17 @@ from typing import Any
 from bench.machine import CHECKOUT, description
 from bench.results_file import SUMMARIES, compact
 from verification.faults.account import DEFAULT_ACCOUNT
+from verification.faults.engine import EngineName
 from verification.faults.table import Row
 
-RESULTS = SUMMARIES / "faults.json"
-"""The results that are committed with the code."""
+
+def results_of(engine: EngineName) -> Path:
+    """Return the file of the results of an engine that are committed with the code."""
+    return SUMMARIES / ("faults.json" if engine == "sagemaker" else f"faults-{engine}.json")
+
+
+RESULTS = results_of("sagemaker")
+"""The results of SageMaker."""
 
 
 def _commit() -> str:

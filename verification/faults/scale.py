@@ -10,6 +10,7 @@ from traingrid.audit.violation import Violation
 from traingrid.submission.files import submission_id
 from verification.deployed_grid import patience, until
 from verification.faults.faulty_grid import FaultyGrid, settled
+from verification.faults.races import created
 from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
@@ -63,8 +64,7 @@ def cancelled(grid: FaultyGrid, lines: int, begun: int) -> Outcome:
 
 
 def _created(grid: FaultyGrid, submission: Submission) -> int:
-    calls = grid.cloud.record.entries("sagemaker", "CreateTrainingJob")
-    return sum(f"-{submission.id}-" in call["parameters"]["TrainingJobName"] for call in calls)
+    return created(grid, [submission.id])
 
 
 def _brought_to_their_end(grid: FaultyGrid, lines: int) -> Outcome:

@@ -9,7 +9,6 @@ from localcloud.faults.plan import CallFault, Capacity
 from traingrid.job.failures import CAPACITY, SHORTAGE
 from traingrid.ledger.shortages import CapacityPool, Shortage
 from verification.deployed_grid import until
-from verification.faults.account import INSTANCE_TYPE
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
 from verification.faults.races import SHUFFLED, created
@@ -76,7 +75,7 @@ def missing(grid: FaultyGrid, lines: int) -> Outcome:
 
 def _known(grid: FaultyGrid, seconds: int) -> None:
     """Record a shortage of the first Region for some seconds, as jobs of another submission do, or end it."""
-    now, pool = int(time.time()), CapacityPool(region=REGIONS[0], instance_type=INSTANCE_TYPE, spot=False)
+    now, pool = int(time.time()), CapacityPool(region=REGIONS[0], instance_type=grid.engine.instance_type, spot=False)
     known = Shortage(
         pool=pool,
         until=now + seconds if seconds else 0,

@@ -63,14 +63,20 @@ class SubmittingGrid(DeployedGrid):
             lines: Number of lines.
             retries: Retries per line. If it is not 0, half of the lines also have a replica in the other Region.
             fields: Additional fields, the same in each line.
+
+        In a grid with clusters, every fourth line is an MPIJob.
         """
-        header = ("region", "s3_uri", "name", "retries", *(f"replica.{region}" for region in REGIONS), *fields)
+        replicas = tuple(f"replica.{region}" for region in REGIONS)
+        has_clusters = any(region.eks for region in self.plane.deployment.grid.regions.values())
+        kind = ("eks_kind",) if has_clusters else ()
+        header = ("region", "s3_uri", "name", "retries", *replicas, *kind, *fields)
         rows = [",".join(header)]
         for index in range(lines):
             region, other = REGIONS[index % 2], REGIONS[(index + 1) % 2]
-            replicas = (data_folder(name) if retries and index % 4 < 2 and name == other else "" for name in REGIONS)
+            copies = (data_folder(name) if retries and index % 4 < 2 and name == other else "" for name in REGIONS)
             own = (region, data_folder(region), f"job-{index}", str(retries or ""))
-            rows.append(",".join((*own, *replicas, *fields.values())))
+            kinds = ("mpijob" if index % 4 == 3 else "job",) if has_clusters else ()
+            rows.append(",".join((*own, *copies, *kinds, *fields.values())))
         return "\n".join(rows) + "\n"
 
     def upload(self, lines: int, retries: int = 0, fields: Mapping[str, str] = _NO_FIELDS) -> str:

@@ -16,6 +16,7 @@ from localcloud.kubernetes.resources import JOB, MPI_JOB_RESOURCE, POD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from localcloud.faults.plan import Stub
     from localcloud.kubernetes.client import Client
     from localcloud.kubernetes.store import Object
     from localcloud.sagemaker.host_capacity import HostCapacity
@@ -41,16 +42,25 @@ class MachineShares:
         client: The client of the API.
         capacity: The capacity of the machine.
         runs: Returns True if the pod with a uid still has processes.
+        stub_of: Returns the stub of an object whose pods have no processes and need no capacity; None for others.
     """
 
-    def __init__(self, client: Client, capacity: HostCapacity, runs: Callable[[str], bool]) -> None:
-        self._client, self._capacity, self._runs = client, capacity, runs
+    def __init__(
+        self,
+        client: Client,
+        capacity: HostCapacity,
+        runs: Callable[[str], bool],
+        stub_of: Callable[[Object], Stub | None] = lambda _: None,
+    ) -> None:
+        self._client, self._capacity, self._runs, self._stub_of = client, capacity, runs, stub_of
         self._shares: dict[str, _Share] = {}
 
     def has(self, pod: Object) -> bool:
         """Return True if a pod may begin; the first call for an object waits for its capacity in the background."""
         root = root_of(self._client, pod)
         uid = root["metadata"]["uid"]
+        if self._stub_of(root):
+            return True
         if uid not in self._shares:
             share = self._shares[uid] = _Share()
             threading.Thread(target=self._hold, args=(share, hosts_of(root)), daemon=True).start()

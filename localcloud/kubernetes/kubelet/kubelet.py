@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localcloud.kubernetes.controllers.controller import Controller
+from localcloud.kubernetes.controllers.machine_share import root_of
 from localcloud.kubernetes.events import seconds_since
 from localcloud.kubernetes.kubelet.pod_worker import PodWorker
+from localcloud.kubernetes.kubelet.stub_pod import StubPod
 from localcloud.kubernetes.resources import POD, SERVICE
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ class Kubelet(Controller):
     def __init__(self, agent: NodeAgent) -> None:
         super().__init__(agent.client)
         self._agent = agent
-        self._workers: dict[str, PodWorker] = {}
+        self._workers: dict[str, PodWorker | StubPod] = {}
         self._uids: dict[Key, set[str]] = {}
         self._lost: set[str] = set()
 
@@ -52,10 +54,18 @@ class Kubelet(Controller):
         if uid not in known:
             known.add(uid)
             if (pod.get("status") or {}).get("phase") not in _ENDED and pod["spec"]["nodeName"] not in self._lost:
-                self._workers[uid] = PodWorker(self._agent, pod)
+                self._workers[uid] = self._worker(pod)
                 self._workers[uid].start()
+        worker = self._workers.get(uid)
+        if isinstance(worker, StubPod):
+            rests = [rest for rest in (self._end_deleted(pod), worker.advance()) if rest is not None]
+            return min(rests, default=None)
         self._agent.network.refresh()
         return self._end_deleted(pod)
+
+    def _worker(self, pod: Object) -> PodWorker | StubPod:
+        stub = self._agent.stub_of(root_of(self.client, pod))
+        return StubPod(self._agent, pod, stub) if stub else PodWorker(self._agent, pod)
 
     def lose_node(self, name: str) -> None:
         """Kill the pods of a node, which is lost: their last status stays as it is."""

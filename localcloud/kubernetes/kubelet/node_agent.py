@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localcloud.ecr.process_images import ProcessImage
+    from localcloud.faults.plan import Stub
     from localcloud.kubernetes.client import Client
     from localcloud.kubernetes.events import Recorder
     from localcloud.kubernetes.kubelet.container import Container
     from localcloud.kubernetes.kubelet.logs import PodLogs
     from localcloud.kubernetes.kubelet.network import PodNetwork
+    from localcloud.kubernetes.resources import Resource
     from localcloud.kubernetes.store import Object
     from localcloud.server.local_cloud import LocalCloud
 
+_OWNERS = ("Job", "MPIJob")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -58,6 +61,18 @@ class NodeAgent:
     pod_environment: Callable[[str, str], Mapping[str, str]]
     claim: Callable[[Object, str, str], Path]
     _volumes: dict[str, Volumes] = field(default_factory=dict)
+    _stubs: dict[str, Stub | None] = field(default_factory=dict)
+
+    def stub_of(self, root: Object) -> Stub | None:
+        """Return the stub of the fault plan for the pods of an object; None if they really run."""
+        name = root["metadata"].get("name", "")
+        return self._stubs[name] if name in self._stubs else self.cloud.faults.stub(self.region, name)
+
+    def note_stub(self, resource: Resource, made: Object) -> None:
+        """Decide whether a new object is a stub, as SageMaker's training jobs are when they are created."""
+        name = made["metadata"]["name"]
+        if resource.kind in _OWNERS:
+            self._stubs.setdefault(name, self.cloud.faults.stub(self.region, name))
 
     def mount(self, pod: Object, folder: Path) -> None:
         """Mount the volumes of a pod.

@@ -56,7 +56,6 @@ class PodWorker:
         self._status = PodStatus(agent.client, pod, self._init, self._main)
         self._news: queue.Queue[tuple[Container, ProcessGroup] | None] = queue.Queue()
         self._reason: Reason | None = None
-        self._ends = False
         self._kill_at = float("inf")
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod['metadata']['name']}", daemon=True)
@@ -252,7 +251,7 @@ class PodWorker:
             return
         container, group = news
         container.end(group.wait() or 0)
-        if not self._reason and not self._ends:
+        if not self._reason:
             self._restart_or_end(container)
         self._status.publish()
 
@@ -270,7 +269,7 @@ class PodWorker:
         with self._lock:
             grace = float(self._spec["terminationGracePeriodSeconds"])
             self._kill_at = min(self._kill_at, time.monotonic() + grace)
-            has_reason, self._ends = self._reason is not None, True
+            has_reason = self._reason is not None
         for container in (*self._init, *self._main):
             container.restart_at = None
         sidecars = [one for one in self._init if one.is_sidecar]

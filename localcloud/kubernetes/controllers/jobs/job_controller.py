@@ -110,11 +110,11 @@ class JobController(Controller):
         """
         spec = job["spec"]
         if spec["suspend"]:
-            return [], [*terminating, *self._delete_uncounted(job, active)], None
+            return [], [*terminating, *self._withdraw(job, active)], None
         wanted = state.wanted_pods(len(active))
         if len(active) > wanted:
             surplus = sorted(active, key=lambda pod: -indexes.index_of(pod))[: len(active) - wanted]
-            deleted = self._delete_uncounted(job, surplus)
+            deleted = self._withdraw(job, surplus)
             return [pod for pod in active if pod not in surplus], [*terminating, *deleted], None
         blocked = len(terminating) if spec["podReplacementPolicy"] == "Failed" else 0
         number = wanted - len(active) - blocked
@@ -142,9 +142,12 @@ class JobController(Controller):
             self._events.normal(job, "SuccessfulCreate", f"Created pod: {made[-1]['metadata']['name']}")
         return made, None
 
-    def _delete_uncounted(self, job: Object, pods: list[Object]) -> list[Object]:
-        """Delete pods whose end does not count: their finalizers are removed first."""
-        self._remove_finalizers(pods)
+    def _withdraw(self, job: Object, pods: list[Object]) -> list[Object]:
+        """Delete pods that the job does not need now; without their finalizers, they do not count as failed.
+
+        Source: deleteJobPods in pkg/controller/job/job_controller.go of Kubernetes.
+        """
+        self._remove_finalizers([pod for pod in pods if _has_finalizer(pod)])
         return self._delete(job, pods)
 
     def _delete(self, job: Object, pods: list[Object]) -> list[Object]:

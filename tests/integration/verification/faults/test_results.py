@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from traingrid.audit.violation import Violation
-from verification.faults.__main__ import experiments
+from verification.faults.experiments import experiments
 from verification.faults.report import markdown
 from verification.faults.results import RESULTS, Results
 from verification.faults.table import Outcome, measured

@@ -1,0 +1,395 @@
+"""E20 to E26: what happens only in clusters: deleted objects, lost nodes, watches and controllers, and preemption."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from localcloud.faults.plan import CallFault, Stub
+from localcloud.kubernetes.pod_requests import evict_pod
+from localcloud.kubernetes.resources import JOB, NAMESPACE, POD
+from localcloud.kubernetes.status import ApiError
+from traingrid import names
+from traingrid.audit.violation import Violation
+from traingrid.job.failures import CONFLICT
+from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.ledger import cancel_of_job
+from traingrid.ledger.timestamps import epoch_seconds
+from verification.deployed_grid import until
+from verification.faults.clusters import grant_access
+from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
+from verification.faults.kills import otherwise_ended, states
+from verification.faults.live_jobs import object_of, pods_of
+from verification.faults.races import created
+from verification.faults.submissions import REGIONS, Submission
+from verification.faults.table import Outcome
+
+_LINES_AT_ONCE = 20
+_PROPAGATIONS = ("Background", "Foreground", "Orphan")
+"""The values of kubectl's `--cascade`: by default background."""
+_QUEUE = "gpus"
+_SLOW_STOP = Stub(seconds=ENDLESS_SECONDS, stop_seconds=6.0)
+_CLAIM_SECONDS = 6.0
+"""Time between the death of a child and the first call of the next one."""
+
+
+def deleted(grid: FaultyGrid, lines: int) -> Outcome:
+    """E20: a person deletes the objects of running lines in each way of kubectl, with and without their children.
+
+    Each line must be recorded as stopped by a person, and no pod may be left.
+    """
+    submissions, found = list[Submission](), list[Violation]()
+    for start in range(0, lines, _LINES_AT_ONCE):
+        grid.plan(stub_seconds=ENDLESS_SECONDS)
+        submission = grid.submit(max(2, min(_LINES_AT_ONCE, lines - start)))
+        submissions.append(submission)
+        until(lambda one=submission: _all_train(grid, one), "every line trains")  # type: ignore[misc]  # see kills.py
+        is_lost = start // _LINES_AT_ONCE % 2 == 1
+        if is_lost:
+            grid.lose_children(submission)
+        for index, (region, name) in _training_jobs(grid, submission).items():
+            _delete(grid, region, name, _PROPAGATIONS[index % len(_PROPAGATIONS)])
+        settled(grid, [submission], sweeps=3 if is_lost else 0)
+        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # as above
+        found += [*otherwise_ended(grid, [submission], {"Stopped"}), *_pods_left(grid, submission)]
+        for item in grid.plane.ledger.jobs(submission.id):
+            if "A person has deleted" not in item.reason:
+                found.append(_violation("I4", submission, f"job {item.index} has the reason: {item.reason}"))
+    return Outcome(
+        volume=f"{sum(one.lines for one in submissions)} objects",
+        violations=[*grid.audit(*(one.id for one in submissions)), *found],
+        facts={"states": states(grid, submissions)},
+    )
+
+
+def deleted_before_attach(grid: FaultyGrid, lines: int) -> Outcome:
+    """E20: kill every child right after its create, and delete the object before the next child looks for it."""
+    dies = CallFault(effect="kill_after", action=grid.engine.create, caller="batch/*/1")
+    late = CallFault(effect="delay", seconds=_CLAIM_SECONDS, caller="batch/*/2", nth=1)
+    grid.plan(stub_seconds=4.0, calls=(dies, late))
+    submission = grid.submit(lines)
+    until(lambda: _struck(grid, "kill_after") == lines, "every child has been killed")
+    for region, name in _training_jobs(grid, submission).values():
+        _delete(grid, region, name, "Background")
+    settled(grid, [submission])
+    until(lambda: grid.recorded(submission), "every end is recorded")
+    return Outcome(
+        volume=f"{lines} objects",
+        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Stopped"})],
+        facts={"states": states(grid, [submission]), "training_jobs": created(grid, [submission.id])},
+    )
+
+
+def drained(grid: FaultyGrid, disruptions: int) -> Outcome:
+    """E21: evict pods, drain nodes, interrupt and lose them while lines train; every line must complete."""
+    chance, struck = random.Random(grid.seed), Counter[str]()  # noqa: S311 - moments, no secrets
+    submissions, left = list[Submission](), disruptions
+    while left > 0:
+        grid.plan(stub_seconds=5.0)
+        submissions.append(grid.submit(_LINES_AT_ONCE if left > 3 else 4, retries=20))
+        until(lambda: _all_begun(grid, submissions[-1]), "every line has begun")
+        for _ in range(min(left, _LINES_AT_ONCE)):
+            struck.update(_disturb_a_node(grid, chance))
+            time.sleep(chance.uniform(0.0, 0.4))
+        left -= min(left, _LINES_AT_ONCE)
+        settled(grid, submissions[-1:])
+    for submission in submissions:
+        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # see kills.py
+    ids = [one.id for one in submissions]
+    return Outcome(
+        volume=f"{struck.total()} disruptions, {sum(one.lines for one in submissions)} lines",
+        struck=struck.total(),
+        violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Completed"})],
+        facts={"ways": dict(struck), "training_jobs": created(grid, ids), "states": states(grid, submissions)},
+    )
+
+
+def watches_lost(grid: FaultyGrid, lines: int) -> Outcome:
+    """E3: end and break watches, and compact the history all the time (410), while lines train."""
+    grid.plan(stub_seconds=3.0, calls=(CallFault(effect="lose_reply", action="watch *", share=0.3, seconds=1.0),))
+    count = Counter[str]()
+
+    def disturb() -> None:
+        for region in REGIONS:
+            grid.cluster(region).faults.end_watches(abruptly=count["ended"] % 2 == 0)
+            grid.cluster(region).compact()
+            count["ended"] += 1
+
+    with _meanwhile(disturb, every=0.5), grid.children_at_once(lines):
+        submission = grid.submit(lines)
+        settled(grid, [submission])
+    until(lambda: grid.recorded(submission), "every end is recorded")
+    return Outcome(
+        volume=f"{lines} lines",
+        struck=count["ended"],
+        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"})],
+        facts={
+            "compactions": count["ended"],
+            "watches_broken": len(grid.cloud.faults.struck_calls()),
+            **_record_delays(grid, submission),
+        },
+    )
+
+
+def controllers_restarted(grid: FaultyGrid, lines: int) -> Outcome:
+    """E22: pause and restart the Job controller, the operator and the scheduler while lines start, train and stop."""
+    chance, restarts = random.Random(grid.seed), Counter[str]()  # noqa: S311 - moments, no secrets
+
+    def restart() -> None:
+        clusters = [grid.cluster(region) for region in REGIONS]
+        for cluster in clusters:
+            cluster.pause_controllers()
+        time.sleep(chance.uniform(0.2, 2.0))
+        for cluster in clusters:
+            cluster.resume_controllers()
+        restarts["restarts"] += 1
+
+    grid.plan(stubs=(Stub(name="*[02468]-1", seconds=ENDLESS_SECONDS),), stub_seconds=1.0)
+    with _meanwhile(restart, every=0.5), grid.children_at_once(lines):
+        submission = grid.submit(lines)
+        time.sleep(4.0)
+        for index in range(0, lines, 2):
+            grid.cancel(submission, index)
+        settled(grid, [submission], sweeps=2)
+    until(lambda: grid.recorded(submission), "every end is recorded")
+    found = [*otherwise_ended(grid, [submission], {"Completed", "Stopped"}), *_pods_left(grid, submission)]
+    return Outcome(
+        volume=f"{lines} lines",
+        struck=restarts["restarts"],
+        violations=[*grid.audit(submission.id), *found],
+        facts={**restarts, "states": states(grid, [submission])},
+    )
+
+
+def preempted(grid: FaultyGrid, lines: int) -> Outcome:
+    """E23: suspend running lines of a queue of Kueue, as for jobs with a higher priority; each must complete.
+
+    A preemption is a restart of the pods, and neither an end nor another attempt.
+    """
+    for region in REGIONS:
+        grid.cluster(region).queues[_QUEUE] = lines
+    grid.plan(stub_seconds=4.0)
+    with grid.children_at_once(lines):
+        submission = grid.submit(lines, fields={"eks_queue": _QUEUE})
+        until(lambda: _all_train(grid, submission), "every line trains")
+        for region, name in _training_jobs(grid, submission).values():
+            grid.cluster(region).preempt(name, 1.0)
+        settled(grid, [submission])
+    until(lambda: grid.recorded(submission), "every end is recorded")
+    again = [item for item in grid.plane.ledger.jobs(submission.id) if item.attempt != 1]
+    found = [_violation("I2", submission, f"job {item.index} is at attempt {item.attempt}") for item in again]
+    return Outcome(
+        volume=f"{lines} preemptions",
+        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"}), *found],
+        facts={"states": states(grid, [submission])},
+    )
+
+
+def foreign(grid: FaultyGrid, lines: int) -> Outcome:
+    """E24: a person's objects have the names of our training jobs; lines fail, and nothing of theirs is changed."""
+    grid.plan(stub_seconds=ENDLESS_SECONDS)
+    uploaded = grid.upload(lines)
+    uids = {}
+    for index in range(lines):
+        region, name = REGIONS[index % 2], names.training_job("grid", uploaded, index, 1)
+        made = grid.cluster(region).client.create(JOB, _namespace(grid, region), _persons_job(name))
+        uids[region, name] = made["metadata"]["uid"]
+    submission = grid.submitted(uploaded)
+    settled(grid, [submission])
+    until(lambda: grid.recorded(submission), "every end is recorded")
+    found = [*otherwise_ended(grid, [submission], {"Failed"})]
+    found += [
+        _violation("I4", submission, f"job {item.index} has the failure {item.failure}")
+        for item in grid.plane.ledger.jobs(submission.id)
+        if item.failure != CONFLICT.name
+    ]
+    for (region, name), uid in uids.items():
+        present = object_of(grid.cluster(region), name)
+        if not present or present[1]["metadata"]["uid"] != uid or "deletionTimestamp" in present[1]["metadata"]:
+            found.append(_violation("I3", submission, f"{name} of another person was deleted"))
+        _delete(grid, region, name, "Background")
+    return Outcome(
+        volume=f"{lines} names",
+        violations=[*grid.audit(submission.id), *found],
+        facts={"states": states(grid, [submission])},
+    )
+
+
+def stopped_completely(grid: FaultyGrid, lines: int) -> Outcome:
+    """E25: cancel lines whose pods take seconds to stop; no end may be recorded before the last pod has ended.
+
+    Only the intents are recorded, so that the children stop their training jobs and record the ends.
+    """
+    grid.plan(stubs=(_SLOW_STOP,))
+    with grid.children_at_once(lines):
+        submission = grid.submit(lines)
+        until(lambda: _all_train(grid, submission), "every line trains")
+        for index in range(lines):
+            grid.plane.ledger.request_cancel(submission.id, cancel_of_job(index), {"by": "test", "reason": ""})
+        early = dict[int, Violation]()
+
+        def watched() -> bool:
+            early.update(_recorded_early(grid, submission))
+            return grid.recorded(submission)
+
+        until(watched, "every end is recorded")
+        settled(grid, [submission])
+    return Outcome(
+        volume=f"{lines} cancels",
+        violations=[
+            *grid.audit(submission.id),
+            *otherwise_ended(grid, [submission], {"Stopped"}),
+            *early.values(),
+        ],
+        facts={"states": states(grid, [submission])},
+    )
+
+
+def namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
+    """E26: a person deletes the namespace; running lines are recorded as stopped, and new ones fail with the reason."""
+    grid.plan(stub_seconds=ENDLESS_SECONDS)
+    submission = grid.submit(lines)
+    until(lambda: _all_train(grid, submission), "every line trains")
+    for region in REGIONS:
+        cluster = grid.cluster(region)
+        cluster.client.delete(NAMESPACE, "", _namespace(grid, region))
+    late = grid.submit(2)
+    settled(grid, [submission, late])
+    until(lambda: grid.recorded(submission) and grid.recorded(late), "every end is recorded")
+    found = [
+        *otherwise_ended(grid, [submission], {"Stopped"}),
+        *otherwise_ended(grid, [late], {"Failed"}),
+        *_pods_left(grid, submission),
+    ]
+    found += [
+        _violation("I4", late, f"job {item.index} has the reason: {item.reason}")
+        for item in grid.plane.ledger.jobs(late.id)
+        if "namespace" not in item.reason
+    ]
+    grid.sweep()
+    until(lambda: all(_is_gone(grid, region) for region in REGIONS), "the namespaces are gone")
+    grant_access(grid.cloud, grid.plane.deployment)
+    return Outcome(
+        volume=f"{lines} lines, then 2",
+        violations=[*found],
+        facts={"reasons": sorted({item.reason for item in grid.plane.ledger.jobs(late.id)})},
+    )
+
+
+def _is_gone(grid: FaultyGrid, region: str) -> bool:
+    return grid.cluster(region).client.find(NAMESPACE, "", _namespace(grid, region)) is None
+
+
+def _training_jobs(grid: FaultyGrid, submission: Submission) -> dict[int, tuple[str, str]]:
+    """Return the Region and the name of the present training job of each line, by index."""
+    return {
+        item.index: (item.region, names.training_job("grid", submission.id, item.index, item.attempt))
+        for item in grid.plane.ledger.jobs(submission.id)
+    }
+
+
+def _all_train(grid: FaultyGrid, submission: Submission) -> bool:
+    phases = [item.phase for item in grid.plane.ledger.jobs(submission.id)]
+    return len(phases) == submission.lines and set(phases) == {"Training"}
+
+
+def _all_begun(grid: FaultyGrid, submission: Submission) -> bool:
+    found = grid.states(submission.id)
+    return len(found) == submission.lines and set(found.values()) <= {"InProgress", *FINAL_STATES}
+
+
+def _namespace(grid: FaultyGrid, region: str) -> str:
+    settings = grid.plane.deployment.grid.regions[region].eks
+    return settings.namespace if settings else ""
+
+
+def _delete(grid: FaultyGrid, region: str, name: str, propagation: str) -> None:
+    cluster = grid.cluster(region)
+    found = object_of(cluster, name)
+    if found:
+        cluster.client.delete(found[0], _namespace(grid, region), name, propagation=propagation)
+
+
+def _pods_left(grid: FaultyGrid, submission: Submission) -> Iterator[Violation]:
+    for region, name in _training_jobs(grid, submission).values():
+        for pod in pods_of(grid.cluster(region), name):
+            what = f"the pod {pod['metadata']['name']} is {pod['status'].get('phase')}, though its line has ended"
+            yield Violation(invariant="I3", kind="orphan", submission=submission.id, what=what)
+
+
+def _recorded_early(grid: FaultyGrid, submission: Submission) -> Iterator[tuple[int, Violation]]:
+    """Yield the lines whose ends are recorded although they have live pods."""
+    ended = {item.index for item in grid.plane.ledger.jobs(submission.id) if item.state in FINAL_STATES}
+    for index, (region, name) in _training_jobs(grid, submission).items():
+        if index in ended and pods_of(grid.cluster(region), name):
+            what = f"the end of job {index} of {submission.id} was recorded while its pods ran"
+            yield index, Violation(invariant="I3", kind="orphan", submission=submission.id, what=what)
+
+
+def _disturb_a_node(grid: FaultyGrid, chance: random.Random) -> list[str]:
+    """Disturb the node of a random running pod; return how, or nothing if no pod runs."""
+    region = chance.choice(REGIONS)
+    cluster = grid.cluster(region)
+    pods = [pod for pod in pods_of(cluster) if pod["spec"].get("nodeName")]
+    if not pods:
+        return []
+    pod = chance.choice(pods)
+    node, metadata = pod["spec"]["nodeName"], pod["metadata"]
+    way = chance.choice(("evicted", "drained", "interrupted", "deleted", "lost"))
+    with suppress(ApiError):  # it has ended meanwhile
+        if way == "evicted":
+            evict_pod(cluster.store, metadata["namespace"], metadata["name"])
+        elif way == "deleted":
+            cluster.client.delete(POD, metadata["namespace"], metadata["name"])
+        else:
+            cluster.interrupt_node(node, {"drained": 600.0, "interrupted": 2.0, "lost": 0.0}[way])
+        return [way]
+    return []
+
+
+def _record_delays(grid: FaultyGrid, submission: Submission) -> dict[str, float]:
+    """Return the seconds between the end of training jobs and their records: the median and the longest."""
+    delays = list[float]()
+    for item in grid.plane.ledger.jobs(submission.id):
+        found = object_of(grid.cluster(item.region), _training_jobs(grid, submission)[item.index][1])
+        conditions = (found[1].get("status") or {}).get("conditions", []) if found else []
+        ends = [epoch_seconds(one["lastTransitionTime"]) for one in conditions if one["type"] == "Complete"]
+        delays += [epoch_seconds(item.updated_at) - end for end in ends]
+    ordered = sorted(delays) or [0.0]
+    return {"record_delay_p50": ordered[len(ordered) // 2], "record_delay_most": ordered[-1]}
+
+
+def _persons_job(name: str) -> dict[str, object]:
+    container = {"name": "main", "image": "busybox", "args": ["sleep", "60"]}
+    return {
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+
+
+def _struck(grid: FaultyGrid, effect: str) -> int:
+    return sum(fault.effect == effect for fault, _ in grid.cloud.faults.struck_calls())
+
+
+def _violation(invariant: str, submission: Submission, what: str) -> Violation:
+    return Violation(invariant=invariant, kind="other", submission=submission.id, what=what)
+
+
+@contextmanager
+def _meanwhile(work: Callable[[], None], every: float) -> Iterator[None]:
+    """Call a function at intervals during the block, in a thread."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(every):
+            work()
+
+    thread = threading.Thread(target=run, name="disturbance", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
