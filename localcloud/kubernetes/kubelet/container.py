@@ -49,7 +49,7 @@ class Container:
     spec: dict[str, Any]
     folder: Path
     is_init: bool
-    pod_policy: str
+    pod_policy: str = "Never"
     waiting: tuple[str, str] = ("PodInitializing", "")
     group: ProcessGroup | None = None
     log: ContainerLog | None = None

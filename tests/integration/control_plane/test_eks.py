@@ -38,9 +38,9 @@ from traingrid.submission.cancel import Canceller, Wanted
 
 TRAIN = """
 import json, os, pathlib, signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
 options = json.loads((base / 'input/config/hyperparameters.json').read_text())
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(options.get('on_sigterm', 143))))
 hosts = json.loads((base / 'input/config/resourceconfig.json').read_text())
 print('trains', sorted(path.name for path in (base / 'input/data/train').iterdir()), hosts['current_host'], flush=True)
 time.sleep(float(options['seconds']))
@@ -290,19 +290,46 @@ def test_a_training_job_deleted_by_a_person_is_recorded_as_stopped(
     assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
 
 
+def evict(account: ClusterAccount, line: Line) -> None:
+    """Evict the pod of the first attempt, as `kubectl drain` does."""
+    (one,) = account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": one["metadata"]["name"]}}
+    path = f"{POD.path('training', one['metadata']['name'])}/eviction"
+    account.cluster._json("POST", path, None, json.dumps(eviction).encode())
+
+
+@pytest.mark.parametrize("on_sigterm", [143, 0], ids=["fails", "ends without an error"])
 def test_an_evicted_pod_is_a_lost_node_and_the_line_is_retried(
-    account: ClusterAccount, request: pytest.FixtureRequest
+    account: ClusterAccount, request: pytest.FixtureRequest, on_sigterm: int
 ) -> None:
-    line = submitted(account, request, hyperparameters={"seconds": 4}, retries=1)
+    line = submitted(account, request, hyperparameters={"seconds": 4, "on_sigterm": on_sigterm}, retries=1)
     child = line.child()
     try:
         wait_until(lambda: line.state() and line.item().phase == "Training", 60)
-        (one,) = account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": one["metadata"]["name"]}}
-        path = f"{POD.path('training', one['metadata']['name'])}/eviction"
-        account.cluster._json("POST", path, None, json.dumps(eviction).encode())
+        evict(account, line)
         code, output = ended(child, within=120)
     finally:
         child.kill()
     assert (code, line.item().state, line.item().attempt) == (0, "Completed", 2), output
     assert [former.failure for former in line.item().tried] == ["lost_node"]
+
+
+@pytest.mark.parametrize("on_sigterm", [143, 0], ids=["fails", "ends without an error"])
+def test_a_lost_node_is_recorded_after_its_pod_is_gone(
+    account: ClusterAccount, request: pytest.FixtureRequest, on_sigterm: int
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 600, "on_sigterm": on_sigterm})
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+    finally:
+        child.kill()
+        child.communicate()
+    evict(account, line)
+    wait_until(lambda: not list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")), 60)
+    kinds = [one["type"] for one in objects(account, line)[0]["status"]["conditions"]]
+    assert kinds[-1] == ("Failed" if on_sigterm else "Complete")
+    account.reconciler().sweep()
+    assert (line.item().state, line.item().failure) == ("Failed", "lost_node"), line.item().reason
+    wait_until(lambda: released(account, line))
+    assert violations(account, line) == []
