@@ -13,6 +13,7 @@ from localcloud.kubernetes.controllers.jobs.job_controller import JobController
 from localcloud.kubernetes.controllers.kueue import Kueue
 from localcloud.kubernetes.controllers.machine_share import MachineShares
 from localcloud.kubernetes.controllers.mpi_operator.operator import MpiOperator
+from localcloud.kubernetes.controllers.namespaces import Namespaces
 from localcloud.kubernetes.controllers.node_lifecycle import DEFAULT_TIMES, NodeLifecycle, NodeTimes
 from localcloud.kubernetes.controllers.provisioner import Provisioner, add_node
 from localcloud.kubernetes.controllers.scheduler import Scheduler
@@ -170,9 +171,8 @@ class RunningCluster:
         self.stop()
 
     def _create_namespace(self, name: str) -> None:
-        self.store.create(NAMESPACE, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        self.store.create(SERVICE_ACCOUNT, name, account)
+        self.client.create(NAMESPACE, "", {"metadata": {"name": name}})
+        self.client.create(SERVICE_ACCOUNT, name, {"metadata": {"name": "default"}})
 
     def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
         karpenter = Provisioner(self.client, Recorder(self.client, "karpenter"), self.cloud, self.region)
@@ -182,6 +182,7 @@ class RunningCluster:
         return [
             *([operator] if MPI_JOB_RESOURCE in self.api.resources else []),
             GarbageCollector(self.client),
+            Namespaces(self.client),
             self._kueue,
             JobController(self.client, Recorder(self.client, "job-controller")),
             Scheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),
