@@ -32,7 +32,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import Job
-from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, Kind
+from traingrid.kubernetes.client import JOB, MERGE_PATCH, MPI_JOB, POD, Client, Kind
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.cancel import Canceller, Wanted
 
@@ -176,6 +176,29 @@ def test_the_launcher_and_the_workers_of_an_mpijob_train(
     # The operator deletes workers that still run when the launcher has ended, and the rest of their logs with them.
     assert "[algo-3]" not in output
     assert line.item().artifact.endswith(f"/{line.name}-1/output/model.tar.gz")
+
+
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_a_line_whose_pods_are_refused_shows_the_reason_and_trains_when_they_are_admitted(
+    account: ClusterAccount, request: pytest.FixtureRequest, kind: Any
+) -> None:
+    def enforce(level: str) -> None:
+        labels = {"pod-security.kubernetes.io/enforce": level}
+        content = json.dumps({"metadata": {"labels": labels}}).encode()
+        account.cluster._json("PATCH", "/api/v1/namespaces/training", None, content, MERGE_PATCH)
+
+    line = submitted(account, request, eks_kind=kind, hyperparameters={"seconds": 0})
+    enforce("restricted")
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and "violates PodSecurity" in line.item().reason, 60)
+        assert line.item().phase == "Starting"
+        enforce("baseline")
+        code, output = ended(child, within=120)
+    finally:
+        enforce("baseline")
+        child.kill()
+    assert (code, line.item().state, line.item().reason) == (0, "Completed", ""), output
 
 
 def test_commands_read_the_logs_of_pods(account: ClusterAccount, request: pytest.FixtureRequest) -> None:

@@ -72,7 +72,9 @@ class ClusterJobs:
         """Return the training job of an object, with its pods; and with warnings about the object if it has none."""
         name, client = made["metadata"]["name"], self.client
         pods = [Pod(pod) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
-        events = () if pods else tuple(client.all(EVENT, fields=f"involvedObject.name={name}"))
+        # The launcher's pod is created by a Job, which the operator creates.
+        named = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
+        events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
         return Found(kind=kind, object=made, pods=pods, events=events, cluster_arn=client.cluster.arn)
 
     def stop(self, found: Found, why: StopReason, because: str = "") -> None:

@@ -24,6 +24,8 @@ _COMPLETE, _FAILED = ("Complete", "Succeeded"), ("Failed",)
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _OUT_OF_MEMORY = "OOMKilled"
 _PREFIXES = ("ClientError:", "InternalServerError:")
+_NOT_CREATED = ("FailedCreate", "MPIJobFailed")
+"""The reasons of events about pods that cannot be created: of the Job controller, and of the MPI operator."""
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
 IMAGE_PATIENCE_SECONDS = 600.0
 """The time after which a training job whose image cannot be pulled is stopped; the kubelet tries again every 5 minutes
@@ -349,7 +351,7 @@ def _phase(pods: list[Pod], hosts: int) -> str:
 
 
 def _without_pods(found: Found) -> _State:
-    warned = [event for event in found.events if event.get("reason") == "FailedCreate"]
+    warned = [event for event in found.events if event.get("reason") in _NOT_CREATED]
     if not warned:
         return _in_progress("Starting")
     message = str(warned[-1].get("message", "")).rstrip(".")
