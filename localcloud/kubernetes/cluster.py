@@ -13,7 +13,7 @@ from localcloud.kubernetes.controllers.jobs.job_controller import JobController
 from localcloud.kubernetes.controllers.kueue import Kueue
 from localcloud.kubernetes.controllers.machine_share import MachineShares
 from localcloud.kubernetes.controllers.mpi_operator.operator import MpiOperator
-from localcloud.kubernetes.controllers.namespaces import Namespaces
+from localcloud.kubernetes.controllers.namespace_controller import NamespaceController
 from localcloud.kubernetes.controllers.node_lifecycle import DEFAULT_TIMES, NodeLifecycle, NodeTimes
 from localcloud.kubernetes.controllers.provisioner import Provisioner, add_node
 from localcloud.kubernetes.controllers.scheduler import Scheduler
@@ -182,7 +182,7 @@ class RunningCluster:
         return [
             *([operator] if MPI_JOB_RESOURCE in self.api.resources else []),
             GarbageCollector(self.client),
-            Namespaces(self.client),
+            NamespaceController(self.client),
             self._kueue,
             JobController(self.client, Recorder(self.client, "job-controller")),
             Scheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),

@@ -42,7 +42,7 @@ def jobs(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     local.open(jobs[5], state=JobState.WAITING, reason="The quota of ml.p3.16xlarge is used up.")
     local.open(jobs[6], state=JobState.FAILED, failure="data", reason="ClientError: No S3 objects found")
     streams = {f"traingrid-{SUBMISSION}-3/algo-1-1": [(time.time_ns() // 10**6, "\x1b[31mlast words <b>")]}
-    monkeypatch.setattr(reading, "watching", lambda *_: FakeBackend({f"traingrid-{SUBMISSION}-3": streams}))
+    monkeypatch.setattr(reading, "logs_of", lambda *_: FakeBackend({f"traingrid-{SUBMISSION}-3": streams}))
     monkeypatch.setattr(MetricHistory, "read", curve)
     return jobs
 
@@ -178,7 +178,7 @@ def test_the_button_changes_the_theme_for_good(tab: Page, page: RunningPage) -> 
 def test_a_region_that_does_not_answer_is_marked_and_the_others_are_shown(
     tab: Page, page: RunningPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "watching", lambda *_: FakeBackend({}, down=True))
+    monkeypatch.setattr(reading, "logs_of", lambda *_: FakeBackend({}, down=True))
     tab.goto(page.address)
     row(tab, "digits day").click()
     expect(tab.locator(".lane.down")).to_contain_text("us-west-2")

@@ -20,7 +20,7 @@ _NAMES = {
     "create mpijobs": "name",
     _ARRAY: "jobName",
 }
-"""The field with the name of what an action creates. Actions on clusters are a verb and a resource."""
+"""The field with the name of the created resource, by action. Actions on clusters are a verb and a resource."""
 _SUBMISSION = re.compile(r"([0-9a-f]{8})(-|$)")
 
 

@@ -189,7 +189,7 @@ def preempted(grid: FaultyGrid, lines: int) -> Outcome:
 
 def foreign(grid: FaultyGrid, lines: int) -> Outcome:
     """E24: a person's objects have the names of our training jobs; lines fail, and nothing of theirs is changed."""
-    grid.plan(stub_seconds=ENDLESS_SECONDS)
+    grid.plan(stub_seconds=10.0)
     uploaded = grid.upload(lines)
     uids = {}
     for index in range(lines):
@@ -268,7 +268,7 @@ def namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
         for item in grid.plane.ledger.jobs(late.id)
         if "namespace" not in item.reason
     ]
-    grid.sweep()
+    grid.sweep()  # which removes our finalizers
     until(lambda: all(_is_gone(grid, region) for region in REGIONS), "the namespaces are gone")
     grant_access(grid.cloud, grid.plane.deployment)
     return Outcome(

@@ -121,7 +121,7 @@ def _of_eks(of: Volume) -> dict[str, Experiment]:
     return {
         "E3 lost and compacted watches": partial(disturbed_clusters.watches_lost, lines=of(100, 4)),
         **_of_all(of),
-        "E8 told to end while the API server is slow": partial(
+        "E8 SIGTERM while the API server is slow": partial(
             child_loss.at_any_moment, children=of(100, 8), slow=True
         ),
         "E20 deleted objects": partial(disturbed_clusters.deleted, lines=of(120, 6)),

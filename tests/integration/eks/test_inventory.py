@@ -132,3 +132,4 @@ def test_details_have_the_facts_that_a_list_lacks(
     assert details.state == "Completed"
     assert details.artifact.endswith("/output/model.tar.gz")
     assert details.ended_at == one(inventory).ended_at
+    assert not details.is_exact, "this cluster has no pods"

@@ -107,6 +107,14 @@ def test_two_accepted_creates_are_a_duplicate_even_if_one_job_remains() -> None:
     assert found(world) == [("I2", "duplicate")]
 
 
+@pytest.mark.parametrize("action", ["create jobs", "create mpijobs"])
+def test_creates_of_one_name_on_two_engines_are_a_duplicate(action: str) -> None:
+    name = created(0)["parameters"]["TrainingJobName"]
+    of_cluster = {"service": "kubernetes", "action": action, "region": "us-east-1", "parameters": {"name": name}}
+    assert found(a_world([a_line(0)], [a_job(0)], calls=[of_cluster])) == []
+    assert found(a_world([a_line(0)], [a_job(0)], calls=[created(0), of_cluster])) == [("I2", "duplicate")]
+
+
 def test_two_batch_jobs_of_one_name_are_a_duplicate() -> None:
     name = f"traingrid-{SUBMISSION}"
     assert found(a_world([a_line(0)], [a_job(0)], batch_jobs={name: ["a", "b"]})) == [("I2", "duplicate")]
@@ -161,6 +169,11 @@ def test_a_tagged_job_without_its_line_is_an_orphan_until_it_stops(failure: str)
 )
 def test_the_ledger_must_match_sagemaker(line: dict[str, Any], job: Any) -> None:
     assert found(a_world([line], [job])) == [("I4", "other")]
+
+
+def test_details_do_not_have_to_match_after_pods_are_gone() -> None:
+    details = Details(state=JobState.COMPLETED, artifact="s3://b/m", billable_seconds=6, is_exact=False)
+    assert found(a_world([a_line(0, billable_seconds=5)], [a_job(0, details=details)])) == []
 
 
 def test_a_completed_line_has_a_training_job() -> None:

@@ -78,6 +78,7 @@ class EksInventory:
             ended_at=found.ended_at,
             artifact=seen.artifact,
             billable_seconds=seen.billable_seconds,
+            is_exact=len(found.pods) >= found.hosts,
         )
 
     def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:

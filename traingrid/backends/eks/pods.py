@@ -159,7 +159,7 @@ class Pod:
 
     @property
     def interrupted_at(self) -> float | None:
-        """The time at which the cluster or a person began to end it, in seconds since 1970; None if nobody did.
+        """The time at which the cluster or a person began to end it, in seconds since 1970; None before.
 
         The deletionTimestamp of a pod is the end of its grace period.
         """

@@ -10,7 +10,9 @@ import urllib3
 from botocore.credentials import Credentials
 
 from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.eks.clusters import running_cluster
 from localcloud.faults.plan import CallFault, Plan, Stub
+from localcloud.kubernetes.resources import JOB
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import wait_until
@@ -148,3 +150,18 @@ def test_the_record_names_the_principal_and_the_object(cloud: LocalCloud, user: 
     assert entries[0]["parameters"] == {"cluster": "faulty", "namespace": "default", "name": "recorded"}
     assert entries[0]["region"] == REGION
     assert json.dumps(entries)
+
+
+def test_the_pods_of_a_suspended_job_do_not_count_as_failed(cloud: LocalCloud, user: Sender) -> None:
+    cloud.faults.set(Plan(stubs=(Stub(seconds=2.0),)))
+    user.ask("POST", JOBS, training_job("preempted", "there-is-no-such-image", 2))
+    wait_until(lambda: phases(user, "preempted") == ["Running"] * 2)
+    cluster = running_cluster(cloud, "123456789012", REGION, "faulty")
+    for suspended in (True, False):
+        job = cluster.store.get(JOB, "default", "preempted")
+        cluster.client.update(JOB, job, lambda one, suspended=suspended: one["spec"].update(suspend=suspended))  # type: ignore[misc]  # mypy infers no type for this lambda
+        if suspended:
+            wait_until(lambda: phases(user, "preempted") == [])
+    wait_until(lambda: phases(user, "preempted") == ["Succeeded"] * 2)
+    wait_until(lambda: "completionTime" in cluster.store.get(JOB, "default", "preempted")["status"])
+    assert "failed" not in cluster.store.get(JOB, "default", "preempted")["status"]

@@ -261,3 +261,23 @@ def test_a_name_must_leave_room_for_the_index(cluster: Cluster) -> None:
     change = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}}
     status, reply = cluster.ask("PATCH", f"{JOBS}/fixed-template", change, MERGE_PATCH)
     assert (status, "field is immutable" in reply["message"]) == (422, True)
+
+
+def test_a_deleted_namespace_ends_with_its_last_object(cloud: LocalCloud) -> None:
+    with a_running_cluster(cloud, "emptied") as cluster:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "short"}}
+        assert cluster.ask("POST", "/api/v1/namespaces", namespace)[0] == 201
+        jobs = "/apis/batch/v1/namespaces/short/jobs"
+        cluster.ask("POST", "/api/v1/namespaces/short/serviceaccounts", _account())
+        kept = training_job("kept", "there-is-no-such-image", 1, metadata={"finalizers": ["example.com/kept"]})
+        assert cluster.ask("POST", jobs, kept)[0] == 201
+        assert cluster.ask("DELETE", "/api/v1/namespaces/short")[0] == 200
+        wait_until(lambda: "deletionTimestamp" in cluster.ask("GET", f"{jobs}/kept")[1]["metadata"])
+        assert cluster.ask("GET", "/api/v1/namespaces/short")[1]["status"]["phase"] == "Terminating"
+        assert cluster.ask("POST", jobs, training_job("late", "there-is-no-such-image", 1))[0] == 403
+        cluster.ask("PATCH", f"{jobs}/kept", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+        wait_until(lambda: cluster.ask("GET", "/api/v1/namespaces/short")[0] == 404)
+
+
+def _account() -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}

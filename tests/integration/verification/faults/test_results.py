@@ -6,7 +6,7 @@ from pathlib import Path
 from traingrid.audit.violation import Violation
 from verification.faults.experiments import experiments
 from verification.faults.report import markdown
-from verification.faults.results import RESULTS, Results
+from verification.faults.results import RESULTS, Results, results_of
 from verification.faults.table import Outcome, measured
 
 DOCUMENT = Path(__file__).resolve().parents[4] / "docs/reliability.md"
@@ -15,6 +15,14 @@ LOST = Violation(invariant="I1", kind="lost", submission="", what="one is gone")
 
 def test_the_reliability_page_contains_the_committed_results() -> None:
     assert markdown(json.loads(RESULTS.read_text())) in DOCUMENT.read_text()
+
+
+def test_the_reliability_page_contains_the_results_of_clusters() -> None:
+    kept = json.loads(results_of("eks").read_text())
+    assert markdown(kept, "eks") in DOCUMENT.read_text()
+    assert {row["violations"] for row in kept["rows"]} == {0}
+    assert all(row["violations"] for row in kept["sabotage"])
+    assert {row["experiment"] for row in kept["rows"]} <= {*experiments(1, "eks")}
 
 
 def test_committed_results_have_full_volume_and_no_violations() -> None:

@@ -1,4 +1,4 @@
-"""Namespaces: gives each namespace its default service account, and deletes the content of one that is being deleted.
+"""Namespace controller: gives each namespace its default service account, and empties one that is being deleted.
 
 Sources: pkg/controller/serviceaccount/serviceaccounts_controller.go, and pkg/controller/namespace/deletion of
 Kubernetes (namespaced_resources_deleter.go, status_condition_utils.go). A namespace is removed when it is empty, so an
@@ -28,7 +28,7 @@ _AGAIN_SECONDS = 0.5
 _DEFAULT = "default"
 
 
-class Namespaces(Controller):
+class NamespaceController(Controller):
     """The controllers of the namespaces of a cluster."""
 
     def keys(self, key: Key, one: Object) -> Iterable[Key]:
@@ -50,6 +50,7 @@ class Namespaces(Controller):
     def _empty(self, namespace: Object) -> float | None:
         """Delete the content, and remove the namespace if there is none left."""
         name = namespace["metadata"]["name"]
+        self.client.update_status(NAMESPACE, namespace, lambda made: made["status"].update(phase="Terminating"))
         for resource, one in self._content(name):
             if "deletionTimestamp" not in one["metadata"]:
                 with contextlib.suppress(ApiError):  # removed meanwhile
@@ -92,7 +93,6 @@ def _report(namespace: Object, left: list[tuple[Resource, Object]]) -> None:
         else _condition("FinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
     ]
     status = namespace.setdefault("status", {})
-    status["phase"] = "Terminating"
     for condition in conditions:
         set_condition(status, condition, timestamp())
         for made in status["conditions"]:
