@@ -121,9 +121,7 @@ def _of_eks(of: Volume) -> dict[str, Experiment]:
     return {
         "E3 lost and compacted watches": partial(disturbed_clusters.watches_lost, lines=of(100, 4)),
         **_of_all(of),
-        "E8 SIGTERM while the API server is slow": partial(
-            child_loss.at_any_moment, children=of(100, 8), slow=True
-        ),
+        "E8 SIGTERM while the API server is slow": partial(child_loss.at_any_moment, children=of(100, 8), slow=True),
         "E20 deleted objects": partial(disturbed_clusters.deleted, lines=of(120, 6)),
         "E20 deleted before the attach": partial(disturbed_clusters.deleted_before_attach, lines=of(40, 3)),
         "E21 lost nodes and evicted pods": partial(disturbed_clusters.drained, disruptions=of(100, 3)),
@@ -151,7 +149,6 @@ def sabotages(share: float, engine: EngineName = "sagemaker") -> dict[str, Exper
             "check after create": partial(races.intents, lines=max(3, round(20 * share))),
             "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
             "finalizer": partial(disturbed_clusters.deleted_before_attach, lines=max(3, round(20 * share))),
-            "fingerprint": partial(disturbed_clusters.foreign, lines=max(3, round(10 * share))),
             "no pods left": partial(disturbed_clusters.stopped_completely, lines=max(3, round(20 * share))),
         }
     return {
