@@ -45,7 +45,8 @@ def complete(store: Store, resource: Resource, made: Object) -> None:
         _with_selector(made)
         made["status"] = {}
     elif resource.kind == "Namespace":
-        made.setdefault("spec", {"finalizers": ["kubernetes"]})
+        made["spec"] = {"finalizers": ["kubernetes"]}
+        made["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = made["metadata"]["name"]
         made["status"] = {"phase": "Active"}
     if resource.namespaced:
         _check_quotas(store, resource, made)

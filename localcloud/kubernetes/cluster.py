@@ -171,9 +171,8 @@ class RunningCluster:
         self.stop()
 
     def _create_namespace(self, name: str) -> None:
-        self.store.create(NAMESPACE, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        self.store.create(SERVICE_ACCOUNT, name, account)
+        self.client.create(NAMESPACE, "", {"metadata": {"name": name}})
+        self.client.create(SERVICE_ACCOUNT, name, {"metadata": {"name": "default"}})
 
     def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
         karpenter = Provisioner(self.client, Recorder(self.client, "karpenter"), self.cloud, self.region)

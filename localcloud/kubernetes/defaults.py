@@ -52,6 +52,9 @@ def _job(spec: dict[str, Any]) -> None:
     for name, value in values.items():
         if spec.get(name) is None:
             spec[name] = value
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or []:
+        for pattern in rule.get("onPodConditions") or []:
+            pattern.setdefault("status", "True")
     if isinstance(template := spec.get("template"), dict) and isinstance(template.get("spec"), dict):
         _pod(template["spec"])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from localcloud.kubernetes import status
-from localcloud.kubernetes.resources import NAMESPACE, POD
+from localcloud.kubernetes.resources import POD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-OF_NAMESPACES = "kubernetes"
-"""The finalizer of a namespace whose objects are being deleted."""
 _POLICIES = ("Orphan", "Background", "Foreground")
 _PRESERVED = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
@@ -80,8 +78,6 @@ def delete(store: Store, resource: Resource, namespace: str, name: str, chosen: 
 
     def finalizers(present: list[str]) -> list[str]:
         kept = [one for one in present if one not in (FOREGROUND, ORPHAN)]
-        if resource is NAMESPACE:
-            return [*(one for one in kept if one != OF_NAMESPACES), OF_NAMESPACES]
         if chosen.propagation == "Orphan":
             return [*kept, ORPHAN]
         if chosen.propagation == "Foreground":

@@ -10,6 +10,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from localcloud.kubernetes import failure_policy_rules
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -83,6 +85,8 @@ def _job(made: Object, spec: dict[str, Any]) -> Iterator[Problem]:
         yield "spec.template.spec.containers", "Required value"
         return
     yield from _choice("spec.template.spec.restartPolicy", pod["restartPolicy"], ("OnFailure", "Never"))
+    if spec.get("podFailurePolicy") is not None:
+        yield from failure_policy_rules.problems(spec)
     yield from _pod(pod, "spec.template.spec")
 
 

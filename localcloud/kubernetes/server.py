@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from localcloud.kubernetes import pod_requests, watch
+from localcloud.kubernetes import pod_requests, tables, watch
 from localcloud.kubernetes.api import Api, Reply, Request
 from localcloud.kubernetes.server_faults import ServerFaults
 from localcloud.kubernetes.status import ApiError, unauthorized
@@ -142,6 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
             stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
             over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
             events = watch.events(api.store, target, request.query, over)
+            if tables.is_table(request.accept):
+                events = tables.as_tables(target.resource, events)
             lines = (json.dumps(event).encode() + b"\n" for event in events)
             self._stream(lines, "application/json", lambda: time.monotonic() >= breaks_at)
         else:

@@ -187,7 +187,7 @@ class Store:
             if made == present:
                 return present
             key = (resource, namespace, name)
-            removed = "deletionTimestamp" in made["metadata"] and not made["metadata"].get("finalizers")
+            removed = "deletionTimestamp" in made["metadata"] and not _has_finalizers(resource, made)
             if removed and not made["metadata"].get("deletionGracePeriodSeconds"):
                 return self._commit("DELETED", key, made, present)
             return self._commit("MODIFIED", key, made, present)
@@ -221,7 +221,7 @@ class Store:
             if not metadata["finalizers"]:
                 del metadata["finalizers"]
             grace = grace_seconds(present)
-            if not grace and "finalizers" not in metadata:
+            if not grace and not _has_finalizers(resource, made):
                 return self._commit("DELETED", key, made, present), True
             if "deletionTimestamp" not in metadata or grace < metadata["deletionGracePeriodSeconds"]:
                 if "deletionTimestamp" not in metadata and resource.has_generation:
@@ -278,6 +278,12 @@ class Store:
 
 def _place(key: Key) -> tuple[str, str, str]:
     return key[0].full_name, key[1], key[2]
+
+
+def _has_finalizers(resource: Resource, one: Object) -> bool:
+    """Return True if an object must be kept; a namespace also has finalizers in its specification."""
+    inner = (one.get("spec") or {}).get("finalizers") if resource.kind == "Namespace" else None
+    return bool(one["metadata"].get("finalizers") or inner)
 
 
 def _owners(one: Object | None) -> set[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from localcloud.kubernetes.events import seconds_since
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from localcloud.kubernetes.resources import Resource
     from localcloud.kubernetes.store import Object
@@ -41,6 +41,25 @@ def table(resource: Resource, objects: list[Object], metadata: dict[str, Any]) -
     ]
     head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
     return {**head, "columnDefinitions": columns, "rows": rows}
+
+
+def as_tables(resource: Resource, events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the events of a watch with tables; only the first one describes the columns.
+
+    Source: asTable in k8s.io/apiserver/pkg/endpoints/handlers/response.go.
+    """
+    is_first = True
+    for event in events:
+        if event["type"] == "ERROR":
+            yield event
+            continue
+        one = event["object"]
+        if event["type"] == "BOOKMARK":  # it has no content
+            one = {**one, "metadata": {"name": "", **one["metadata"]}, "spec": {"containers": []}, "involvedObject": {}}
+        version = {"resourceVersion": one["metadata"]["resourceVersion"]}
+        made = table(resource, [one], version)
+        yield {**event, "object": made if is_first else {**made, "columnDefinitions": None}}
+        is_first = False
 
 
 def _age(since: str | None) -> str:

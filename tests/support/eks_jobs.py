@@ -105,7 +105,8 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
     Args:
         index: Its index.
         phase: Its phase.
-        status: `prepare`, `results` and `train`: states of containers; `deleted`: a time; other fields of its status.
+        status: `prepare`, `results` and `train`: states of containers; `deleted`: the end of its grace period, and
+            `grace`: its seconds; other fields of its status.
     """
     states = {name: status.pop(name) for name in ("prepare", "results", "train") if name in status}
     metadata: dict[str, Any] = {
@@ -114,7 +115,7 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
         "labels": {labels.NAME: NAME, "batch.kubernetes.io/job-completion-index": str(index)},
     }
     if "deleted" in status:
-        metadata["deletionTimestamp"] = status.pop("deleted")
+        metadata |= {"deletionTimestamp": status.pop("deleted"), "deletionGracePeriodSeconds": status.pop("grace", 0)}
     required = {"imageID": "", "ready": False, "restartCount": 0}
     named = {name: {"name": name, "image": f"{name}:1", "state": state, **required} for name, state in states.items()}
     containers = {

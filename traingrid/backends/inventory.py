@@ -33,7 +33,7 @@ class Details:
         artifact: The S3 URI of the model; empty if there is none.
         billable_seconds: The billed time; 0 before its end.
         role: The ARN of the IAM role with which it runs.
-        is_exact: False if a part of what the service knew is gone, for example pods of a cluster with their nodes.
+        is_exact: False if the service has lost some of these facts, for example with the pods and nodes of a cluster.
     """
 
     state: JobState

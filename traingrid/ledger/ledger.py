@@ -112,12 +112,15 @@ class Precondition:
             that is no child.
         unless_watched: No child may watch the job (`batch_child` is empty).
         as_read: The item must not have changed since the caller read it.
+        stopped_for: The child must have stopped the training job for this failure class (`JobItem.stopped_for`), or
+            for none if it is empty; None for a caller to which this makes no difference.
     """
 
     fingerprint: str = ""
     array_file: str = ""
     unless_watched: bool = False
     as_read: JobItem | None = None
+    stopped_for: str | None = None
 
 
 _NO_FURTHER_CONDITIONS = Precondition()
@@ -338,6 +341,12 @@ class Ledger:
         if required.unless_watched:
             condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
             values |= {":nobody": ""}
+        if required.stopped_for is not None:
+            is_stopped_for = (
+                "stopped_for = :stopped_for" if required.stopped_for else "attribute_not_exists(stopped_for)"
+            )
+            condition += f" AND {is_stopped_for}"
+            values |= {":stopped_for": required.stopped_for} if required.stopped_for else {}
         if required.as_read:
             read = required.as_read
             condition += " AND #state = :read_state AND "

@@ -7,10 +7,11 @@ module records the failure but not a final state.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from traingrid import names
-from traingrid.job.failures import DELETED, of_end
+from traingrid.job.failures import CAPACITY, DELETED, FAILURES, of_end
 from traingrid.job.job import SERVICES
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
@@ -19,7 +20,6 @@ from traingrid.ledger.ledger import Precondition
 
 if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
-    from traingrid.job.failures import Failure
     from traingrid.job.job import BackendName
     from traingrid.job.observed import Seen
     from traingrid.ledger.ledger import Ledger
@@ -54,12 +54,10 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
     if parsed is None or seen is None:
         return False
     key = JobKey(submission=parsed.submission, index=parsed.index, attempt=parsed.attempt)
-    failure = of_end(seen, _stopped_for(ledger, key) if seen.state == JobState.STOPPED else "")
-    facts = _observed(training_job, seen, failure)
-    left_to_child = watched and failure is not None and failure.retried
 
     def recorded(fingerprint: str) -> bool:
-        return _record(ledger, key, facts, fingerprint, left_to_child=left_to_child)
+        required = [Precondition(fingerprint=fingerprint, stopped_for=reason) for reason in _stop_reasons(seen)]
+        return any(_record(ledger, key, _observed(training_job, seen, one), one, watched=watched) for one in required)
 
     if recorded(seen.fingerprint):
         return True
@@ -74,28 +72,32 @@ def deleted(training_job: str, backend: BackendName) -> JobFacts:
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 
-def _stopped_for(ledger: Ledger, key: JobKey) -> str:
-    """Return the failure class for which a child has stopped the training job of an attempt; empty if it has not."""
-    item = ledger.job(key.submission, key.index)
-    return item.stopped_for if item and item.attempt == key.attempt else ""
+def _stop_reasons(seen: Seen) -> tuple[str | None, ...]:
+    """Return the values of `JobItem.stopped_for` for which an end has different failure classes; None for any value.
+
+    They become conditions of writes, because the recorder of events may not read the ledger.
+    """
+    return ("", CAPACITY.name) if seen.state == JobState.STOPPED else (None,)
 
 
-def _observed(training_job: str, seen: Seen, failure: Failure | None) -> JobFacts:
+def _observed(training_job: str, seen: Seen, required: Precondition) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts = seen.facts()
+    facts, failure = seen.facts(), of_end(seen, required.stopped_for or "")
     facts["training_job"] = training_job
     if failure:
         facts["failure"] = failure.name
     return facts
 
 
-def _record(ledger: Ledger, key: JobKey, facts: JobFacts, fingerprint: str, *, left_to_child: bool) -> bool:
-    """Record facts, but no final state if a child watches the job and `left_to_child` is set."""
-    if ledger.record_job(key, facts, Precondition(fingerprint=fingerprint, unless_watched=left_to_child)):
+def _record(ledger: Ledger, key: JobKey, facts: JobFacts, required: Precondition, *, watched: bool) -> bool:
+    """Record facts, but no final state if a child watches the job and the failure is retried."""
+    failure = FAILURES.get(facts.get("failure", ""))
+    left_to_child = watched and failure is not None and failure.retried
+    if ledger.record_job(key, facts, replace(required, unless_watched=left_to_child)):
         return True
     if not left_to_child:
         return False
     # The child decides whether the job ends here or makes another attempt; `failure` notifies the child.
     stateless = facts.copy()
     del stateless["state"]
-    return ledger.record_job(key, stateless, Precondition(fingerprint=fingerprint))
+    return ledger.record_job(key, stateless, required)

@@ -100,14 +100,6 @@ def _no_pods_left() -> None:
     Found.pods_left = property(lambda _: [])  # type: ignore[method-assign, assignment]  # the sabotage
 
 
-def _fingerprint() -> None:
-    """Attach to every object in a cluster that has our name."""
-    from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # as above
-    from traingrid.backends.eks.state import seen_of  # noqa: PLC0415  # as above
-
-    Eks._own = lambda _, found, __: seen_of(found)  # type: ignore[method-assign, assignment]  # the sabotage
-
-
 def _array_size() -> None:
     """Skip the check that a by-hand manifest fits the size of its array."""
     from traingrid.child import by_hand  # noqa: PLC0415  # as above
@@ -157,7 +149,6 @@ SAFEGUARDS: dict[str, Callable[[], None]] = {
     "verified copy": _verified_copy,
     "finalizer": _finalizer,
     "no pods left": _no_pods_left,
-    "fingerprint": _fingerprint,
 }
 
 

@@ -88,7 +88,7 @@ def _of_all(of: Volume) -> dict[str, Experiment]:
             for throttled in (0.0, 0.3, 0.6, 0.95)
         },
         "E7 stalled answers": partial(calls.stalled, lines=of(50, 4)),
-        "E8 told to end at any moment": partial(child_loss.at_any_moment, children=of(300, 10)),
+        "E8 SIGTERM at any moment": partial(child_loss.at_any_moment, children=of(300, 10)),
         "E9 all children and events lost": partial(child_loss.everything_lost, lines=of(100, 4)),
         "E10 truncated manifests": partial(manifests.truncated, cuts=of(1024, 32), deployed=of(50, 2)),
         "E10 generated manifests": partial(manifests.made_up, manifests=of(20_000, 100), deployed=of(50, 2)),
@@ -121,9 +121,7 @@ def _of_eks(of: Volume) -> dict[str, Experiment]:
     return {
         "E3 lost and compacted watches": partial(disturbed_clusters.watches_lost, lines=of(100, 4)),
         **_of_all(of),
-        "E8 SIGTERM while the API server is slow": partial(
-            child_loss.at_any_moment, children=of(100, 8), slow=True
-        ),
+        "E8 SIGTERM while the API server is slow": partial(child_loss.at_any_moment, children=of(100, 8), slow=True),
         "E20 deleted objects": partial(disturbed_clusters.deleted, lines=of(120, 6)),
         "E20 deleted before the attach": partial(disturbed_clusters.deleted_before_attach, lines=of(40, 3)),
         "E21 lost nodes and evicted pods": partial(disturbed_clusters.drained, disruptions=of(100, 3)),
@@ -151,7 +149,6 @@ def sabotages(share: float, engine: EngineName = "sagemaker") -> dict[str, Exper
             "check after create": partial(races.intents, lines=max(3, round(20 * share))),
             "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
             "finalizer": partial(disturbed_clusters.deleted_before_attach, lines=max(3, round(20 * share))),
-            "fingerprint": partial(disturbed_clusters.foreign, lines=max(3, round(10 * share))),
             "no pods left": partial(disturbed_clusters.stopped_completely, lines=max(3, round(20 * share))),
         }
     return {

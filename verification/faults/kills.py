@@ -184,9 +184,10 @@ def otherwise_ended(grid: FaultyGrid, submissions: Iterable[Submission], wanted:
     """Yield a violation for each line that ended in a state that it would not have reached without faults."""
     allowed = set(wanted)
     for submission in submissions:
-        for index, state in grid.states(submission.id).items():
-            if state not in allowed:
-                what = f"job {index} of {submission.id} is {state}; without the faults it would be {sorted(allowed)}"
+        for item in grid.plane.ledger.jobs(submission.id):
+            if item.state not in allowed:
+                what = f"job {item.index} of {submission.id} is {item.state} ({item.failure}: {item.reason})"
+                what += f"; without the faults it would be {sorted(allowed)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission.id, what=what)
 
 

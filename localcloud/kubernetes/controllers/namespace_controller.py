@@ -1,49 +1,108 @@
-"""Namespace controller: deletes the objects of a namespace that is being deleted, and then the namespace.
+"""Namespace controller: gives each namespace its default service account, and empties one that is being deleted.
 
-Source: https://kubernetes.io/docs/tasks/administer-cluster/namespaces/#deleting-a-namespace. A namespace remains, in
-the phase Terminating, as long as finalizers keep one of its objects. Kubernetes has its own finalizer in the
-specification of the namespace; here it is one of the metadata, and only while the namespace is being deleted.
+Sources: pkg/controller/serviceaccount/serviceaccounts_controller.go, and pkg/controller/namespace/deletion of
+Kubernetes (namespaced_resources_deleter.go, status_condition_utils.go). A namespace is removed when it is empty, so an
+object with a finalizer keeps it. Roles and RoleBindings are deleted at once, also those that allow a program to remove
+its finalizer.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from localcloud.kubernetes.controllers.controller import Controller
-from localcloud.kubernetes.deletion import OF_NAMESPACES
-from localcloud.kubernetes.resources import NAMESPACE
+from localcloud.kubernetes.events import timestamp
+from localcloud.kubernetes.kubelet.pod_status import set_condition
+from localcloud.kubernetes.resources import NAMESPACE, SERVICE_ACCOUNT
+from localcloud.kubernetes.status import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from localcloud.kubernetes.resources import Resource
     from localcloud.kubernetes.store import Key, Object
 
-_RETRY_SECONDS = 0.5
+_AGAIN_SECONDS = 0.5
+_DEFAULT = "default"
 
 
 class NamespaceController(Controller):
-    """The namespace controller of a cluster."""
+    """The controllers of the namespaces of a cluster."""
 
     def keys(self, key: Key, one: Object) -> Iterable[Key]:
-        """Synchronize namespaces that are being deleted."""
-        return [key] if key[0] is NAMESPACE and "deletionTimestamp" in one["metadata"] else []
+        """Synchronize namespaces; one that is being deleted is synchronized until it is gone."""
+        del one
+        return [key] if key[0] is NAMESPACE else []
 
     def sync(self, key: Key) -> float | None:
-        """Delete the objects of a namespace; remove the namespace once it has none."""
+        """Add the service account of a namespace, or delete its content."""
         namespace = self.client.find(*key)
-        if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
+        if namespace is None:
             return None
-        self.client.update_status(NAMESPACE, namespace, lambda one: one.update(status={"phase": "Terminating"}))
-        left = [other for other in self.client.store.present_keys() if other[1] == key[2]]
-        for other in left:
-            found = self.client.find(*other)
-            if found and "deletionTimestamp" not in found["metadata"]:
-                self.client.delete(*other)
-        if not left:
-            self.client.update(NAMESPACE, namespace, _release)
-        return _RETRY_SECONDS
+        if "deletionTimestamp" in namespace["metadata"]:
+            return self._empty(namespace)
+        if self.client.find(SERVICE_ACCOUNT, key[2], _DEFAULT) is None:
+            self.client.create(SERVICE_ACCOUNT, key[2], {"metadata": {"name": _DEFAULT}})
+        return None
+
+    def _empty(self, namespace: Object) -> float | None:
+        """Delete the content, and remove the namespace if there is none left."""
+        name = namespace["metadata"]["name"]
+        self.client.update_status(NAMESPACE, namespace, lambda made: made["status"].update(phase="Terminating"))
+        for resource, one in self._content(name):
+            if "deletionTimestamp" not in one["metadata"]:
+                with contextlib.suppress(ApiError):  # removed meanwhile
+                    self.client.delete(resource, name, one["metadata"]["name"], uid=one["metadata"]["uid"])
+        left = self._content(name)
+        self.client.update_status(NAMESPACE, namespace, lambda made: _report(made, left))
+        if left:
+            return _AGAIN_SECONDS
+        self.client.update(NAMESPACE, namespace, lambda made: made["spec"].update(finalizers=[]))
+        return None
+
+    def _content(self, namespace: str) -> list[tuple[Resource, Object]]:
+        kinds = (one for one in self.client.api.resources if one.namespaced)
+        return [(kind, one) for kind in kinds for one in self.client.store.all(kind, namespace)[0]]
 
 
-def _release(namespace: Object) -> None:
-    finalizers = namespace["metadata"].get("finalizers") or []
-    namespace["metadata"]["finalizers"] = [one for one in finalizers if one != OF_NAMESPACES]
+def _report(namespace: Object, left: list[tuple[Resource, Object]]) -> None:
+    """Set the phase and the conditions of a namespace that is being deleted."""
+    kinds = Counter(f"{resource.plural}.{resource.group}" for resource, _ in left)
+    finalizers = Counter(one for _, made in left for one in made["metadata"].get("finalizers") or [])
+    conditions = [
+        _condition("DeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+        _condition(
+            "DeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"
+        ),
+        _condition(
+            "DeletionContentFailure",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        _condition("ContentRemaining", "SomeResourcesRemain", "Some resources are remaining: " + _texts(kinds, "has"))
+        if kinds
+        else _condition("ContentRemaining", "ContentRemoved", "All content successfully removed"),
+        _condition(
+            "FinalizersRemaining",
+            "SomeFinalizersRemain",
+            "Some content in the namespace has finalizers remaining: " + _texts(finalizers, "in"),
+        )
+        if finalizers
+        else _condition("FinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+    ]
+    status = namespace.setdefault("status", {})
+    for condition in conditions:
+        set_condition(status, condition, timestamp())
+        for made in status["conditions"]:
+            made.pop("lastProbeTime", None)
+
+
+def _condition(kind: str, reason: str, message: str) -> dict[str, str]:
+    holds = reason.startswith("Some")
+    return {"type": f"Namespace{kind}", "status": str(holds), "reason": reason, "message": message}
+
+
+def _texts(counts: Counter[str], verb: str) -> str:
+    return ", ".join(f"{name} {verb} {count} resource instances" for name, count in sorted(counts.items()))

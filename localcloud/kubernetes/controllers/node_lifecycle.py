@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Key, Object
 
 _ENDED = ("Succeeded", "Failed")
+_CORDONED_SECONDS = 1.0
+"""The time between the last pod that may be bound to an empty node, and the removal of the node."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,7 @@ class NodeLifecycle(Controller):
         super().__init__(client)
         self._times = times
         self._empty_since: dict[str, float] = {}
+        self._cordoned_at: dict[str, float] = {}
         self._orphan_since: dict[str, float] = {}
 
     def keys(self, key: Key, one: Object) -> Iterable[Key]:
@@ -81,10 +84,19 @@ class NodeLifecycle(Controller):
         busy = any((pod.get("status") or {}).get("phase") not in _ENDED for pod in pods)
         if busy or NODE_POOL not in (node["metadata"].get("labels") or {}):
             self._empty_since.pop(name, None)
+            if self._cordoned_at.pop(name, None):
+                self.client.update(NODE, node, lambda one: one["spec"].pop("unschedulable", None))
             return None
         rest = self._empty_since.setdefault(name, now) + self._times.consolidate_after - now
         if rest > 0:
             return rest
+        if name not in self._cordoned_at:  # as Karpenter does, because a pod may be bound to the node at this moment
+            self._cordoned_at[name] = now
+            self.client.update(NODE, node, lambda one: one["spec"].update(unschedulable=True))
+        rest = self._cordoned_at[name] + _CORDONED_SECONDS - now
+        if rest > 0:
+            return rest
+        del self._cordoned_at[name]
         self.client.delete(NODE, "", name)
         return 0.0
 

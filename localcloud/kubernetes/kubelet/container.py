@@ -1,7 +1,9 @@
 """Container: one container of a pod, its process and its status.
 
 Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-states and
-https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/ (termination messages).
+https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/ (termination messages); for a
+container that waits for its restart convertToAPIContainerStatuses in pkg/kubelet/kubelet_pods.go,
+ShouldContainerBeRestarted in pkg/kubelet/container/helpers.go and doBackOff in pkg/kubelet/kuberuntime of Kubernetes.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class Container:
         spec: Its specification.
         folder: The folder of its files.
         is_init: True for an init container, also for a sidecar.
+        pod_policy: The restart policy of its pod.
         waiting: The reason and the message of its waiting state.
         group: Its process, once it has started.
         log: The output of its present or last start.
@@ -46,6 +49,7 @@ class Container:
     spec: dict[str, Any]
     folder: Path
     is_init: bool
+    pod_policy: str = "Never"
     waiting: tuple[str, str] = ("PodInitializing", "")
     group: ProcessGroup | None = None
     log: ContainerLog | None = None
@@ -83,10 +87,15 @@ class Container:
 
     def begin(self, group: ProcessGroup) -> None:
         """Record that its process has started."""
-        if self.terminated:
-            self.last, self.restarts = {"terminated": self.terminated}, self.restarts + 1
+        self._count_restart()
         self.group, self.terminated, self.restart_at, self.started_at = group, None, None, timestamp()
         self.container_id = f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}"
+
+    def fail_to_begin(self, message: str) -> None:
+        """Record that its process could not be started."""
+        self._count_restart()
+        self.started_at = timestamp()
+        self.end(128, "StartError", message)
 
     def end(self, exit_code: int, reason: str = "", message: str = "") -> None:
         """Record that its process has ended, or could not be started."""
@@ -104,8 +113,8 @@ class Container:
         }
 
     def schedule_restart(self) -> float:
-        """Start it again after a time that doubles with each restart; return the seconds."""
-        seconds = min(_FIRST_BACK_OFF * 2.0**self.restarts, _MAX_BACK_OFF)
+        """Start it again, at first at once, and later after a time that doubles; return the seconds."""
+        seconds = min(_FIRST_BACK_OFF * 2.0 ** (self.restarts - 1), _MAX_BACK_OFF) if self.restarts else 0.0
         self.restart_at = time.monotonic() + seconds
         return seconds
 
@@ -121,12 +130,22 @@ class Container:
             "started": self.runs,
             "restartCount": self.restarts,
             "state": self._state(pod),
-            "lastState": self.last if self.restart_at is None else {"terminated": self.terminated},
+            "lastState": {"terminated": self.terminated} if self._waits_for_restart else self.last,
             **({"containerID": self.container_id} if self.container_id else {}),
         }
 
+    def _count_restart(self) -> None:
+        if self.terminated:
+            self.last, self.restarts = {"terminated": self.terminated}, self.restarts + 1
+
+    @property
+    def _waits_for_restart(self) -> bool:
+        """True if its state is that it waits; a sidecar has ended in the meantime if its pod is never restarted."""
+        ended_well = self.is_init and self.succeeded
+        return self.restart_at is not None and self.pod_policy != "Never" and not ended_well
+
     def _state(self, pod: str) -> dict[str, Any]:
-        if self.restart_at is not None:
+        if self.restart_at is not None and self._waits_for_restart:
             message = f"back-off {self.restart_at - time.monotonic():.0f}s restarting failed container={self.name}"
             return {"waiting": {"reason": "CrashLoopBackOff", "message": f"{message} pod={pod}"}}
         if self.terminated:

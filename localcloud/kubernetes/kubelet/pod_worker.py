@@ -3,8 +3,9 @@
 Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/,
 https://kubernetes.io/docs/concepts/workloads/pods/init-containers/ and
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/; for the order of the ends and the final status
-pkg/kubelet/kubelet_pods.go and pkg/kubelet/kuberuntime/kuberuntime_termination_order.go of Kubernetes. There are no
-probes and no lifecycle hooks.
+pkg/kubelet/kubelet_pods.go and pkg/kubelet/kuberuntime/kuberuntime_termination_order.go of Kubernetes. No sidecar is
+restarted after the containers have ended (computePodActions in pkg/kubelet/kuberuntime/kuberuntime_manager.go). There
+are no probes and no lifecycle hooks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, Literal
 
-from localcloud.kubernetes.events import seconds_since, timestamp
+from localcloud.kubernetes.events import seconds_since
 from localcloud.kubernetes.kubelet.container import Container
 from localcloud.kubernetes.kubelet.environment import ConfigError
 from localcloud.kubernetes.kubelet.image import PullError
@@ -91,7 +92,8 @@ class PodWorker:
     def _container(self, spec: dict[str, Any], *, is_init: bool) -> Container:
         waiting = ("PodInitializing" if self._spec.get("initContainers") else "ContainerCreating", "")
         folder = self.folder / "containers" / str(spec["name"])
-        return Container(spec=spec, folder=folder, is_init=is_init, waiting=waiting)
+        policy = str(self._spec["restartPolicy"])
+        return Container(spec=spec, folder=folder, is_init=is_init, pod_policy=policy, waiting=waiting)
 
     def _run(self) -> None:
         try:
@@ -175,9 +177,8 @@ class PodWorker:
                 self._status.publish()
                 self._pause(1.0)
             except OSError as error:
-                container.started_at = timestamp()
                 message = f"failed to create containerd task: failed to create shim task: {error}"
-                container.end(128, "StartError", message)
+                container.fail_to_begin(message)
                 self._agent.events.warning(self._pod, "Failed", f"Error: {message}", _field_path(container))
                 self._restart_or_end(container)
                 self._status.publish()
@@ -259,8 +260,8 @@ class PodWorker:
         policy = "Always" if container.is_sidecar else self._spec["restartPolicy"]
         if container.is_init and not container.is_sidecar and policy == "Always":
             policy = "OnFailure"
-        if policy == "Always" or (policy == "OnFailure" and not container.succeeded):
-            container.schedule_restart()
+        restarts = policy == "Always" or (policy == "OnFailure" and not container.succeeded)
+        if restarts and container.schedule_restart():
             message = f"Back-off restarting failed container {container.name} in pod {self._pod['metadata']['name']}"
             self._agent.events.warning(self._pod, "BackOff", message, _field_path(container))
 

@@ -73,4 +73,7 @@ def test_each_missing_step_is_reported_until_all_are_done(eks: Any) -> None:
         roleArn=names.execution_role_arn("grid", ACCOUNT, REGION),
     )
     verdicts(unknown=agent)
+    for level, wrong in (("restricted", ["namespace training"]), ("baseline", [])):
+        kubernetes.patch(NAMESPACE, "training", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}})
+        verdicts(*wrong, unknown=agent)
     assert json.dumps([one.why for one in checked().values()]).count("traingrid:grid:sweep") == 2

@@ -32,15 +32,15 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import Job
-from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, Kind
+from traingrid.kubernetes.client import JOB, MERGE_PATCH, MPI_JOB, POD, Client, Kind
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.cancel import Canceller, Wanted
 
 TRAIN = """
 import json, os, pathlib, signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
 options = json.loads((base / 'input/config/hyperparameters.json').read_text())
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(options.get('on_sigterm', 143))))
 hosts = json.loads((base / 'input/config/resourceconfig.json').read_text())
 print('trains', sorted(path.name for path in (base / 'input/data/train').iterdir()), hosts['current_host'], flush=True)
 time.sleep(float(options['seconds']))
@@ -178,6 +178,29 @@ def test_the_launcher_and_the_workers_of_an_mpijob_train(
     assert line.item().artifact.endswith(f"/{line.name}-1/output/model.tar.gz")
 
 
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_a_line_whose_pods_are_refused_shows_the_reason_and_trains_when_they_are_admitted(
+    account: ClusterAccount, request: pytest.FixtureRequest, kind: Any
+) -> None:
+    def enforce(level: str) -> None:
+        labels = {"pod-security.kubernetes.io/enforce": level}
+        content = json.dumps({"metadata": {"labels": labels}}).encode()
+        account.cluster._json("PATCH", "/api/v1/namespaces/training", None, content, MERGE_PATCH)
+
+    line = submitted(account, request, eks_kind=kind, hyperparameters={"seconds": 0})
+    enforce("restricted")
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and "violates PodSecurity" in line.item().reason, 60)
+        assert line.item().phase == "Starting"
+        enforce("baseline")
+        code, output = ended(child, within=120)
+    finally:
+        enforce("baseline")
+        child.kill()
+    assert (code, line.item().state, line.item().reason) == (0, "Completed", ""), output
+
+
 def test_commands_read_the_logs_of_pods(account: ClusterAccount, request: pytest.FixtureRequest) -> None:
     line = submitted(account, request, hyperparameters={"seconds": 0})
     assert ended(line.child(), within=120)[0] == 0
@@ -290,19 +313,46 @@ def test_a_training_job_deleted_by_a_person_is_recorded_as_stopped(
     assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
 
 
+def evict(account: ClusterAccount, line: Line) -> None:
+    """Evict the pod of the first attempt, as `kubectl drain` does."""
+    (one,) = account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": one["metadata"]["name"]}}
+    path = f"{POD.path('training', one['metadata']['name'])}/eviction"
+    account.cluster._json("POST", path, None, json.dumps(eviction).encode())
+
+
+@pytest.mark.parametrize("on_sigterm", [143, 0], ids=["fails", "ends without an error"])
 def test_an_evicted_pod_is_a_lost_node_and_the_line_is_retried(
-    account: ClusterAccount, request: pytest.FixtureRequest
+    account: ClusterAccount, request: pytest.FixtureRequest, on_sigterm: int
 ) -> None:
-    line = submitted(account, request, hyperparameters={"seconds": 4}, retries=1)
+    line = submitted(account, request, hyperparameters={"seconds": 4, "on_sigterm": on_sigterm}, retries=1)
     child = line.child()
     try:
         wait_until(lambda: line.state() and line.item().phase == "Training", 60)
-        (one,) = account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": one["metadata"]["name"]}}
-        path = f"{POD.path('training', one['metadata']['name'])}/eviction"
-        account.cluster._json("POST", path, None, json.dumps(eviction).encode())
+        evict(account, line)
         code, output = ended(child, within=120)
     finally:
         child.kill()
     assert (code, line.item().state, line.item().attempt) == (0, "Completed", 2), output
     assert [former.failure for former in line.item().tried] == ["lost_node"]
+
+
+@pytest.mark.parametrize("on_sigterm", [143, 0], ids=["fails", "ends without an error"])
+def test_a_lost_node_is_recorded_after_its_pod_is_gone(
+    account: ClusterAccount, request: pytest.FixtureRequest, on_sigterm: int
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 600, "on_sigterm": on_sigterm})
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+    finally:
+        child.kill()
+        child.communicate()
+    evict(account, line)
+    wait_until(lambda: not list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")), 60)
+    kinds = [one["type"] for one in objects(account, line)[0]["status"]["conditions"]]
+    assert kinds[-1] == ("Failed" if on_sigterm else "Complete")
+    account.reconciler().sweep()
+    assert (line.item().state, line.item().failure) == ("Failed", "lost_node"), line.item().reason
+    wait_until(lambda: released(account, line))
+    assert violations(account, line) == []

@@ -1,5 +1,7 @@
 """EKS backend: launches each training job once, also after lost replies, and reads and stops it."""
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -248,6 +250,30 @@ def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
     assert "not found" in seen.reason
 
 
+def test_the_first_lists_are_news_once(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages, listed, may_list = Client.pages, threading.Event(), threading.Event()
+
+    def late(self: Client, kind: Any, *selection: str) -> Any:
+        if threading.current_thread().name.startswith("watch"):
+            if kind is POD:
+                assert may_list.wait(10)
+            else:
+                listed.set()
+        return pages(self, kind, *selection)
+
+    start(eks)
+    monkeypatch.setattr(Client, "pages", late)
+    eks.has_news(NAME)
+    assert listed.wait(10)
+    time.sleep(0.2)
+    assert not eks.has_news(NAME), "a description now could miss a change of the pods"
+    may_list.set()
+    wait_until(lambda: eks.has_news(NAME))
+    eks.describe(NAME)
+    time.sleep(0.2)
+    assert not eks.has_news(NAME)
+
+
 def test_a_change_is_news_until_the_training_job_is_described(eks: Eks, cluster: Cluster) -> None:
     assert not eks.has_news(NAME)
     start(eks)
@@ -260,3 +286,66 @@ def test_a_change_is_news_until_the_training_job_is_described(eks: Eks, cluster:
     cluster.store.compact()
     finish(cluster, "Failed")
     wait_until(lambda: eks.has_news(NAME))
+
+
+def disrupt(cluster: Cluster, client: Client) -> None:
+    """Mark the only pod as the target of a disruption, and delete it, as the eviction API does."""
+    (one,) = client.all(POD)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": one["metadata"]["name"]}}
+    assert cluster.ask("POST", f"{PODS}/{one['metadata']['name']}/eviction", eviction)[0] == 201
+
+
+def test_a_disruption_is_known_when_its_pod_is_gone(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    disrupt(cluster, client)
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    noted = client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/disrupted"]
+    assert "EvictionByEvictionAPI" in noted
+    remove_pods(cluster, client)
+    finish(cluster, "Complete")
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.failure, seen.reason.startswith(noted)) == ("Failed", "lost_node", True)
+
+
+@pytest.mark.parametrize(("at_second", "state"), [(30, "Failed"), (0, "Completed")], ids=["after", "before"])
+def test_the_kubelets_event_shows_a_training_that_was_ended(
+    eks: Eks, client: Client, cluster: Cluster, at_second: int, state: str
+) -> None:
+    start(eks)
+    finish(cluster, "Complete")
+    started = cluster.store.get(kinds.JOB, "default", NAME)
+    started["status"]["startTime"] = at(1)
+    cluster.store.update(kinds.JOB, "default", NAME, lambda _: started, of_status=True)
+    for container in ("train", "results"):
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{container}-{at_second}"},
+            "involvedObject": {
+                "kind": "Pod",
+                "name": f"{NAME}-0-abcde",
+                "fieldPath": f"spec.containers{{{container}}}",
+            },
+            "reason": "Killing",
+            "firstTimestamp": at(at_second),
+        }
+        cluster.store.create(kinds.EVENT, "default", event)
+    seen = eks.describe(NAME)
+    assert seen
+    assert seen.state == state
+    assert ("traingrid/disrupted" in client.get(JOB, NAME)["metadata"]["annotations"]) is (state == "Failed")
+
+
+def test_a_deleted_training_job_whose_pods_end_by_themselves_has_completed(
+    eks: Eks, client: Client, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(phase="Succeeded", prepare=terminated(), train=terminated(), results=terminated(until=55))
+    client.delete(JOB, NAME)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.reason) == ("Completed", "")

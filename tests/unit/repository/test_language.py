@@ -17,7 +17,7 @@ DISCOURAGED = {
         r"\b[Ww]hat (?:is|are|was|a|an|the|it|they|nobody|one|has|have|does)\b|\b[Ww]hoever\b|\b[Ww]hatever\b",
         13,
     ),
-    "a program that speaks": (r"\b(?:says|said|told)\b", 2),
+    "a program that speaks": (r"\b(?:says|said|told)\b", 0),
     "a person without a role": (r"\b(?:[Nn]obody|[Ss]omebody)\b", 4),
     "a quaint word": (r"\b[Mm]end(?:s|ed|ing)?\b|\bthe former\b|\bgoes on\b|\bof (?:its|one's) own\b", 8),
 }

@@ -89,7 +89,8 @@ class Eks:
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`.
 
-        Stops a training job whose image cannot be pulled, and completes a deletion that has left pods running.
+        Stops a training job whose image cannot be pulled, completes a deletion that has left pods running, and notes
+        a pod that the cluster ends.
         """
         if name in self._watches:
             self._watches[name].reset()
@@ -101,7 +102,7 @@ class Eks:
             self._jobs.stop(found, "image", f"ClientError: The training image cannot be pulled: {error[0]}")
             found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)
-        return seen_of(found)
+        return seen_of(self._jobs.with_disruption(found))
 
     def has_news(self, name: str, /) -> bool:
         """See `Backend.has_news`. The first call starts the watch."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from traingrid.aws.clients import brisk
 from traingrid.backends.eks import labels
-from traingrid.backends.eks.pods import Pod
+from traingrid.backends.eks.pod_template import TRAIN
+from traingrid.backends.eks.pods import Pod, seconds_of
 from traingrid.backends.eks.state import Found
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
@@ -71,7 +72,9 @@ class ClusterJobs:
         """Return the training job of an object, with its pods; and with warnings about the object if it has none."""
         name, client = made["metadata"]["name"], self.client
         pods = [Pod(pod) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
-        events = () if pods else tuple(client.all(EVENT, fields=f"involvedObject.name={name}"))
+        # The launcher's pod is created by a Job, which the operator creates.
+        named = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
+        events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
         return Found(kind=kind, object=made, pods=pods, events=events, cluster_arn=client.cluster.arn)
 
     def stop(self, found: Found, why: StopReason, because: str = "") -> None:
@@ -102,6 +105,40 @@ class ClusterJobs:
         for pod in left:
             self.client.delete(POD, pod.name, uid=pod.uid)
         return True
+
+    def with_disruption(self, found: Found) -> Found:
+        """Note a pod that the cluster has ended while it trained, and return the training job with the note.
+
+        The Job controller counts a pod that then ends without an error as succeeded, and the pod is gone soon. Its
+        event is kept for an hour by default (kube-apiserver's --event-ttl).
+        """
+        if found.annotations.get(labels.DISRUPTED) or found.deleted_at is not None or found.is_suspended:
+            return found
+        text = found.disruption or self._killed(found)
+        if not text:
+            return found
+        self._annotate(found, {labels.DISRUPTED: text})
+        return self.find(found.name) or found
+
+    def _killed(self, found: Found) -> str:
+        """Return the pod of a completed training job whose training the kubelet has ended, by its event.
+
+        The kubelet writes it for a container that runs (killContainer in pkg/kubelet/kuberuntime of Kubernetes). An
+        event from before the start belongs to pods that Kueue has suspended.
+        """
+        if not found.completed or len(found.pods) >= found.hosts:
+            return ""
+        start = seconds_of((found.object.get("status") or {}).get("startTime")) or found.created_at
+        main = f"{found.name}-launcher" if found.kind is MPI_JOB else f"{found.name}-"
+        left = [pod.name for pod in found.pods]
+        for event in self.client.all(
+            EVENT, fields=f"reason=Killing,involvedObject.fieldPath=spec.containers{{{TRAIN}}}"
+        ):
+            at = seconds_of(event.get("firstTimestamp") or event.get("eventTime"))
+            pod = event["involvedObject"].get("name", "")
+            if pod.startswith(main) and pod not in left and at is not None and at > start:
+                return f"The pod {pod} was ended by the cluster while it trained"
+        return ""
 
     def _start_of(self, found: Found) -> dict[str, str]:
         """Return the annotation with the start of the pods, which will be gone when their end is recorded."""

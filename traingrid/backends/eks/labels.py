@@ -20,6 +20,9 @@ STOPPED_FOR, STOPPED_BECAUSE, STARTED_AT = (
 )
 """The annotations of an object that is stopped: the reason for `Seen.failure`, a sentence, and the time at which its
 pods had started, because its pods will be gone."""
+DISRUPTED = "traingrid/disrupted"
+"""The annotation of an object with a pod that the cluster ended while it trained: a sentence. The pod will be gone, and
+a program that ends without an error after SIGTERM would look like one that has completed."""
 MAX_ANNOTATIONS = 256 * 1024
 """The maximum size of all annotations of an object, in bytes (TotalAnnotationSizeLimitB of Kubernetes' validation)."""
 

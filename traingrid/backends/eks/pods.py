@@ -158,6 +158,25 @@ class Pod:
         return f"{reason}: {self._status.get('message', '')}".strip(": ") if reason in _LOST else ""
 
     @property
+    def interrupted_at(self) -> float | None:
+        """The time at which the cluster or a person began to end it, in seconds since 1970; None before.
+
+        The deletionTimestamp of a pod is the end of its grace period.
+        """
+        condition, metadata = self._condition("DisruptionTarget"), self.raw["metadata"]
+        disrupted = seconds_of(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None
+        deleted = seconds_of(metadata.get("deletionTimestamp"))
+        if deleted is not None:
+            deleted -= float(metadata.get("deletionGracePeriodSeconds") or 0)
+        return min((time for time in (disrupted, deleted) if time is not None), default=None)
+
+    @property
+    def was_interrupted(self) -> bool:
+        """True if its training had not ended before the cluster or a person began to end it."""
+        interrupted, ended = self.interrupted_at, seconds_of(self._ended(TRAIN).get("finishedAt"))
+        return interrupted is not None and (ended is None or ended >= interrupted)  # times are whole seconds
+
+    @property
     def preparation_failure(self) -> str:
         """The message of `prepare` if it failed, in SageMaker's words; empty otherwise."""
         ended = self._ended(PREPARE)

@@ -12,6 +12,7 @@ from traingrid.backends.eks.pods import Pod, seconds_of
 from traingrid.job.failures import CAPACITY_WAIT_EXCEEDED, IMAGE, LOST_NODE
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
+from traingrid.kubernetes.client import MPI_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ _COMPLETE, _FAILED = ("Complete", "Succeeded"), ("Failed",)
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _OUT_OF_MEMORY = "OOMKilled"
 _PREFIXES = ("ClientError:", "InternalServerError:")
+_NOT_CREATED = ("FailedCreate", "MPIJobFailed")
+"""The reasons of events about pods that cannot be created: of the Job controller, and of the MPI operator."""
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
 IMAGE_PATIENCE_SECONDS = 600.0
 """The time after which a training job whose image cannot be pulled is stopped; the kubelet tries again every 5 minutes
@@ -92,16 +95,33 @@ class Found:
 
     @property
     def completed(self) -> Mapping[str, Any]:
-        """The condition of a training job that ended without an error; empty if it did not."""
-        return self._condition(_COMPLETE)
+        """The condition of a training job that ended without an error; empty if it did not, or was deleted before.
+
+        The controller may count pods that have ended on SIGTERM after the deletion.
+        """
+        found = self._condition(_COMPLETE)
+        was_stopped = self._is_after_deletion(found) and any(pod.was_interrupted for pod in self.pods)
+        return {} if was_stopped else found
 
     @property
     def failed(self) -> Mapping[str, Any]:
         """The condition of a training job that failed by itself; empty if it did not, or was deleted before."""
         found = self._condition(_FAILED)
-        failed_at = seconds_of(found.get("lastTransitionTime"))
-        was_stopped = self.deleted_at is not None and (failed_at is None or failed_at >= self.deleted_at)
-        return {} if was_stopped else found
+        return {} if self._is_after_deletion(found) else found
+
+    @property
+    def disruption(self) -> str:
+        """The pod that the cluster ended while it trained, as a sentence; empty if there is none.
+
+        A deletion without the condition of a disruption only counts for pods of a training job that has completed,
+        because Kueue and the controllers delete pods, too; also then, the operator deletes the workers of an MPIJob.
+        """
+        for pod in self.pods:
+            counted = self.completed and not (self.kind is MPI_JOB and pod.host > 0)
+            if pod.was_interrupted and (pod.disruption or counted):
+                why = pod.disruption or "it was deleted"
+                return f"The pod {pod.name} of host {pod.host + 1} was ended by the cluster: {why}"
+        return ""
 
     @property
     def pods_left(self) -> list[Pod]:
@@ -144,6 +164,10 @@ class Found:
     def _metadata(self) -> Mapping[str, Any]:
         metadata: Mapping[str, Any] = self.object["metadata"]
         return metadata
+
+    def _is_after_deletion(self, condition: Mapping[str, Any]) -> bool:
+        at = seconds_of(condition.get("lastTransitionTime"))
+        return self.deleted_at is not None and (at is None or at >= self.deleted_at)
 
     def _condition(self, names: tuple[str, ...]) -> Mapping[str, Any]:
         conditions = (self.object.get("status") or {}).get("conditions") or []
@@ -200,7 +224,7 @@ def _state_of(found: Found) -> _State:
     if found.deleted_at is not None and not found.failed:
         if found.pods_left:
             return _State(state=JobState.STOPPING, phase="Stopping")
-        return _stopped(found)
+        return _by_pods(found) or _stopped(found)
     if found.failed:
         return _State(state=JobState.IN_PROGRESS, phase="Uploading") if found.pods_left else _failed(found)
     return _running(found)
@@ -210,11 +234,35 @@ def _completed(found: Found) -> _State:
     for pod in found.pods:
         if pod.results.error:
             return _failure(_in_words(pod.results.error, "The artifact upload failed"))
+    disruption = found.annotations.get(labels.DISRUPTED) or found.disruption
+    if disruption:
+        return _failure(
+            f"{disruption.rstrip('.')}. Its program then ended without an error, perhaps too early.", LOST_NODE.name
+        )
     artifact = next((pod.results.artifact for pod in found.pods if pod.results.artifact), "")
     if not found.pods:  # they are gone with their nodes; the path of the model is certain
         artifact = f"{_request(found).get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
         artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
+
+
+def _by_pods(found: Found) -> _State | None:
+    """Return the end of a deleted training job whose pods ended by themselves; None if the deletion ended one.
+
+    The Job controller releases the pods of a Job that is being deleted, and does not count how they end any more.
+    """
+    stopped_for, deleted_at = found.annotations.get(labels.STOPPED_FOR), found.deleted_at or 0.0
+
+    def is_own(pod: Pod) -> bool:
+        end = pod.training[1] if pod.training else pod.ended_at
+        return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
+
+    own = [pod for pod in found.pods if is_own(pod)]
+    failed = [pod for pod in own if pod.failed]
+    for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
+        if decided := _failed_pod(pod):
+            return decided
+    return _completed(found) if len(own) >= found.hosts and not failed else None
 
 
 def _stopped(found: Found) -> _State:
@@ -303,7 +351,7 @@ def _phase(pods: list[Pod], hosts: int) -> str:
 
 
 def _without_pods(found: Found) -> _State:
-    warned = [event for event in found.events if event.get("reason") == "FailedCreate"]
+    warned = [event for event in found.events if event.get("reason") in _NOT_CREATED]
     if not warned:
         return _in_progress("Starting")
     message = str(warned[-1].get("message", "")).rstrip(".")

@@ -34,6 +34,7 @@ class ChangeWatch:
     def __init__(self, client: Client, kind: Kind, name: str) -> None:
         self._client, self._name = client, name
         self._changed, self._closed = threading.Event(), threading.Event()
+        self._unlisted, self._lock = {kind.plural, POD.plural}, threading.Lock()
         for watched, selection in ((kind, ("", f"metadata.name={name}")), (POD, (f"{labels.NAME}={name}", ""))):
             # Daemons, so that a process on SIGTERM does not wait for them.
             threading.Thread(
@@ -71,9 +72,16 @@ class ChangeWatch:
                 self._closed.wait(_REFUSED_SECONDS)
 
     def _follow_once(self, kind: Kind, selection: tuple[str, str]) -> None:
-        """List the objects, and follow their changes; a change between two lists counts as one, too."""
+        """List the objects, and follow their changes; a change between two lists counts as one, too.
+
+        The first lists count as one change when the last of them has been read, because a description before it may
+        miss a change, and one after it does not.
+        """
         *_, (_, version) = self._client.pages(kind, *selection)
-        self._changed.set()
+        with self._lock:
+            self._unlisted.discard(kind.plural)
+            if not self._unlisted:
+                self._changed.set()
         while not self._closed.is_set():
             for event in self._client.watch(kind, version, *selection):
                 version = event["object"]["metadata"].get("resourceVersion", version)

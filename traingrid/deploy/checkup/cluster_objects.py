@@ -65,6 +65,7 @@ _BRIEF = Patience(connect=5.0, read=20.0, tries=2)
 _VERSION = re.compile(r":v?(\d+)\.(\d+)\.(\d+)(?:@.*)?$", re.ASCII)
 _NO_REVIEW = (FORBIDDEN, NOT_FOUND)
 _GROUPS: tuple[Part, ...] = ("launch", "sweep")
+_ENFORCED = "pod-security.kubernetes.io/enforce"
 _COSTLY = ((BATCH, "jobs"), (KUBEFLOW, "mpijobs"), ("", "pods"))
 
 
@@ -121,7 +122,7 @@ class _Objects:
     def all(self) -> Iterator[Finding]:
         """Check all objects."""
         settings = self._settings
-        yield self._exists(NAMESPACE, settings.namespace, "namespace", self._apply)
+        yield self._looked(f"namespace {settings.namespace}", "get namespaces", self._namespace)
         yield self._exists(SERVICE_ACCOUNT, settings.service_account, "service account", self._apply)
         for part in _GROUPS:
             what = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
@@ -152,6 +153,24 @@ class _Objects:
             return self._place.finding(what, Verdict.WRONG, "does not exist", mend)
 
         return self._looked(what, f"get {kind.plural}", look)
+
+    def _namespace(self) -> Finding:
+        """Check that the namespace exists and admits pods that run as root.
+
+        Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/.
+        """
+        name = self._settings.namespace
+        what, found = f"namespace {name}", self._client.find(NAMESPACE, name)
+        if found is None:
+            return self._place.finding(what, Verdict.WRONG, "does not exist", self._apply)
+        if "deletionTimestamp" in found["metadata"]:
+            mend = f"kubectl describe namespace {name} shows the objects that keep it"
+            return self._place.finding(what, Verdict.WRONG, "is being deleted", mend)
+        if (found["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
+            why = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
+            mend = f"kubectl label --overwrite namespace {name} {_ENFORCED}=baseline"
+            return self._place.finding(what, Verdict.WRONG, why, mend)
+        return self._place.finding(what)
 
     def _group(self, what: str, part: Part) -> Finding:
         """Check that a group has all its permissions, and that only children create training jobs."""

@@ -2,10 +2,11 @@
 
 Source: pkg/controller/job/job_controller.go of Kubernetes (syncJob, manageJob, trackJobStatusAndRemoveFinalizers), of
 version 1.31 or later, in which a job gets FailureTarget or SuccessCriteriaMet first, and Failed or Complete when all
-its pods have ended. Without podFailurePolicy, backoffLimitPerIndex and ttlSecondsAfterFinished.
+its pods have ended. Without backoffLimitPerIndex and ttlSecondsAfterFinished.
 
 A job that is being deleted gets no new pods, its running pods stay, and their finalizers are removed at once, so that
-how they end is not counted any more.
+how they end is not counted any more. A pod that has failed can still fail it by its podFailurePolicy, which reads all
+pods, and so can its deadline.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from localcloud.kubernetes.client import controller_of
 from localcloud.kubernetes.controllers.controller import Controller
 from localcloud.kubernetes.controllers.jobs import indexes
 from localcloud.kubernetes.controllers.jobs.job_state import JobState
+from localcloud.kubernetes.controllers.jobs.pod_failure_policy import verdict
 from localcloud.kubernetes.controllers.jobs.pods import (
     FINALIZER,
     has_failed,
@@ -84,7 +86,7 @@ class JobController(Controller):
         """Create or delete pods; return the seconds until the next check."""
         target, wait = state.target, None
         if target is None:
-            target = state.find_target()
+            target = state.find_target(_policy_failure(job, pods))
             if target:
                 state.set(target)
         active = [pod for pod in pods if is_active(pod)]
@@ -177,7 +179,7 @@ class JobController(Controller):
                 continue
             if phase_of(pod) == "Succeeded":
                 state.add_succeeded(pod)
-            elif has_failed(pod, job):
+            elif has_failed(pod, job) and verdict(job, pod).counts:
                 state.add_failed(pod)
 
     def _count(self, job: Object, state: JobState, pods: list[Object]) -> None:
@@ -191,7 +193,7 @@ class JobController(Controller):
             ended = phase_of(pod) == "Succeeded" or has_failed(pod, job)
             if not _has_finalizer(pod) or not (ended or state.target or "deletionTimestamp" in job["metadata"]):
                 continue
-            if failed and not ended:
+            if failed and not ended and verdict(job, pod).counts:
                 state.add_failed(pod)
             released.append(pod)
         if not released and not state.has_uncounted:
@@ -248,10 +250,17 @@ def _without_finalizer(pod: Object) -> None:
     pod["metadata"]["finalizers"] = [one for one in pod["metadata"].get("finalizers") or [] if one != FINALIZER]
 
 
+def _policy_failure(job: Object, pods: list[Object]) -> str:
+    """Return the message of the first failed pod that fails the job by its policy; empty if there is none."""
+    messages = (verdict(job, pod).failure for pod in pods if has_failed(pod, job))
+    return next(filter(None, messages), "")
+
+
 def _rest_of_back_off(job: Object, state: JobState, pods: list[Object]) -> float:
     """Return the seconds until a failed pod may be replaced: 10, 20, 40 ... after the last failure."""
-    failures = state.failures
-    ends = [end for pod in pods if has_failed(pod, job) for end in _ends(pod)]
+    failed = [pod for pod in pods if has_failed(pod, job)]
+    ends = [end for pod in failed for end in _ends(pod)]
+    failures = max(state.failures, len(failed))  # pods that a policy ignores are replaced as late as others
     if not failures or not ends:
         return 0.0
     return float(min(_FIRST_BACK_OFF * 2.0 ** (failures - 1), _MAX_BACK_OFF) - seconds_since(max(ends)))

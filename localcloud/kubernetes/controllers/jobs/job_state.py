@@ -100,9 +100,16 @@ class JobState:
             return len(self.succeeded_indexes)
         return int(self.status.get("succeeded", 0)) + len(self._uncounted.get("succeeded", []))
 
-    def find_target(self) -> Condition | None:
-        """Return the condition that the job has reached now."""
+    def find_target(self, policy_failure: str) -> Condition | None:
+        """Return the condition that the job has reached now.
+
+        Args:
+            policy_failure: The message of a pod that fails the job by its podFailurePolicy.
+        """
         rest = self.rest_of_deadline()
+        if policy_failure:
+            reason = {"reason": "PodFailurePolicy", "message": policy_failure}
+            return {"type": "FailureTarget", "status": "True", **reason}
         if self.failures > self._spec["backoffLimit"]:
             return dict(_EXCEEDED)
         if rest is not None and rest <= 0:

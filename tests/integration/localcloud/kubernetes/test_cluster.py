@@ -70,6 +70,49 @@ def test_kubectl_shows_and_deletes_a_running_job(cluster: Cluster, client: Calla
     wait_until(lambda: not cluster.pods("shown"))
 
 
+def test_kubectl_watches_with_all_columns(cluster: Cluster, client: Callable[..., Any]) -> None:
+    start(cluster, client, "watched", "time.sleep(3)", hosts=1)
+    wait_until(lambda: is_running(cluster, "watched", 1))
+    watched = kubectl(cluster, "get", "pods", "-w", "-l", "traingrid/name=watched", "--request-timeout=6s").stdout
+    rows = [row.split() for row in watched.splitlines()]
+    assert rows[0] == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert rows[1][1:4] == ["1/1", "Running", "0"]
+    assert "Completed" in {row[2] for row in rows}
+    assert sum(row[0] == "NAME" for row in rows) == 1
+    chosen = ["--field-selector=metadata.name=watched", "--request-timeout=2s"]
+    jobs = kubectl(cluster, "get", "jobs", "-w", *chosen).stdout.split()
+    assert jobs[:8] == ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE", "watched", "Complete", "1/1"]
+
+
+def test_a_namespace_is_deleted_with_its_content(cluster: Cluster, client: Callable[..., Any]) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}
+    assert kubectl(cluster, "apply", "-f", "-", given=namespace).stdout == "namespace/lab created\n"
+    wait_until(lambda: "default" in kubectl(cluster, "get", "serviceaccounts", "-n", "lab").stdout)
+    uri = image(client("ecr"), "image-lab", f"import signal, sys, time; {WAIT}", "train")
+    jobs = JOBS.replace("/default/", "/lab/")
+    made = training_job("held", uri, hosts=1, metadata={"finalizers": ["traingrid/recorded"]})
+    assert cluster.ask("POST", jobs, made)[0] == 201
+    wait_until(lambda: "Running" in kubectl(cluster, "get", "pods", "-n", "lab").stdout)
+    deleted = kubectl(cluster, "delete", "namespace", "lab", "--wait=false")
+    assert deleted.stdout == 'namespace "lab" deleted\n'
+
+    def conditions() -> dict[str, str]:
+        found = cluster.ask("GET", "/api/v1/namespaces/lab")[1].get("status") or {}
+        return {one["type"]: one["message"] for one in found.get("conditions") or [] if one["status"] == "True"}
+
+    remaining = "Some resources are remaining: jobs.batch has 1 resource instances"
+    wait_until(lambda: conditions().get("NamespaceContentRemaining") == remaining)
+    message = "Some content in the namespace has finalizers remaining: traingrid/recorded in 1 resource instances"
+    assert conditions()["NamespaceFinalizersRemaining"] == message
+    assert kubectl(cluster, "get", "namespace", "lab").stdout.split()[4] == "Terminating"
+    status, reply = cluster.ask("POST", jobs, training_job("late", uri))
+    assert (status, reply["message"].endswith("because it is being terminated")) == (403, True)
+    waited = kubectl(cluster, "delete", "namespace", "lab", "--timeout=1s")
+    assert "timed out waiting for the condition" in waited.stderr
+    cluster.ask("PATCH", f"{jobs}/held", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    wait_until(lambda: cluster.ask("GET", "/api/v1/namespaces/lab")[0] == 404)
+
+
 def test_logs_are_followed_until_the_container_ends(cluster: Cluster, client: Callable[..., Any]) -> None:
     start(cluster, client, "talks", "[(print(i, flush=True), time.sleep(0.1)) for i in range(15)]", hosts=1)
     wait_until(lambda: cluster.pods("talks"))

@@ -222,6 +222,25 @@ def test_a_pod_needs_its_service_account_and_the_quota(cluster: Cluster, client:
     wait_until(lambda: "Complete" in cluster.conditions("quota"))
 
 
+def test_a_sidecar_is_restarted_until_the_containers_have_ended(cluster: Cluster, client: Callable[..., Any]) -> None:
+    sidecar = image(client("ecr"), "crashing-sidecar", "import sys; sys.exit(5)", "train")
+    results = {"name": "results", "image": sidecar, "args": ["train"], "restartPolicy": "Always"}
+    start(cluster, client, "crashing", "time.sleep(2)", hosts=1, initContainers=[results])
+    seen = list[Any]()
+
+    def ended() -> bool:
+        seen.extend(one for pod in cluster.pods("crashing") for one in pod["status"].get("initContainerStatuses", []))
+        return "Complete" in cluster.conditions("crashing")
+
+    wait_until(ended)
+    reasons = {one["state"]["waiting"]["reason"] for one in seen if "waiting" in one["state"]}
+    assert "CrashLoopBackOff" not in reasons, "the pod is never restarted, so the kubelet shows how the sidecar ended"
+    (pod,) = cluster.pods("crashing")
+    (last,) = pod["status"]["initContainerStatuses"]
+    assert (last["restartCount"], last["state"]["terminated"]["exitCode"]) == (1, 5)
+    assert last["lastState"]["terminated"]["exitCode"] == 5
+
+
 def test_sidecars_end_after_the_containers(cluster: Cluster, client: Callable[..., Any]) -> None:
     ecr = client("ecr")
     say = (

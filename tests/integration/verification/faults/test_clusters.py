@@ -16,13 +16,9 @@ HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
     "lines move to SageMaker while children are killed": lambda grid: failover.failover(grid, lines=4),
     "a person deletes objects": lambda grid: disturbed_clusters.deleted(grid, lines=3),
-    "controllers restart": lambda grid: disturbed_clusters.controllers_restarted(grid, lines=4),
-    "watches are lost": lambda grid: disturbed_clusters.watches_lost(grid, lines=4),
 }
 SABOTAGES: dict[str, Experiment] = {
-    "attach": lambda grid: kills.after_the_create(grid, kills=2),
     "finalizer": lambda grid: disturbed_clusters.deleted_before_attach(grid, lines=2),
-    "fingerprint": lambda grid: disturbed_clusters.foreign(grid, lines=2),
     "no pods left": lambda grid: disturbed_clusters.stopped_completely(grid, lines=2),
 }
 

@@ -12,6 +12,7 @@ from traingrid.job.failures import of_end
 PREPARED: dict[str, Any] = {"prepare": terminated(until=15)}
 UPLOADED = json.dumps({"artifact": "s3://out/model.tar.gz", "failure": "", "error": ""})
 SUCCEEDED = pod(phase="Succeeded", **PREPARED, train=terminated(), results=terminated(until=55, message=UPLOADED))
+SUCCESS = [{"type": "Succeeded", "lastTransitionTime": at(60)}]
 COMPLETE = [{"type": "Complete", "lastTransitionTime": at(60)}]
 FAILED = [{"type": "Failed", "lastTransitionTime": at(60), "reason": "BackoffLimitExceeded", "message": "too many"}]
 
@@ -30,6 +31,24 @@ def failed(index: int = 0, code: int = 1, text: str = "", **more: Any) -> dict[s
     times = {name: more.pop(name) for name in ("until", "reason") if name in more}
     results = terminated(message=json.dumps({"artifact": "", "failure": text, "error": ""}), until=58)
     return pod(index, "Failed", **PREPARED, train=terminated(code, **times), results=results, **more)
+
+
+def succeeded(index: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a pod whose training ended without an error in second 50."""
+    results = terminated(until=55, message=UPLOADED)
+    return pod(index, "Succeeded", **PREPARED, train=terminated(), results=results, **more)
+
+
+def worker(**more: Any) -> dict[str, Any]:
+    """Return the first worker of an MPIJob."""
+    made = pod(1, "Failed", **PREPARED, **more)
+    made["metadata"] |= {"name": f"{NAME}-worker-0", "labels": {"training.kubeflow.org/job-role": "worker"}}
+    return made
+
+
+def disrupted(second: int) -> list[dict[str, Any]]:
+    reason = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+    return [{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at(second), **reason}]
 
 
 RUNNING: dict[str, tuple[Found, str, str]] = {
@@ -94,6 +113,100 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
     "completed": (found(SUCCEEDED, conditions=COMPLETE), "Completed", "", ""),
     "MPIJob succeeded": (found(mpi=True, conditions=[{"type": "Succeeded"}]), "Completed", "", ""),
     "completed before a deletion": (found(SUCCEEDED, conditions=COMPLETE, deleted=at(70)), "Completed", "", ""),
+    "evicted, and ended without an error": (
+        found(succeeded(conditions=disrupted(45), deleted=at(945), grace=900), conditions=COMPLETE),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: EvictionByEvictionAPI: Eviction API: evicting. Its",
+    ),
+    "evicted in the second of its end": (
+        found(succeeded(conditions=disrupted(50)), conditions=COMPLETE),
+        "Failed",
+        "lost_node",
+        "",
+    ),
+    "evicted while it uploaded": (
+        found(succeeded(conditions=disrupted(51), deleted=at(951), grace=900), conditions=COMPLETE),
+        "Completed",
+        "",
+        "",
+    ),
+    "deleted pod that ended without an error": (
+        found(succeeded(deleted=at(940), grace=900), conditions=COMPLETE),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: it was deleted. Its program",
+    ),
+    "worker that the operator has deleted": (
+        found(
+            succeeded(), worker(deleted=at(52), train=terminated(143, until=53)), mpi=True, hosts=2, conditions=SUCCESS
+        ),
+        "Completed",
+        "",
+        "",
+    ),
+    "evicted worker": (
+        found(succeeded(), worker(conditions=disrupted(40), train=terminated()), mpi=True, hosts=2, conditions=SUCCESS),
+        "Failed",
+        "lost_node",
+        "",
+    ),
+    "noted disruption": (
+        found(conditions=COMPLETE, annotations={"traingrid/disrupted": "The pod x was ended"}),
+        "Failed",
+        "lost_node",
+        "The pod x was ended. Its program then ended without an error, perhaps too early.",
+    ),
+    "ended before a deletion that came before the condition": (
+        found(succeeded(), conditions=COMPLETE, deleted=at(58)),
+        "Completed",
+        "",
+        "",
+    ),
+    "ended by a deletion, and counted": (
+        found(succeeded(deleted=at(940), grace=900), conditions=COMPLETE, deleted=at(40)),
+        "Stopped",
+        "stopped_by_user",
+        f"A person has deleted the Job {NAME}",
+    ),
+    "ended by itself after a person's deletion": (found(succeeded(), deleted=at(40)), "Completed", "", ""),
+    "ended before the deletion, and not counted": (
+        found(succeeded(), deleted=at(51), annotations={"traingrid/stopped-for": "cancel"}),
+        "Completed",
+        "",
+        "",
+    ),
+    "one of two ended by itself": (
+        found(succeeded(), succeeded(1, deleted=at(940), grace=900), deleted=at(40), hosts=2),
+        "Stopped",
+        "stopped_by_user",
+        "A person has deleted",
+    ),
+    "one of two is gone": (found(succeeded(), deleted=at(51), hosts=2), "Stopped", "stopped_by_user", "A person"),
+    "failed by itself after a person's deletion": (
+        found(failed(text="own"), deleted=at(40)),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own",
+    ),
+    "stopped by the deletion": (
+        found(failed(code=143, deleted=at(940), grace=900), deleted=at(40)),
+        "Stopped",
+        "stopped_by_user",
+        "A person has deleted",
+    ),
+    "evicted after a person's deletion": (
+        found(failed(code=143, conditions=disrupted(45)), deleted=at(40)),
+        "Stopped",
+        "stopped_by_user",
+        "A person has deleted",
+    ),
+    "failed after a cancel": (
+        found(failed(code=143), deleted=at(40), annotations={"traingrid/stopped-for": "cancel"}),
+        "Stopped",
+        "stopped_by_user",
+        "",
+    ),
     "upload failed": (
         found(
             pod(

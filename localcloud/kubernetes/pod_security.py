@@ -1,0 +1,114 @@
+"""Pod security: refuses pods that violate the Pod Security Standard of their namespace.
+
+Sources: https://kubernetes.io/docs/concepts/security/pod-security-standards/,
+https://kubernetes.io/docs/concepts/security/pod-security-admission/, and for the texts k8s.io/pod-security-admission
+(policy/check_*.go). Only the mode `enforce`, and no checks of SELinux, AppArmor, sysctls, /proc mounts, probes and
+Windows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localcloud.kubernetes.resources import POD
+from localcloud.kubernetes.status import forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from localcloud.kubernetes.store import Object
+
+_LABEL = "pod-security.kubernetes.io/enforce"
+_HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+_CAPABILITIES = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
+        *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    }
+)
+"""The capabilities that `baseline` lets containers add."""
+_VOLUMES = frozenset(
+    {
+        *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected"),
+        "secret",
+    }
+)
+"""The types of volumes that `restricted` allows."""
+
+
+def check(namespace: Object, pod: Object) -> None:
+    """Refuse a pod that its namespace does not admit.
+
+    Raises:
+        ApiError: The pod violates the standard.
+    """
+    labels = namespace["metadata"].get("labels") or {}
+    level = labels.get(_LABEL, "privileged")
+    violations: list[str] = []
+    if level in ("baseline", "restricted"):
+        violations += _baseline(pod["spec"])
+    if level == "restricted":
+        violations += _restricted(pod["spec"])
+    if violations:
+        policy = f"{level}:{labels.get(f'{_LABEL}-version', 'latest')}"
+        raise forbidden(POD, pod["metadata"]["name"], f'violates PodSecurity "{policy}": {", ".join(violations)}')
+
+
+def _baseline(spec: dict[str, Any]) -> Iterator[str]:
+    shared = [f"{name}=true" for name in _HOST_NAMESPACES if spec.get(name)]
+    if shared:
+        yield f"host namespaces ({', '.join(shared)})"
+    if names := _named(spec, lambda one: bool(_context(one).get("privileged"))):
+        yield f"privileged ({names} must not set securityContext.privileged=true)"
+    if names := _named(spec, lambda one: not _added(one) <= _CAPABILITIES):
+        found = {name for one in _containers(spec) for name in _added(one) - _CAPABILITIES}
+        added = ", ".join(f'"{name}"' for name in sorted(found))
+        yield f"non-default capabilities ({names} must not include {added} in securityContext.capabilities.add)"
+    if hosts := [one["name"] for one in spec.get("volumes") or [] if "hostPath" in one]:
+        yield f"hostPath volumes ({_quoted('volume', hosts)})"
+
+
+def _restricted(spec: dict[str, Any]) -> Iterator[str]:
+    pod = spec.get("securityContext") or {}
+    if other := [one["name"] for one in spec.get("volumes") or [] if not _VOLUMES & one.keys()]:
+        yield f"restricted volume types ({_quoted('volume', other)} uses a restricted volume type)"
+    if names := _named(spec, lambda one: _context(one).get("allowPrivilegeEscalation") is not False):
+        yield (f"allowPrivilegeEscalation != false ({names} must set securityContext.allowPrivilegeEscalation=false)")
+    if names := _named(spec, lambda one: "ALL" not in ((_context(one).get("capabilities") or {}).get("drop") or [])):
+        yield f'unrestricted capabilities ({names} must set securityContext.capabilities.drop=["ALL"])'
+    if names := _named(spec, lambda one: _context(one).get("runAsNonRoot", pod.get("runAsNonRoot")) is not True):
+        yield f"runAsNonRoot != true (pod or {names} must set securityContext.runAsNonRoot=true)"
+    if pod.get("runAsUser") == 0:
+        yield "runAsUser=0 (pod must not set runAsUser=0)"
+    elif names := _named(spec, lambda one: _context(one).get("runAsUser") == 0):
+        yield f"runAsUser=0 ({names} must not set runAsUser=0)"
+    profile = pod.get("seccompProfile")
+    if names := _named(spec, lambda one: not _is_confined(_context(one).get("seccompProfile") or profile)):
+        kinds = '"RuntimeDefault" or "Localhost"'
+        yield f"seccompProfile (pod or {names} must set securityContext.seccompProfile.type to {kinds})"
+
+
+def _is_confined(profile: dict[str, Any] | None) -> bool:
+    return (profile or {}).get("type") in ("RuntimeDefault", "Localhost")
+
+
+def _added(container: dict[str, Any]) -> set[str]:
+    return set((_context(container).get("capabilities") or {}).get("add") or [])
+
+
+def _named(spec: dict[str, Any], violates: Callable[[dict[str, Any]], bool]) -> str:
+    """Return the names of the containers that violate a rule; empty if there is none."""
+    names = [one["name"] for one in _containers(spec) if violates(one)]
+    return _quoted("container", names) if names else ""
+
+
+def _quoted(noun: str, names: list[str]) -> str:
+    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}"
+
+
+def _context(container: dict[str, Any]) -> dict[str, Any]:
+    return container.get("securityContext") or {}
+
+
+def _containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*(spec.get("initContainers") or []), *spec["containers"]]
