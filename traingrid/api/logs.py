@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.api.child_log import PrintedLog
 from traingrid.aws.log_events import MOST_EVENTS, LogEvent, LogPosition
 from traingrid.backends import logs_of
-from traingrid.backends.base import LogUnreadableError
+from traingrid.backends.base import LogGoneError, LogUnreadableError
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class LogReader:
     since: int = 0
     errors: dict[str, str] = field(default_factory=dict)
     _logs: dict[tuple[str, BackendName], ReadableLogs] = field(default_factory=dict)
+    _printed: dict[str, ReadableLogs] = field(default_factory=dict)
     _position: LogPosition = field(default_factory=dict)
 
     def lines(self, tail: int | None = None, *, follow: bool = False) -> Iterator[LogLine]:
@@ -151,10 +153,28 @@ class LogReader:
         for job in jobs:
             if job.training_job:
                 with self._noting(job.region):
-                    logs = self._logs_of(job)
-                    for name in logs.log_names(job.training_job):
-                        found += [Stream(job.index, job.region, stream, logs) for stream in logs.log_streams(name)]
+                    found += self._streams_of(job)
         return found
+
+    def _streams_of(self, job: JobStatus) -> list[Stream]:
+        """Return the streams of a job; of a log that is gone, the lines that the child has printed."""
+        logs = self._logs_of(job)
+        try:
+            names = [
+                name for training_job in logs.log_names(job.training_job) for name in logs.log_streams(training_job)
+            ]
+        except LogGoneError as error:
+            if job.training_job not in self._printed:
+                self._printed[job.training_job] = PrintedLog(self.plane, self.submission, job.index, job.training_job)
+                logger.warning("%s These are the lines that its child has printed.", error)
+            logs = self._printed[job.training_job]
+            try:
+                names = logs.log_streams(job.training_job)
+            except TraingridError:  # Batch has forgotten the child
+                raise error from None
+            if not names:
+                raise
+        return [Stream(job.index, job.region, name, logs) for name in names]
 
     def _logs_of(self, job: JobStatus) -> ReadableLogs:
         place = job.region, job.backend

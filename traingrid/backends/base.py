@@ -52,6 +52,10 @@ class LogUnreadableError(TraingridError):
         self.passes = passes
 
 
+class LogGoneError(LogUnreadableError):
+    """The log of a training job that has ended does not exist any longer."""
+
+
 class Backend(Protocol):
     """Runs training jobs in one Region. The training job's name is the idempotency token of every method."""
 

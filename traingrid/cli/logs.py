@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from traingrid.api.child_log import child_log
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader, matching
-from traingrid.aws.clients import client
 from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.log import readable
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from traingrid.api.logs import LogLine
     from traingrid.cli.export import Output
     from traingrid.submission.status import JobStatus
-
-_DEFAULT_GROUP = "/aws/batch/job"
-"""Batch's default log group (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""
-
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
 """The colours of jobs, by index; red is left for errors."""
@@ -176,8 +172,8 @@ def _time(line: LogLine) -> str:
 
 
 def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:
-    for line in _child_log(plane, submission, index):
-        for text in readable(line).split("\n"):
+    for _, event in child_log(plane, submission, index):
+        for text in readable(event.message).split("\n"):
             click.echo(printable(text))
 
 
@@ -188,24 +184,3 @@ def _nothing(submission: str, jobs: list[JobStatus]) -> TraingridError:
     text = "The training job of job {} has printed nothing" if job.training_job else "Job {} has no training job yet"
     text = f"{text.format(job.index)}: {state}. {printable(job.reason)}".strip()
     return TraingridError(text, f"For the log of its child: traingrid logs --child {submission} {job.index}.")
-
-
-def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str]:
-    """Yield the log lines of all attempts of a job's child, in chronological order.
-
-    Raises:
-        TraingridError: The job does not exist, or its child has not run in the last seven days.
-    """
-    plane.job(submission, index)  # raises an error for an index out of range
-    head = plane.head(submission)
-    job = plane.children.described(plane.children.ids(head).get(index, ""))
-    tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
-    streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})
-    if not streams:
-        state = job.get("status", "Batch does not know the child")
-        what = f"The child of job {index} of submission {submission} has no log: {state}."
-        raise TraingridError(what, job.get("statusReason") or "Batch keeps the data of a child for seven days.")
-    options = job["container"].get("logConfiguration", {}).get("options", {})
-    pages = client("logs", plane.deployment.grid.home).get_paginator("filter_log_events")
-    for page in pages.paginate(logGroupName=options.get("awslogs-group", _DEFAULT_GROUP), logStreamNames=streams):
-        yield from (event["message"] for event in page["events"])

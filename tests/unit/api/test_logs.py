@@ -1,5 +1,6 @@
 """Logs: the logs of all hosts and Regions are merged by time, followed and filtered, despite a Region that is down."""
 
+import json
 import re
 import time
 from collections import Counter
@@ -10,9 +11,13 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.support.sample_deployment import sample_deployment
+from traingrid.api import child_log
 from traingrid.api import logs as reading
+from traingrid.api.child_log import ChildEvent
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogLine, LogReader, matching
+from traingrid.aws.log_events import LogEvent
+from traingrid.backends.base import LogGoneError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
@@ -185,3 +190,49 @@ def test_an_outage_that_ends_while_lines_are_followed_loses_none(
     monkeypatch.setattr(time, "sleep", sleep)
     running = [job(0, "us-east-1", JobState.IN_PROGRESS), job(1, "eu-west-1")]
     assert len(list(reader(running, running, ENDED).lines(follow=True))) == 16
+
+
+def printed(host: str, text: str, *, event: str = "training", training_job: str = "job-0") -> str:
+    line = {"message": f"[{host}] {text}", "event": event, "host": host, "training_job": training_job}
+    return json.dumps(line)
+
+
+@pytest.fixture
+def gone(monkeypatch: pytest.MonkeyPatch, backends: dict[str, FakeBackend]) -> None:
+    """The log of job-0 is gone."""
+
+    def log_streams(_name: str) -> list[str]:
+        raise LogGoneError("The pods of job-0 no longer exist.")
+
+    monkeypatch.setattr(backends["us-east-1"], "log_streams", log_streams, raising=False)
+
+
+def test_lines_of_a_log_that_is_gone_are_those_that_the_child_has_printed(
+    monkeypatch: pytest.MonkeyPatch, gone: None
+) -> None:
+    """The second attempt of the child has printed the log from its start again."""
+    events = [
+        ("try-1", 1, printed("algo-1", "epoch=1")),
+        ("try-2", 5, printed("algo-1", "epoch=1")),
+        ("try-2", 6, printed("algo-2", "[x] y")),
+        ("try-2", 7, printed("algo-1", "epoch=2")),
+        ("try-2", 8, printed("algo-1", "an earlier attempt", training_job="job-00")),
+        ("try-2", 9, printed("algo-1", "Completed", event="state")),
+        ("try-2", 9, "Traceback"),
+    ]
+    made = [ChildEvent(stream, LogEvent(time, text)) for stream, time, text in events]
+    monkeypatch.setattr(child_log, "child_log", lambda *_: iter(made))
+    lines = [(line.milliseconds, line.host, line.text) for line in reader([job(0, "us-east-1")]).lines()]
+    assert lines == [(5, "algo-1", "epoch=1"), (6, "algo-2", "[x] y"), (7, "algo-1", "epoch=2")]
+    assert [line.text for line in reader([job(0, "us-east-1")]).lines(tail=1)] == ["epoch=2"]
+    followed = reader([job(0, "us-east-1")]).lines(follow=True)
+    assert [line.text for line in followed] == ["epoch=1", "[x] y", "epoch=2"]
+
+
+def test_a_log_that_is_gone_with_its_child_is_an_error(monkeypatch: pytest.MonkeyPatch, gone: None) -> None:
+    def forgotten(*_: object) -> None:
+        raise TraingridError("The child has no log.")
+
+    monkeypatch.setattr(child_log, "child_log", forgotten)
+    with pytest.raises(TraingridError, match=r"The pods of job-0 no longer exist\."):
+        list(reader([job(0, "us-east-1")]).lines())

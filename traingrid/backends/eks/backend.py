@@ -32,7 +32,7 @@ from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import CONFLICT, ApiError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from traingrid.aws.log_events import LogEvent, LogPosition
     from traingrid.backends.base import StopReason
@@ -148,7 +148,7 @@ class Eks:
                 for event in self._logs.new_lines(pod, position):
                     yield host, event.message
             if not hosts:
-                self._check_log(name)
+                self._check_log(name, hosts)
         except _ERRORS as error:
             raise unreadable(name, error) from error
 
@@ -160,8 +160,7 @@ class Eks:
         """See `ReadableLogs.log_streams`: `<host>/<pod>` of each pod."""
         try:
             hosts = self._logs.hosts(training_job)
-            if not hosts:
-                self._check_log(training_job)
+            self._check_log(training_job, hosts)
         except _ERRORS as error:
             raise unreadable(training_job, error) from error
         return [f"{host}/{pod}" for pod, host in hosts.items()]
@@ -190,10 +189,10 @@ class Eks:
     def _logs(self) -> PodLogs:
         return PodLogs(self._jobs.client)
 
-    def _check_log(self, name: str) -> None:
-        """Raise the error of a training job that has ended and has no pods (any longer)."""
+    def _check_log(self, name: str, hosts: Mapping[str, str]) -> None:
+        """Raise the error of a training job that has ended and whose hosts do not all have pods (any longer)."""
         found = self._jobs.find(name)
-        if found is None or found.is_over:
+        if found is None or (found.is_over and len(hosts) < found.hosts):
             raise gone(name, self._jobs.settings.cluster, self._jobs.settings.namespace)
 
     @contextmanager

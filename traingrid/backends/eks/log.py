@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.aws.log_events import LogEvent
-from traingrid.backends.base import LogUnreadableError
+from traingrid.backends.base import LogGoneError, LogUnreadableError
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_name
 from traingrid.backends.eks.pod_template import TRAIN
@@ -102,10 +102,10 @@ def pages_of(events: Iterator[LogEvent], limit: int) -> Iterator[list[LogEvent]]
         yield page
 
 
-def gone(name: str, cluster: str, namespace: str) -> LogUnreadableError:
+def gone(name: str, cluster: str, namespace: str) -> LogGoneError:
     """Return the error for the log of a training job whose pods are gone."""
     what = f"The pods of {name} no longer exist in the namespace {namespace} of {cluster}, and their logs with them."
-    return LogUnreadableError(
+    return LogGoneError(
         what, "To keep logs, let the cluster send them to CloudWatch Logs (add-on amazon-cloudwatch-observability)."
     )
 
