@@ -114,7 +114,8 @@ class PrintedLog:
             try:
                 line = json.loads(message)
                 if line["event"] == TRAINING and line["training_job"] == self._name:
-                    found[line["host"]][stream].append(LogEvent(time, line["message"].partition("] ")[2]))
+                    text = line["message"].removeprefix(f"[{line['host']}] ")  # which lines of several hosts have
+                    found[line["host"]][stream].append(LogEvent(time, text))
             except (ValueError, TypeError, KeyError):  # a line of another kind, or of another program
                 continue
         hosts = sorted(found, key=lambda host: (len(host), host))
