@@ -114,7 +114,7 @@ class PrintedLog:
             try:
                 line = json.loads(message)
                 if line["event"] == TRAINING and line["training_job"] == self._name:
-                    text = line["message"].removeprefix(f"[{line['host']}] ")  # which lines of several hosts have
+                    text = line["message"].removeprefix(f"[{line['host']}] ")  # a single host has no prefix
                     found[line["host"]][stream].append(LogEvent(time, text))
             except (ValueError, TypeError, KeyError):  # a line of another kind, or of another program
                 continue

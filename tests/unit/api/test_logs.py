@@ -231,6 +231,14 @@ def test_lines_of_a_log_that_is_gone_are_those_that_the_child_has_printed(
     assert [line.text for line in followed] == ["epoch=1", "[x] y", "epoch=2", "alone"]
 
 
+def test_lines_of_a_single_host_that_its_child_has_printed_have_no_prefix(
+    monkeypatch: pytest.MonkeyPatch, gone: None
+) -> None:
+    line = {"message": "epoch=1 [a] b", "event": "training", "host": "algo-1", "training_job": "job-0"}
+    monkeypatch.setattr(child_log, "child_log", lambda *_: iter([ChildEvent("try", LogEvent(1, json.dumps(line)))]))
+    assert [line.text for line in reader([job(0, "us-east-1")]).lines()] == ["epoch=1 [a] b"]
+
+
 def test_a_log_that_is_gone_with_its_child_is_an_error(monkeypatch: pytest.MonkeyPatch, gone: None) -> None:
     def forgotten(*_: object) -> None:
         raise TraingridError("The child has no log.")
