@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from traingrid import names
-from traingrid.api.model_download import DownloadedModel, ModelDownload
+from traingrid.api.model_download import DownloadedModel, ModelDownload, other_parts
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
@@ -103,12 +103,16 @@ def download_models(
             raise _no_model(submission, job)
         source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_in(job.region))
         report = partial(progress, job)
+        folder = target_of(job)
         try:
-            return ModelDownload(s3=s3, source=source, folder=target_of(job), progress=report, stop=stop).run(job.index)
+            done = ModelDownload(s3=s3, source=source, folder=folder, progress=report, stop=stop).run(job.index)
+            for host, part in (other_parts(s3, source) if job.backend == "eks" else {}).items():
+                ModelDownload(s3=s3, source=part, folder=folder, host=host, stop=stop).run(job.index)
         except ClientError as error:
             if error.response["Error"]["Code"] == "404":
                 raise _no_model(submission, job) from error
             raise
+        return done
 
     errors: list[TraingridError | ClientError] = []
     with ThreadPoolExecutor(_MODELS_AT_ONCE, thread_name_prefix="download") as pool:

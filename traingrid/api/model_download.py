@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import tempfile
 import threading
@@ -15,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import BotoCoreError
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.safe_tarfile import tarfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from traingrid.aws.s3_uri import S3Uri
 
 _CHUNK = 1024 * 1024
 _TRIES_WITHOUT_PROGRESS = 5
@@ -62,6 +62,7 @@ class ModelDownload:
         s3: The S3 client of the archive's Region.
         source: The archive, a .tar.gz.
         folder: The folder for its files.
+        host: The number of the host whose part of a model this is; 0 for a whole model, or the first part.
         progress: Receives the number of bytes that have arrived, and the size of the archive.
         stop: Set to end the download.
     """
@@ -69,6 +70,7 @@ class ModelDownload:
     s3: Any
     source: S3Uri
     folder: Path
+    host: int = 0
     progress: Callable[[int, int], object] = lambda _done, _size: None
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -89,7 +91,7 @@ class ModelDownload:
         head = self.s3.head_object(Bucket=self.source.bucket, Key=self.source.key)
         etag, size = head["ETag"], head["ContentLength"]
         identity = {"archive": str(self.source), "etag": etag}
-        marker = self.folder.parent / f".{self.folder.name}.json"
+        marker = self.folder.parent / f".{self._name}.json"
         facts = {"index": index, "source": self.source, "folder": self.folder, "bytes": size}
         if self.folder.is_dir() and _content(marker) == identity:
             self.progress(size, size)
@@ -102,9 +104,13 @@ class ModelDownload:
         part.unlink()
         return DownloadedModel(**facts, result="downloaded")
 
+    @property
+    def _name(self) -> str:
+        return f"{self.folder.name}-host-{self.host}" if self.host else self.folder.name
+
     def _part(self, etag: str) -> Path:
         """Return the file of the part that has arrived, and delete those of other archives."""
-        prefix = f".{self.folder.name}.tar.gz-"
+        prefix = f".{self._name}.tar.gz-"
         part = self.folder.parent / f"{prefix}{etag.strip(chr(34))}.part"
         for other in self.folder.parent.iterdir():
             if other.name.startswith(prefix) and other.name.endswith(".part") and other != part:
@@ -160,6 +166,25 @@ class ModelDownload:
                 shutil.copytree(files, self.folder, symlinks=True, dirs_exist_ok=True, copy_function=shutil.move)
             else:
                 files.rename(self.folder)
+
+
+def other_parts(s3: Any, first: S3Uri) -> dict[int, S3Uri]:
+    """Return the archives of other hosts beside the first one, by the number of the host.
+
+    Each host of a cluster uploads the files that it has written; SageMaker makes one archive of them.
+
+    Args:
+        s3: The S3 client of the archive's Region.
+        first: The archive of the first host, `.../model.tar.gz`; the others are `.../model-<host>.tar.gz`.
+
+    Raises:
+        ClientError: S3 refused a request.
+    """
+    folder = first.key.rpartition("/")[0]
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=first.bucket, Prefix=f"{folder}/model-")
+    found = (entry["Key"] for page in pages for entry in page.get("Contents", []))
+    named = ((re.fullmatch(rf"{re.escape(folder)}/model-(\d+)\.tar\.gz", key), key) for key in found)
+    return {int(match[1]): S3Uri(first.bucket, key) for match, key in named if match}
 
 
 def _content(marker: Path) -> object:

@@ -80,10 +80,13 @@ def changed_ends(world: World) -> Iterator[Violation]:
 
 
 def deleted_since(world: World) -> list[str]:
-    """Return the names of recorded training jobs that SageMaker no longer has: a note, not a violation."""
+    """Return the names of recorded training jobs that SageMaker no longer has: a note, not a violation.
+
+    A cluster does not keep objects: a stopped one is deleted at once, and the others by the reconciler days later.
+    """
     known = {job.name for job in world.training_jobs}
     ended = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
-    return sorted({item.training_job for item in ended if item.training_job} - known)
+    return sorted({item.training_job for item in ended if item.training_job and item.backend == "sagemaker"} - known)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:

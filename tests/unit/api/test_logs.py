@@ -193,7 +193,8 @@ def test_an_outage_that_ends_while_lines_are_followed_loses_none(
 
 
 def printed(host: str, text: str, *, event: str = "training", training_job: str = "job-0") -> str:
-    line = {"message": f"[{host}] {text}", "event": event, "host": host, "training_job": training_job}
+    message = f"[{host}] {text}" if host != "algo-3" else text  # the only host of its training job
+    line = {"message": message, "event": event, "host": host, "training_job": training_job}
     return json.dumps(line)
 
 
@@ -216,6 +217,7 @@ def test_lines_of_a_log_that_is_gone_are_those_that_the_child_has_printed(
         ("try-2", 5, printed("algo-1", "epoch=1")),
         ("try-2", 6, printed("algo-2", "[x] y")),
         ("try-2", 7, printed("algo-1", "epoch=2")),
+        ("try-2", 8, printed("algo-3", "alone")),
         ("try-2", 8, printed("algo-1", "an earlier attempt", training_job="job-00")),
         ("try-2", 9, printed("algo-1", "Completed", event="state")),
         ("try-2", 9, "Traceback"),
@@ -223,10 +225,10 @@ def test_lines_of_a_log_that_is_gone_are_those_that_the_child_has_printed(
     made = [ChildEvent(stream, LogEvent(time, text)) for stream, time, text in events]
     monkeypatch.setattr(child_log, "child_log", lambda *_: iter(made))
     lines = [(line.milliseconds, line.host, line.text) for line in reader([job(0, "us-east-1")]).lines()]
-    assert lines == [(5, "algo-1", "epoch=1"), (6, "algo-2", "[x] y"), (7, "algo-1", "epoch=2")]
-    assert [line.text for line in reader([job(0, "us-east-1")]).lines(tail=1)] == ["epoch=2"]
+    assert lines == [(5, "algo-1", "epoch=1"), (6, "algo-2", "[x] y"), (7, "algo-1", "epoch=2"), (8, "algo-3", "alone")]
+    assert [line.text for line in reader([job(0, "us-east-1")]).lines(tail=1)] == ["alone"]
     followed = reader([job(0, "us-east-1")]).lines(follow=True)
-    assert [line.text for line in followed] == ["epoch=1", "[x] y", "epoch=2"]
+    assert [line.text for line in followed] == ["epoch=1", "[x] y", "epoch=2", "alone"]
 
 
 def test_lines_of_a_single_host_that_its_child_has_printed_have_no_prefix(

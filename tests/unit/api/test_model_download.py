@@ -117,6 +117,27 @@ def test_a_model_that_is_there_is_not_read_again_until_it_changes(s3: Any, bucke
     assert (tmp_path / "model/report.json").read_bytes() == b"second"
 
 
+def test_the_parts_of_other_hosts_of_a_cluster_are_unpacked_into_the_same_folder(
+    s3: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in (("model", b"0"), ("model-1", b"1"), ("model-11", b"11"), ("model-x", b"x")):
+        s3.put_object(Bucket=bucket, Key=f"job/output/{name}.tar.gz", Body=archive(content, f"part-{content.decode()}"))
+    monkeypatch.setattr(data, "client", lambda *_: s3)
+    job = JobStatus(
+        index=0,
+        name="line",
+        region="eu-west-1",
+        state=JobState.COMPLETED,
+        artifact=f"s3://{bucket}/job/output/model.tar.gz",
+        backend="eks",
+    )
+    for result in ("downloaded", "kept"):
+        (found,) = download_models(sample_deployment(), "0123abcd", [job], lambda _: tmp_path / "model")
+        assert found.result == result
+        assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["part-0", "part-1", "part-11"]
+    assert not list(tmp_path.glob(".*.part"))
+
+
 def test_the_part_of_a_replaced_archive_is_not_continued(s3: Any, bucket: str, tmp_path: Path) -> None:
     with pytest.raises(TraingridError):
         download(LossyS3(s3, 20, *[0] * 5), bucket, tmp_path / "model")

@@ -190,6 +190,11 @@ def test_a_deleted_job_of_a_completed_line_is_only_a_note() -> None:
     assert notes(a_world(lines, [a_job(0), a_job(1)])) == []
 
 
+def test_objects_that_a_cluster_no_longer_has_are_not_noted() -> None:
+    lines = [a_line(0, training_job_arn="arn:x", backend="eks")]
+    assert notes(a_world(lines, [], at_rest=True)) == []
+
+
 def test_a_closed_line_is_consistent_once_its_late_job_is_stopped() -> None:
     line = a_line(0, "Failed", training_job="")
     assert found(a_world([line], [a_job(0, "Stopped")])) == []

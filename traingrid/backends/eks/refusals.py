@@ -74,6 +74,7 @@ class Refusals:
         if error.code == NOT_FOUND and error.kind == "namespaces":
             return LaunchError(INVALID_REQUEST, f"{where} has no namespace {namespace}. {access}")
         if error.code == NOT_FOUND:  # the path of a definition that is not installed
-            install = f"Run `kubectl apply --server-side -f {OPERATOR}`, or set `kind: job` in grid.yaml."
+            kind = "`kind: job` in grid.yaml, or `eks_kind: job` in the line"
+            install = f"Run `kubectl apply --server-side -f {OPERATOR}`; or write {kind}."
             return LaunchError(INVALID_REQUEST, f"{where} has no MPI operator, which {name} needs. {install}")
         return LaunchError(INVALID_REQUEST, f"{where} rejected {name}: {error.code} {error.reason}: {message}.")

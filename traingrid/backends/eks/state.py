@@ -370,7 +370,9 @@ def _training_seconds(found: Found) -> int:
     if not found.is_over:
         return 0
     times = [pod.training for pod in found.pods if pod.training]
-    return round(max(end for _, end in times) - min(start for start, _ in times)) if times else 0
+    if not times:  # the pods are gone
+        return _billable_seconds(found)
+    return round(max(end for _, end in times) - min(start for start, _ in times))
 
 
 def _billable_seconds(found: Found) -> int:

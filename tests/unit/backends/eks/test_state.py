@@ -375,6 +375,12 @@ def test_a_deleted_training_job_is_stopping_until_its_pods_are_gone() -> None:
     assert (seen.state, seen.phase) == ("Stopping", "Stopping")
 
 
+def test_a_stopped_training_job_whose_pods_are_gone_has_trained_since_its_start() -> None:
+    started = {"traingrid/started-at": at(10), "traingrid/stopped-for": "cancel"}
+    seen = seen_of(found(deleted=at(40), annotations=started))
+    assert (seen.state, seen.training_seconds, seen.billable_seconds) == ("Stopped", 30, 30)
+
+
 def test_the_facts_of_a_completed_training_job_come_from_its_pods() -> None:
     seen = seen_of(found(SUCCEEDED, conditions=COMPLETE))
     assert seen.artifact == "s3://out/model.tar.gz"
