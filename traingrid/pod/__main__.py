@@ -21,6 +21,7 @@ if __name__ == "__main__":
         sys.exit(not READY.exists())
     if sys.argv[1:] == ["results"]:
         signal.signal(signal.SIGTERM, lambda *_: training_ended.set())
+        READY.parent.mkdir(parents=True, exist_ok=True)
         READY.touch()
     else:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
