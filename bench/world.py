@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,11 +113,17 @@ class World:
         put = client("s3", self.grid.home).put_object(Bucket=self.manifest_bucket, Key=key, Body=content.encode())
         return str(put["VersionId"])
 
-    def submit(self, name: str, lines: int) -> Array:
-        """Upload a manifest of `lines` lines, and wait until the deployed intake has submitted it."""
+    def submit(self, name: str, lines: int, content: str = "") -> Array:
+        """Upload a manifest of `lines` lines, and wait until the deployed intake has submitted it.
+
+        Args:
+            name: The name of its object.
+            lines: The number of its lines.
+            content: Its content; by default that of `lines`.
+        """
         before = len(self.cloud.record.entries())
         key = f"{names.MANIFEST_PREFIX}{name}"
-        self.put_manifest(key, self.lines(lines))
+        self.put_manifest(key, content or self.lines(lines))
         sent = self.submitted(before)
         self.settled(sent["jobId"], lines)
         environment = {
@@ -189,12 +195,21 @@ def client(service: str, region: str) -> Any:
 
 
 @contextmanager
-def deployed(work: Path) -> Iterator[World]:
-    """Deploy a grid of two Regions for all measurements, and set this process's environment to that of a user."""
+def deployed(
+    work: Path, grid: str = GRID, prepare: Callable[[LocalCloud, Path], object] = lambda _cloud, _file: None
+) -> Iterator[World]:
+    """Deploy a grid of two Regions for all measurements, and set this process's environment to that of a user.
+
+    Args:
+        work: Folder for all files.
+        grid: The content of grid.yaml.
+        prepare: Prepares the account for the file of the grid, before the deployment.
+    """
     with LocalCloud(Settings(data_dir=work, batch_max_processes=0)) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
         file = work / "grid.yaml"
-        file.write_text(GRID)
+        file.write_text(grid)
+        prepare(cloud, file)
         deploy(cloud.endpoint_url, file, work)
         world = World(cloud=cloud, grid=load_grid(file), work=work)
         idle = ProcessImage(command=("/bin/true",), working_directory="/")

@@ -13,7 +13,7 @@ from localcloud.server.state_file import Running
 _ROLE = "localcloud-eks-cluster"
 
 
-def new_cluster(running: Running, name: str, region: str, *, with_operator: bool) -> str:
+def new_cluster(running: Running, name: str, region: str, *, with_operator: bool, account: str = "") -> str:
     """Create a cluster with access entries, whose administrator is the account's user; return its ARN.
 
     Args:
@@ -21,15 +21,16 @@ def new_cluster(running: Running, name: str, region: str, *, with_operator: bool
         name: The name of the cluster.
         region: Its Region.
         with_operator: Install the MPI operator of Kubeflow.
+        account: Its account, if it is not the server's.
 
     Raises:
         ClientError: EKS refuses the cluster.
     """
-    subnets = _client(running, "ec2", region).describe_subnets()["Subnets"]
+    subnets = _client(running, "ec2", region, account).describe_subnets()["Subnets"]
     tags = {} if with_operator else {"tags": {OPERATOR_TAG: "none"}}
-    made = _client(running, "eks", region).create_cluster(
+    made = _client(running, "eks", region, account).create_cluster(
         name=name,
-        roleArn=_role(_client(running, "iam", region)),
+        roleArn=_role(_client(running, "iam", region, account)),
         resourcesVpcConfig={"subnetIds": [subnet["SubnetId"] for subnet in subnets]},
         accessConfig={"authenticationMode": "API"},
         **tags,
@@ -49,6 +50,7 @@ def _role(iam: Any) -> str:
         return str(iam.get_role(RoleName=_ROLE)["Role"]["Arn"])
 
 
-def _client(running: Running, service: str, region: str) -> Any:
-    session: Any = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=running.secret)
+def _client(running: Running, service: str, region: str, account: str) -> Any:
+    key = f"{DUMMY_KEY}-{account}" if account else DUMMY_KEY
+    session: Any = boto3.Session(aws_access_key_id=key, aws_secret_access_key=running.secret)
     return session.client(service, region_name=region, endpoint_url=running.endpoint)

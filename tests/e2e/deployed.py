@@ -1,19 +1,26 @@
 """Grids in a localcloud, deployed by the real CDK CLI."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
+from examples.digits.clusters import kubectl
 from localcloud.checkout.deploy import deploy, run_cdk
 from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import Spawn
 from localcloud.processes.program import Program
 from localcloud.server.local_cloud import LocalCloud
+from localcloud.server.new_cluster import new_cluster
+from localcloud.server.state_file import Running
 from localcloud.settings import Settings
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import renew
+from traingrid.deploy.cluster_access import access_objects
+from traingrid.grid.file import load_grid
 
 ACCOUNT = "123456789012"
 GRID = """\
@@ -72,8 +79,20 @@ class Templates:
 
 
 @contextmanager
-def two_regions(work: Path, children: Spawn = Program, grid: str = GRID) -> Iterator[LocalCloud]:
-    """Start a localcloud with a grid of two Regions, deployed by the real CDK CLI; `children` runs Batch's children."""
+def two_regions(
+    work: Path,
+    children: Spawn = Program,
+    grid: str = GRID,
+    prepare: Callable[[LocalCloud], object] = lambda _cloud: None,
+) -> Iterator[LocalCloud]:
+    """Start a localcloud with a grid of two Regions, deployed by the real CDK CLI.
+
+    Args:
+        work: The folder of the localcloud.
+        children: Runs Batch's children.
+        grid: The content of grid.yaml, a file in the folder.
+        prepare: Prepares the account before the deployment.
+    """
     settings = Settings(
         data_dir=work,
         lambda_retry_delays_seconds=(0.5, 0.5),
@@ -83,8 +102,33 @@ def two_regions(work: Path, children: Spawn = Program, grid: str = GRID) -> Iter
     with LocalCloud(settings) as running:
         running.spawn = children
         (work / "grid.yaml").write_text(grid)
+        prepare(running)
         deploy(running.endpoint_url, work / "grid.yaml", work)
         yield running
+
+
+def clusters_in(cloud: LocalCloud, *, operators: tuple[str, ...] = (), account: str = "") -> dict[str, str]:
+    """Create the cluster of each Region with `eks` as its owner does, and give the grid access to it.
+
+    Args:
+        cloud: The localcloud, with a grid that is not deployed yet.
+        operators: The Regions whose cluster has the MPI operator.
+        account: The account of the clusters, if it is not the localcloud's.
+
+    Returns:
+        The ARNs of the clusters, by Region.
+    """
+    server = Running(os.getpid(), cloud.endpoint_url, str(cloud.data_dir), cloud.secret)
+    grid, made = load_grid(Path(cloud.data_dir) / "grid.yaml"), dict[str, str]()
+    for region, settings in grid.regions.items():
+        if settings.eks:
+            with_operator = region in operators
+            made[region] = new_cluster(
+                server, settings.eks.cluster, region, with_operator=with_operator, account=account
+            )
+            objects = yaml.safe_dump_all(access_objects(grid.name, settings.eks))
+            kubectl(cloud, made[region], "apply", "-f", "-", standard_input=objects)
+    return made
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from moto.sts.models import sts_backends
 
 import traingrid as tg
+from examples.digits.clusters import kubectl
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
-from tests.e2e.deployed import GRID, two_regions
+from tests.e2e.deployed import GRID, clusters_in, two_regions
 from tests.e2e.test_two_regions import DIGITS, submit, until
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
@@ -30,15 +31,19 @@ HOME, OTHER = "123456789012", "210987654321"
 REGIONS = ("us-east-1", "eu-west-1")  # training in the home Region uses the other account
 TWO = (
     GRID.replace("home: us-east-1\n", f'home: us-east-1\naccount: "{HOME}"\n')
-    .replace("  us-east-1:\n", f'  us-east-1: {{account: "{OTHER}"}}\n')
+    .replace("  us-east-1:\n", f'  us-east-1: {{account: "{OTHER}", eks: {{cluster: research}}}}\n')
     .replace('{repository: training, tag: "1"}', "{build: training, target: cpu}")
 )
+
+
+def make_cluster(cloud: LocalCloud) -> None:
+    clusters_in(cloud, account=OTHER)
 
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A localcloud with two accounts and a grid."""
-    with two_regions(tmp_path_factory.mktemp("accounts"), grid=TWO) as running:
+    with two_regions(tmp_path_factory.mktemp("accounts"), grid=TWO, prepare=make_cluster) as running:
         yield running
 
 
@@ -69,6 +74,18 @@ def there(cloud: LocalCloud, service: str, region: str = "us-east-1") -> Any:
     return session.client(service, endpoint_url=cloud.endpoint_url)
 
 
+def reconcile(plane: ControlPlane) -> dict[str, Any]:
+    """Run the reconciler without a grace period, and return its result."""
+    home = plane.deployment.grid.home
+    stack = client("cloudformation", home).describe_stacks(StackName=names.control_stack("traingrid"))["Stacks"][0]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+    reply = client("lambda", home).invoke(
+        FunctionName=outputs["ReconcileFunction"], Payload=json.dumps({"grace_seconds": 0}).encode()
+    )
+    done: dict[str, Any] = json.loads(reply["Payload"].read())
+    return done
+
+
 def sessions(part: str) -> list[str]:
     """Return the sessions of a part's role in the other account."""
     arns = [str(session.arn) for session in sts_backends[OTHER]["aws"].assumed_roles]
@@ -86,6 +103,25 @@ def test_a_line_trains_in_each_account(trained: SubmissionStatus, cloud: LocalCl
     assert f"{OTHER}.dkr.ecr.us-east-1" in described["AlgorithmSpecification"]["TrainingImage"]
     with pytest.raises(ClientError, match="not found"):
         client("sagemaker", "us-east-1").describe_training_job(TrainingJobName=trained.jobs[0].training_job)
+
+
+def test_a_cluster_of_another_account_trains_a_line_whose_end_the_reconciler_releases(
+    plane: ControlPlane, cloud: LocalCloud
+) -> None:
+    """Child and reconciler assume their roles of the other account, in which the cluster has their access entries."""
+    uri = upload_folder(plane.deployment, DIGITS / "campaign-1", "us-east-1")
+    report = submit(plane, "cluster.csv", f"region,s3_uri,backend\nus-east-1,{uri},eks\n")
+    until(lambda: plane.status(report["submission"]).ended)
+    (job,) = plane.status(report["submission"]).jobs
+    assert (job.state, job.backend, job.reason) == ("Completed", "eks", "")
+    assert job.artifact.startswith(f"s3://traingrid-output-{OTHER}-us-east-1/")
+    arn = f"arn:aws:eks:us-east-1:{OTHER}:cluster/research"
+    reconcile(plane)
+    made = json.loads(kubectl(cloud, arn, "get", "job", job.training_job, "-n", "traingrid", "-o", "json"))
+    assert made["metadata"].get("finalizers") is None
+    assert "traingrid/recorded" in made["metadata"]["labels"]
+    assert sessions("launch")
+    assert sessions("sweep")
 
 
 def test_a_dataset_in_another_account_registers_itself(plane: ControlPlane, cloud: LocalCloud) -> None:
@@ -170,13 +206,7 @@ def test_doctor_checks_both_accounts_and_reports_missing_access(trained: Submiss
 def test_the_reconciler_sweeps_both_accounts_and_the_audit_finds_no_violations(
     trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
-    home = plane.deployment.grid.home
-    stack = client("cloudformation", home).describe_stacks(StackName=names.control_stack("traingrid"))["Stacks"][0]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-    reply = client("lambda", home).invoke(
-        FunctionName=outputs["ReconcileFunction"], Payload=json.dumps({"grace_seconds": 0}).encode()
-    )
-    done = json.loads(reply["Payload"].read())
+    done = reconcile(plane)
     assert (done["unreachable"], done["stopped"]) == ({}, []), done
     assert sessions("sweep")
     world = read_world(

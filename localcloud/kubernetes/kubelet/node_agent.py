@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from localcloud.credentials.environments import child_environment
@@ -120,6 +120,24 @@ class NodeAgent:
         container.log = log
         self.events.normal(pod, "Started", f"Container started: {container.name}", path)
         return group
+
+    def probe(self, pod: Object, container: Container, folder: Path, probe: Mapping[str, Any]) -> bool:
+        """Run the command of a probe as in the container, and return True if it succeeds in time."""
+        command = {"command": probe["exec"]["command"], "args": []}
+        one = replace(container, spec={**container.spec, **command})
+        image = pull(self.account, container.spec["image"])
+        words, environment = self._process(pod, one, image, folder)
+        group = ProcessGroup(
+            words,
+            environment=environment,
+            working_directory=container.spec.get("workingDir") or image.working_directory,
+            on_line=lambda _line: None,
+        )
+        code = group.wait(float(probe.get("timeoutSeconds") or 1))
+        if code is None:
+            group.kill()
+            group.wait()
+        return code == 0
 
     def _pull(self, pod: Object, container: Container, path: str) -> ProcessImage:
         name = container.spec["image"]

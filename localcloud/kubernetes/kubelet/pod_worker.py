@@ -4,8 +4,8 @@ Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/,
 https://kubernetes.io/docs/concepts/workloads/pods/init-containers/ and
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/; for the order of the ends and the final status
 pkg/kubelet/kubelet_pods.go and pkg/kubelet/kuberuntime/kuberuntime_termination_order.go of Kubernetes. No sidecar is
-restarted after the containers have ended (computePodActions in pkg/kubelet/kuberuntime/kuberuntime_manager.go). There
-are no probes and no lifecycle hooks.
+restarted after the containers have ended (computePodActions in pkg/kubelet/kuberuntime/kuberuntime_manager.go). Of
+probes, only startup probes of sidecars that run a command exist; there are no lifecycle hooks.
 """
 
 from __future__ import annotations
@@ -141,11 +141,21 @@ class PodWorker:
         for container in self._init:
             self._begin(container)
             if container.is_sidecar:
+                self._await_startup(container)
                 continue
             self._until(lambda one=container: self._has_ended(one))
             if not container.succeeded:
                 return False
         return True
+
+    def _await_startup(self, container: Container) -> None:
+        """Wait until the startup probe of a sidecar succeeds; it is repeated without a limit."""
+        probe = container.spec.get("startupProbe") or {}
+        if "exec" not in probe:
+            return
+        self._pause(float(probe.get("initialDelaySeconds") or 0))
+        while not self._agent.probe(self._pod, container, self.folder, probe):
+            self._pause(float(probe.get("periodSeconds") or 10))
 
     def _has_ended(self, container: Container) -> bool:
         return container.terminated is not None and container.restart_at is None

@@ -12,6 +12,7 @@ import yaml
 from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
+from localcloud.ecr.process_images import ProcessImage
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import HOME, OTHER, Account
@@ -221,6 +222,18 @@ def test_a_failure_is_recorded_with_its_text(account: ClusterAccount, request: p
     code, output = ended(line.child(), within=120)
     assert (code, line.item().failure) == (1, "algorithm"), output
     assert line.item().reason == "AlgorithmError: ValueError: the loss is NaN, exit code: 3"
+
+
+def test_a_program_that_ends_at_once_is_recorded_with_its_exit_code(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    """The training starts when the sidecar handles SIGTERM, so the sidecar reports the end also of the fastest one."""
+    ecr = client("ecr", OTHER)
+    ecr.create_repository(repositoryName="ends-at-once")
+    process_images.push(ecr, "ends-at-once", "v1", ProcessImage(command=("/bin/false",), working_directory="/"))
+    line = submitted(account, request, image=account.image.replace("train-in-pods", "ends-at-once"), retries=0)
+    code, output = ended(line.child(), within=120)
+    assert (code, line.item().failure, line.item().reason) == (1, "algorithm", "AlgorithmError: exit code: 1"), output
 
 
 def test_a_cancelled_training_job_has_no_pods_when_its_end_is_recorded(

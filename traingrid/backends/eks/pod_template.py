@@ -28,6 +28,17 @@ _KARPENTER, _MANAGED = "karpenter.sh/capacity-type", "eks.amazonaws.com/capacity
 """The labels of spot and on-demand nodes: of Karpenter and EKS Auto Mode
 (https://karpenter.sh/docs/concepts/scheduling/#well-known-labels), and of managed node groups
 (https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
+_SIDECAR = {
+    "restartPolicy": "Always",
+    "startupProbe": {
+        "exec": {"command": ["python3", "-m", "traingrid.pod", "ready"]},
+        "periodSeconds": 1,
+        "timeoutSeconds": 10,
+        "failureThreshold": 300,
+    },
+}
+"""The sidecar `results`. The training starts when its probe succeeds
+(https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#differences-from-application-containers)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -58,7 +69,7 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
             "podAntiAffinity": _apart(wanted),
         },
         "tolerations": _tolerations(wanted),
-        "initContainers": [_shim(wanted, PREPARE), {**_shim(wanted, RESULTS), "restartPolicy": "Always"}],
+        "initContainers": [_shim(wanted, PREPARE), {**_shim(wanted, RESULTS), **_SIDECAR}],
         "containers": [_train(wanted, [{"name": claims[claim], **mount} for claim, mount in mounts])],
         "volumes": volumes,
     }

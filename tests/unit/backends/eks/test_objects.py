@@ -131,6 +131,7 @@ def test_the_containers_are_those_of_the_contract() -> None:
     assert (prepare["image"], results["image"], train["image"]) == (POD_IMAGE, POD_IMAGE, eks_job().image)
     assert prepare["command"] == ["python3", "-m", "traingrid.pod", "prepare"]  # not the image's own entry point
     assert (results["command"][-1], results["restartPolicy"]) == ("results", "Always")
+    assert results["startupProbe"]["exec"]["command"] == ["python3", "-m", "traingrid.pod", "ready"]
     assert train["args"] == ["train"]
     assert "command" not in train, "the image's ENTRYPOINT remains"
     environment = {entry["name"]: entry["value"] for entry in train["env"]}
