@@ -285,7 +285,12 @@ def test_a_job_deleted_with_kubectl_is_recorded_as_stopped_by_a_person(world: Wo
 def test_a_cancelled_line_is_stopped(world: World, ended: tg.Submission) -> None:
     (job,) = (job for job in ended.jobs if job.name == "cancelled")
     assert job.state == "Stopped"
-    until(lambda: world.plane.ledger.job(ended.id, job.index).failure == "stopped_by_user")  # type: ignore[union-attr]
+
+    def is_recorded() -> bool:
+        item = world.plane.ledger.job(ended.id, job.index)
+        return item is not None and item.failure == "stopped_by_user"
+
+    until(is_recorded)
 
 
 def test_a_line_without_capacity_moves_to_the_next_backend_and_then_to_another_region(
