@@ -165,6 +165,7 @@ permissions: .venv/.installed tests/integration/policies/node_modules/.installed
 
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its targets, into bench/results/
 	.venv/bin/python -m bench.control
+	.venv/bin/python -m bench.eks_child
 
 idle-cost: setup-control  ## Print the monthly cost of an idle grid, from its templates
 	.venv/bin/python -m bench.idle_cost

@@ -91,12 +91,14 @@ class World:
         grid_file: The grid.
         clusters: The ARNs of the clusters, by Region.
         plane: The control plane, as a user sees it.
+        overlaps: The pods that existed after the next training job of their line was created.
     """
 
     cloud: LocalCloud
     grid_file: Path
     clusters: dict[str, str]
     plane: ControlPlane = field(init=False)
+    overlaps: list[str] = field(default_factory=list)
 
     def line(self, region: str, name: str, seconds: float = 0, **fields: Any) -> dict[str, Any]:
         """Return a line that trains a script on a few bytes."""
@@ -155,6 +157,11 @@ class World:
 
 def data(region: str) -> str:
     return f"s3://{names.data_bucket('traingrid', ACCOUNT, region)}/x"
+
+
+def attempts_of(submission: tg.Submission, index: int) -> list[str]:
+    """Return the names of the training jobs of a line's first two attempts."""
+    return [names.training_job("traingrid", submission.id, index, attempt) for attempt in (1, 2)]
 
 
 def until(reached: Callable[[], object]) -> None:
@@ -244,7 +251,15 @@ def ended(world: World, submission: tg.Submission, running: dict[str, str]) -> t
     """Delete one Job with kubectl, cancel a line, and wait until all lines have ended that do not wait for a person."""
     world.kubectl(JOBS, "delete", "job", names.training_job("traingrid", submission.id, 3, 1), "--wait=false")
     world.traingrid("cancel", submission.id, "--index", "4", "--reason", "wrong data")
-    until(lambda: all(job.ended or job.name in ("cancelled", "nowhere", "absent") for job in submission.jobs))
+
+    def settled() -> bool:
+        first, second = attempts_of(submission, 5)
+        if second in json.dumps(world.cloud.record.entries("sagemaker", "CreateTrainingJob")):
+            pods = world.objects(JOBS, submission, "pods")
+            world.overlaps += [name for pod in pods if (name := pod["metadata"]["name"]).startswith(first)]
+        return all(job.ended or job.name in ("cancelled", "nowhere", "absent") for job in submission.jobs)
+
+    until(settled)
     until(lambda: world.reconcile() and submission.jobs[4].ended)  # a cancel ends the child
     world.cloud.faults.set(Plan())
     return submission
@@ -284,13 +299,10 @@ def test_a_job_deleted_with_kubectl_is_recorded_as_stopped_by_a_person(world: Wo
 
 def test_a_cancelled_line_is_stopped(world: World, ended: tg.Submission) -> None:
     (job,) = (job for job in ended.jobs if job.name == "cancelled")
-    assert job.state == "Stopped"
-
-    def is_recorded() -> bool:
-        item = world.plane.ledger.job(ended.id, job.index)
-        return item is not None and item.failure == "stopped_by_user"
-
-    until(is_recorded)
+    item = world.plane.ledger.job(ended.id, job.index)
+    assert item
+    assert (job.state, item.failure) == ("Stopped", "stopped_by_user")
+    assert item.reason.endswith(": wrong data")
 
 
 def test_a_line_without_capacity_moves_to_the_next_backend_and_then_to_another_region(
@@ -309,19 +321,13 @@ def test_a_line_without_capacity_moves_to_the_next_backend_and_then_to_another_r
         assert "Stopped (capacity): No node has room: " in shown
 
 
-def test_at_most_one_training_job_of_a_moved_line_has_pods(world: World, ended: tg.Submission) -> None:
-    """The object of the first attempt was deleted, and its pods were gone, before the second attempt was created."""
-    first, second = (names.training_job("traingrid", ended.id, 5, attempt) for attempt in (1, 2))
-    (created,) = (
-        entry["time"]
-        for entry in world.cloud.record.entries("sagemaker", "CreateTrainingJob")
-        if entry["parameters"]["TrainingJobName"] == second
-    )
+def test_the_pods_of_a_moved_line_are_gone_before_its_next_training_job_exists(
+    world: World, ended: tg.Submission
+) -> None:
     item = world.plane.ledger.job(ended.id, 5)
     assert item
-    assert first not in json.dumps(world.objects(JOBS, ended, "pods"))
-    assert item.tried[0].training_job == first
-    assert created
+    assert (item.tried[0].training_job, item.training_job) == tuple(attempts_of(ended, 5))
+    assert world.overlaps == []
 
 
 @pytest.mark.parametrize(
@@ -471,6 +477,7 @@ def test_a_deleted_cluster_fails_its_lines_and_a_destroyed_grid_holds_no_objects
     until(lambda: submission.status().ended)
     assert world.states(submission) == {"gone": "Failed", "other": "Completed"}
     assert "There is no EKS cluster research in us-east-1." in world.reasons(submission)["gone"]
+    assert [one for one in world.objects(JOBS, submission) if one["metadata"].get("finalizers")]
     work = world.grid_file.parent
     run_cdk(world.cloud.endpoint_url, work, "destroy", "--all", "--force", "--app", str(work / "cdk.out"))
     left = json.loads(world.kubectl(JOBS, "get", "jobs", "-o", "json"))["items"]
