@@ -178,10 +178,13 @@ def _kms(asked: Asked) -> Named:
 def _eks(asked: Asked) -> Named:
     """Yield the resources of a call; a path names a cluster "name" (https://docs.aws.amazon.com/eks/latest/APIReference).
 
-    Calls on an access entry name its principal, but the UUID in its ARN is not in the request; a policy has a wildcard.
+    Calls on an access entry name its principal, and calls on an add-on its name. The UUID in their ARNs is not in the
+    request; a policy has a wildcard.
     """
     name, principal, association = (asked.text(one) for one in ("name", "principalArn", "associationId"))
-    if association:
+    if addon := asked.text("addonName"):
+        yield "eks:addon", asked.arn(f"addon/{name}/{addon}/*")
+    elif association:
         yield "eks:podidentityassociation", asked.arn(f"podidentityassociation/{name}/{association}")
     elif principal and asked.operation != "CreateAccessEntry":
         _, _, _, _, account, named = f"{principal}:::::".split(":")[:6]

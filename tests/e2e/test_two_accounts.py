@@ -1,6 +1,7 @@
 """A grid in two accounts, deployed by the real CDK CLI from the first: a line trains in each, with IAM enforced."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,8 @@ def test_a_user_reads_logs_and_results_of_the_other_account(
 def test_doctor_checks_both_accounts_and_reports_missing_access(trained: SubmissionStatus, cloud: LocalCloud) -> None:
     arguments = ["--grid", str(cloud.data_dir / "grid.yaml"), "doctor"]
     seen = CliRunner().invoke(cli, arguments, env={"COLUMNS": "250"})
-    assert "0 wrong, 0 could not be checked" in seen.output, seen.output
+    assert "0 wrong, 1 could not be checked" in seen.output, seen.output
+    assert re.search("Pod Identity Agent of research +not checked", seen.output), "localcloud has no add-ons"
     assert f"traingrid-output-{OTHER}-us-east-1" in seen.output
     with pytest.MonkeyPatch.context() as patch:
         for name, value in user_environment(cloud.endpoint_url, account_id=OTHER).items():
@@ -199,7 +201,7 @@ def test_doctor_checks_both_accounts_and_reports_missing_access(trained: Submiss
         renew()
         theirs = CliRunner().invoke(cli, arguments, env={"COLUMNS": "250"})
     renew()
-    assert "0 wrong, 3 could not be checked" in theirs.output, (theirs.output, trained)
+    assert "0 wrong, 4 could not be checked" in theirs.output, (theirs.output, trained)
     assert f"eu-west-1 account {HOME}: AWS_PROFILE=<a profile of account {HOME}> traingrid doctor" in theirs.output
 
 

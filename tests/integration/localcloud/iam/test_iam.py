@@ -112,6 +112,8 @@ def test_a_call_requires_all_permissions_that_aws_requires() -> None:
         ("iam:PassRole", passed),
         ("sagemaker:AddTags", job),
     }
+    addon = f"arn:aws:eks:us-east-1:{ACCOUNT}:addon/research/agent/*"
+    assert of("eks", "DescribeAddon", name="research", addonName="agent") == [("eks:DescribeAddon", addon)]
     repository = f"arn:aws:ecr:us-east-1:{ACCOUNT}:repository/grid/training"
     assert of("ecr", "PutImage", repositoryName="grid/training") == [("ecr:PutImage", repository)]
     assert of("ecr", "GetAuthorizationToken") == [("ecr:GetAuthorizationToken", "*")]
