@@ -64,8 +64,11 @@ class Place:
         return Finding(region=self.region, what=what, verdict=verdict, why=why, mend=mend)
 
     def principals(self) -> dict[str, Part]:
-        """Return the roles that must have an access entry, and the part that each has."""
-        if self.role:
+        """Return the roles that must have an access entry, and the part that each has.
+
+        They do not depend on the caller, who may be a user of the other account and assume no role.
+        """
+        if self.role or self.region in self.grid.elsewhere():
             return {names.acting_role(self.grid.name, part, self.region): part for part in ("launch", "sweep")}
         return {
             names.home_role(self.grid.name, "launch"): "launch",
