@@ -139,7 +139,7 @@ def accounts_with_clusters(grid: Grid) -> list[str]:
 
 
 def let_nodes_pull(repository: ecr.Repository, accounts: Iterable[str]) -> None:
-    """Let the nodes of clusters in other accounts pull images; the policy of their own role must allow it, too.
+    """Let the nodes of clusters in other accounts pull images; the policy of their role must allow it, too.
 
     The roles of nodes belong to the clusters' owners, so no condition names them. The actions are those of
     https://docs.aws.amazon.com/AmazonECR/latest/userguide/ECR_on_EKS.html, which nodes have on all repositories. A

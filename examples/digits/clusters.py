@@ -22,6 +22,7 @@ from traingrid.grid.file import load_grid
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
+    from traingrid.grid.model import Grid
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 
@@ -39,14 +40,31 @@ def create_clusters(cloud: LocalCloud, grid_file: Path) -> list[str]:
     Raises:
         TraingridError: kubectl failed.
     """
+    grid = load_grid(grid_file)
+    return [create_cluster(cloud, grid, region) for region, settings in grid.regions.items() if settings.eks]
+
+
+def create_cluster(cloud: LocalCloud, grid: Grid, region: str, *, with_operator: bool = True, account: str = "") -> str:
+    """Create a cluster as its owner does, apply a grid's access to it, and return its ARN.
+
+    Args:
+        cloud: The local AWS.
+        grid: The grid.
+        region: A Region of the grid with `eks`.
+        with_operator: Install the MPI operator.
+        account: The cluster's account, if it is not that of the local AWS.
+
+    Raises:
+        TraingridError: The Region has no `eks`, or kubectl failed.
+    """
+    settings = grid.regions[region].eks
+    if settings is None:
+        raise TraingridError(f"{region} has no `eks` in grid.yaml.")
     server = Running(os.getpid(), cloud.endpoint_url, str(cloud.data_dir), cloud.secret)
-    grid, made = load_grid(grid_file), list[str]()
-    for region, settings in grid.regions.items():
-        if settings.eks:
-            made.append(new_cluster(server, settings.eks.cluster, region, with_operator=True))
-            objects = yaml.safe_dump_all(access_objects(grid.name, settings.eks), sort_keys=False)
-            kubectl(cloud, made[-1], "apply", "-f", "-", standard_input=objects)
-    return made
+    arn = new_cluster(server, settings.cluster, region, with_operator=with_operator, account=account)
+    objects = yaml.safe_dump_all(access_objects(grid.name, settings), sort_keys=False)
+    kubectl(cloud, arn, "apply", "-f", "-", standard_input=objects)
+    return arn
 
 
 def kubectl(cloud: LocalCloud, cluster: str, *arguments: str, standard_input: str = "") -> str:

@@ -1,25 +1,20 @@
 """Grids in a localcloud, deployed by the real CDK CLI."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
-from examples.digits.clusters import kubectl
+from examples.digits.clusters import create_cluster
 from localcloud.checkout.deploy import deploy, run_cdk
 from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import Spawn
 from localcloud.processes.program import Program
 from localcloud.server.local_cloud import LocalCloud
-from localcloud.server.new_cluster import new_cluster
-from localcloud.server.state_file import Running
 from localcloud.settings import Settings
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import renew
-from traingrid.deploy.cluster_access import access_objects
 from traingrid.grid.file import load_grid
 
 ACCOUNT = "123456789012"
@@ -118,17 +113,12 @@ def clusters_in(cloud: LocalCloud, *, operators: tuple[str, ...] = (), account: 
     Returns:
         The ARNs of the clusters, by Region.
     """
-    server = Running(os.getpid(), cloud.endpoint_url, str(cloud.data_dir), cloud.secret)
-    grid, made = load_grid(Path(cloud.data_dir) / "grid.yaml"), dict[str, str]()
-    for region, settings in grid.regions.items():
-        if settings.eks:
-            with_operator = region in operators
-            made[region] = new_cluster(
-                server, settings.eks.cluster, region, with_operator=with_operator, account=account
-            )
-            objects = yaml.safe_dump_all(access_objects(grid.name, settings.eks))
-            kubectl(cloud, made[region], "apply", "-f", "-", standard_input=objects)
-    return made
+    grid = load_grid(Path(cloud.data_dir) / "grid.yaml")
+    return {
+        region: create_cluster(cloud, grid, region, with_operator=region in operators, account=account)
+        for region, settings in grid.regions.items()
+        if settings.eks
+    }
 
 
 @contextmanager
