@@ -145,8 +145,7 @@ class ControlStack(Stack):
 
     def _image_of_pods(self) -> dict[str, str]:
         """Return the variable of the image that provides the folders of a training container in pods."""
-        with_cluster = any(settings.eks for settings in self._grid.regions.values())
-        return {"TRAINGRID_POD_IMAGE": self._images.orchestrator_image} if with_cluster else {}
+        return {"TRAINGRID_POD_IMAGE": self._images.orchestrator_image} if self._grid.with_clusters() else {}
 
     def _where_to_submit(self) -> dict[str, str]:
         """Return the variables for SubmitJob. A submission keeps the job definition revision that it began with."""

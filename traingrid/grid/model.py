@@ -329,6 +329,10 @@ class Grid(GridPart):
         """Return the account of a training Region; `home` is the home Region's account, which may be a CDK token."""
         return self.regions[region].account or home
 
+    def with_clusters(self) -> list[str]:
+        """Return the training Regions with a Kubernetes cluster."""
+        return [region for region, settings in self.regions.items() if settings.eks]
+
     def at_home(self) -> list[str]:
         """Return the training Regions in the account of the home Region."""
         return [region for region in self.regions if region not in self.elsewhere()]

@@ -8,6 +8,9 @@ Training jobs are stopped before the children because they cost money. This is s
 stopped reads the intent before it starts another attempt. A child that created a training job after they were listed
 had sent its request before it could read the intent; it reads the intent after the creation and stops the job. Only a
 child that was terminated in between does not. Training jobs are therefore stopped again after the children.
+
+A child that watches a training job on Amazon EKS is not terminated. EKS sends no events, so the child records the end
+as soon as no pod is left, and then ends itself. Without it the next sweep would, minutes later.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends import inventory_of
 from traingrid.errors import TraingridError, UsageError
-from traingrid.job.state import FINAL_STATES
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger import ledger as ledgers
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import elsewhere
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.batch_children import Children
@@ -152,10 +156,17 @@ class Canceller:
         return head
 
     def _batch_jobs(self, head: SubmissionItem, wanted: Wanted) -> list[str]:
-        """Return the arrays of a whole submission, or the children of the cancelled jobs."""
-        if wanted.scope == ledgers.CANCEL_ALL:
+        """Return the Batch jobs to terminate: the arrays of a whole submission, or the children of the cancelled jobs.
+
+        Children that record the end of a stopped training job are omitted, and so are their arrays.
+        """
+        is_whole = wanted.scope == ledgers.CANCEL_ALL
+        if is_whole and not self.deployment.grid.with_clusters():
             return [array.batch_job for array in head.arrays]
         items = {item.index: item for item in self.ledger.jobs(wanted.submission)}
+        recording = {index for index, item in items.items() if _is_recorded_by_child(item)}
+        if is_whole and not recording:
+            return [array.batch_job for array in head.arrays]
         regions = {index: item.region for index, item in items.items()}
         if wanted.region and len(items) < head.jobs:
             regions = self._regions(head) | regions
@@ -163,7 +174,7 @@ class Canceller:
         meant = [index for index in sorted(ids) if wanted.covers(index, regions.get(index, ""))]
         ended = {index for index, item in items.items() if item.state in FINAL_STATES}
         watching = {index: item.batch_child for index, item in items.items() if item.batch_child}
-        live = [index for index in meant if index not in ended]
+        live = [index for index in meant if index not in ended | recording]
         return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
 
     def _regions(self, head: SubmissionItem) -> dict[int, str]:
@@ -198,3 +209,9 @@ class Canceller:
                         with report.noting(job.name):
                             if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job):
                                 report.training_jobs.append(job.name)
+
+
+def _is_recorded_by_child(item: JobItem) -> bool:
+    """Return True if a child records the end of the job's training job, because no event does."""
+    states = (JobState.IN_PROGRESS, JobState.STOPPING)
+    return item.backend == "eks" and bool(item.batch_child) and item.state in states

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
+from tests.support.ledger_items import job_key
+from tests.support.sample_job import sample_job
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.backends.found_job import TrainingJob
@@ -17,6 +20,9 @@ from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError
+from traingrid.grid.model import Grid
+from traingrid.job.facts import JobFacts
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import is_cancelled
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Wanted
@@ -61,6 +67,30 @@ def test_cancelling_one_index_leaves_the_other_jobs_running(account: Account, ca
     assert account.described(names[0])["TrainingJobStatus"] == "InProgress"
     wait_until(lambda: account.child(submission, 1) == "FAILED")
     assert account.child(submission, 0) not in ("FAILED", "SUCCEEDED")
+
+
+@pytest.mark.parametrize("wanted", [{}, {"region": OTHER}])
+def test_a_child_that_records_the_end_of_a_training_job_on_a_cluster_is_not_terminated(
+    account: Account, canceller: Canceller, wanted: dict[str, str]
+) -> None:
+    submission = account.submit((OTHER, OTHER, OTHER), opened=False)
+    for index in (0, 1):
+        line = sample_job(OTHER, index).model_copy(update={"backends": ("eks",)})
+        account.ledger.open_job(submission, line, [OTHER])
+    head = account.ledger.submission(submission)
+    assert head
+    watched: JobFacts = {"state": JobState.IN_PROGRESS, "batch_child": account.children.ids(head)[1]}
+    account.ledger.record_job(job_key(1, submission=submission), watched)
+    settings = {"regions": {HOME: None, OTHER: {"eks": {"cluster": "research"}}}}
+    grid = Grid.model_validate(yaml.safe_load(account.deployment.grid.to_environment()) | settings)
+    canceller = replace(canceller, deployment=replace(account.deployment, grid=grid))
+    report = canceller.cancel(Wanted(submission=submission, by="Ada", **wanted))
+    assert [job.partition(":")[2] for job in report.batch_jobs] == ["0", "2"]
+    assert list(report.errors) == [OTHER], "the cluster cannot be read, which does not prevent the rest"
+    wait_until(lambda: account.child(submission, 2) == "FAILED")
+    assert account.child(submission, 1) not in ("FAILED", "SUCCEEDED")
+    for index in (0, 1):  # sweeps of other tests know no cluster
+        account.ledger.record_job(job_key(index, submission=submission), {"state": JobState.STOPPED})
 
 
 @pytest.mark.parametrize("opened", [True, False])
