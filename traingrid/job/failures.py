@@ -115,10 +115,10 @@ LOST_NODE = Failure(
 )
 INTERNAL_ERROR = Failure(
     "internal_error",
-    retried=False,  # SageMaker itself has retried, as often as the request's RetryStrategy allows
+    retried=False,  # SageMaker has retried, as often as the RetryStrategy allows; a pod has retried its transfers
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="SageMaker had an internal error.",
+    sentence="The service that runs the training had an internal error.",
     next_step="Retry the line: traingrid retry.",
 )
 ALGORITHM = Failure(

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends import inventory_of
 from traingrid.backends.inventory import ACTIVE_STATES
+from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.candidates import Candidate
+from traingrid.job.job import SERVICES
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
@@ -184,24 +190,32 @@ class RetryPlan:
     def _left(self, submission: str, ended: dict[int, JobItem]) -> dict[int, str]:
         """Return the jobs that must not be retried, with the reasons."""
         cancels = self.ledger.cancels(submission)
-        running = self._running(submission, ended)
+        running, silent = self._running(submission, ended)
         left = {}
         for index, item in ended.items():
+            tried = (item.candidate, *(former.candidate for former in item.tried))
             if is_cancelled(cancels, index, item.region):
                 left[index] = "it was cancelled, which is permanent; submit its line again"
             elif index in running:
                 left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
+            elif errors := [silent[candidate] for candidate in tried if candidate in silent]:
+                left[index] = (
+                    f"a training job of it may still run: {errors[0]}; retry it later, or submit its line again"
+                )
         return left
 
-    def _running(self, submission: str, ended: Mapping[int, JobItem]) -> dict[int, str]:
-        """Return the active training jobs of a submission, independently of the ledger."""
-        grid = self.deployment.grid
-        return {
-            job.identity.index: job.name
-            for region in sorted(regions_of(ended.values()).union(grid.regions))
-            for state in ACTIVE_STATES
-            for job in inventory_of(self.deployment, region).listed(state=state, submission=submission)
-        }
+    def _running(self, submission: str, ended: Mapping[int, JobItem]) -> tuple[dict[int, str], dict[Candidate, str]]:
+        """Return the active training jobs of a submission, independently of the ledger, and the errors of places."""
+        running, silent = dict[int, str](), dict[Candidate, str]()
+        for region in sorted(regions_of(ended.values()).union(self.deployment.grid.regions)):
+            inventory = inventory_of(self.deployment, region)
+            try:
+                for job in chain.from_iterable(inventory.listed(state, submission) for state in ACTIVE_STATES):
+                    running[job.identity.index] = job.name
+            except (BotoCoreError, ClientError, TraingridError) as error:
+                places = (error.backend,) if isinstance(error, PartlyListedError) else SERVICES
+                silent |= {Candidate(region, backend): f"{region}: {str(error).rstrip('.')}" for backend in places}
+        return running, silent
 
 
 def _rejection(unreadable: Mapping[int, UsageError]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,8 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
@@ -223,7 +225,7 @@ def test_a_running_job_is_not_retried_even_in_a_removed_region(
     }
 
     def in_region(_grid: Any, region: str) -> SimpleNamespace:
-        return SimpleNamespace(listed=lambda state, submission: running.get((region, state), []))
+        return SimpleNamespace(listed=lambda state, _submission: running.get((region, state), []))
 
     monkeypatch.setattr(retry_plan, "inventory_of", in_region)
     submitted(retrier, [row("a"), row("b")], ["Failed", "InProgress"])
@@ -232,6 +234,26 @@ def test_a_running_job_is_not_retried_even_in_a_removed_region(
     todo = retrier.planned(SUBMISSION)
     assert [job.index for job in todo.jobs] == [0]
     assert todo.left == {1: "its training job grid-0123abcd-1-1 still runs; the reconciler stops it within minutes"}
+
+
+def test_lines_elsewhere_are_retried_while_the_cluster_of_others_does_not_answer(
+    retrier: Retrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent:
+        def listed(self, _state: str, _submission: str) -> Iterator[TrainingJob]:
+            raise PartlyListedError("eks", TraingridError("The cluster research does not exist."))
+            yield
+
+    monkeypatch.setattr(retry_plan, "inventory_of", lambda *_: Silent())
+    submitted(retrier, [row("a"), row("b")], ["Failed", "InProgress"])
+    ended = {"state": JobState.FAILED, "backend": "eks"}
+    assert retrier.ledger._table.update(job_key(1).table_key, ended, "#attempt = :attempt", {":attempt": 1})
+    todo = retrier.planned(SUBMISSION)
+    assert [job.index for job in todo.jobs] == [0]
+    assert todo.left == {
+        1: "a training job of it may still run: us-east-1: The training jobs on Amazon EKS cannot be listed: The "
+        "cluster research does not exist; retry it later, or submit its line again"
+    }
 
 
 def test_jobs_of_a_concurrent_retry_are_not_retried(
