@@ -11,10 +11,10 @@ _ENTRIES = page("https://docs.aws.amazon.com/eks/latest/userguide/creating-acces
 _POLICIES = page("https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html")
 _PODS = page("https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html")
 _ARN = "arn:aws:eks::aws:cluster-access-policy/"
-_USED_BY = "traingrid/grid/eks.py"
+_ACCESS = "stacks/eks_access.py traingrid/deploy/cluster_access.py"
 
 
-@claim(_TOKENS, used_by=_USED_BY)
+@claim(_TOKENS, used_by="traingrid/kubernetes/token.py")
 def token_is_signed_for_one_cluster(aws: Aws) -> None:
     """A token is a presigned GetCallerIdentity with the cluster's name in a header; other clusters answer 401."""
     cluster, actor = Cluster.of(aws), acting_with(aws)
@@ -24,7 +24,7 @@ def token_is_signed_for_one_cluster(aws: Aws) -> None:
     assert (status, answer["reason"]) == (401, "Unauthorized")
 
 
-@claim(_ENTRIES, used_by=_USED_BY)
+@claim(_ENTRIES, used_by="traingrid/backends/eks/refusals.py stacks/eks_access.py")
 def role_without_an_access_entry_is_unauthorized(aws: Aws) -> None:
     """A valid token of a role that has no access entry gets 401, even if IAM allows the role all of EKS."""
     cluster, actor = Cluster.of(aws), acting_with(aws, {"Effect": "Allow", "Action": "eks:*", "Resource": "*"})
@@ -32,7 +32,7 @@ def role_without_an_access_entry_is_unauthorized(aws: Aws) -> None:
     assert (status, answer["reason"]) == (401, "Unauthorized")
 
 
-@claim(_ENTRIES, page("https://kubernetes.io/docs/reference/access-authn-authz/rbac/"), used_by=_USED_BY)
+@claim(_ENTRIES, page("https://kubernetes.io/docs/reference/access-authn-authz/rbac/"), used_by=_ACCESS)
 def access_entry_alone_allows_no_objects(aws: Aws) -> None:
     """An access entry with groups allows only what roles of the cluster allow to these groups; the rest is 403."""
     cluster, actor = Cluster.of(aws), acting_with(aws)
@@ -44,7 +44,7 @@ def access_entry_alone_allows_no_objects(aws: Aws) -> None:
     assert (status, answer["reason"], answer["message"]) == (403, "Forbidden", f"pods is forbidden: {text}")
 
 
-@claim(_POLICIES, used_by=_USED_BY)
+@claim(_POLICIES, used_by=_ACCESS)
 def edit_policy_reads_secrets(aws: Aws) -> None:
     """AmazonEKSEditPolicy lets a role read all Secrets of its namespaces, and no object of the whole cluster."""
     cluster, actor = Cluster.of(aws), acting_with(aws)
@@ -60,7 +60,7 @@ def edit_policy_reads_secrets(aws: Aws) -> None:
     assert cluster.ask(cluster.token(actor), "/api/v1/nodes")[0] == 403
 
 
-@claim(page("https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2915"), _ENTRIES, used_by=_USED_BY)
+@claim(page("https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2915"), _ENTRIES, used_by=_ACCESS)
 def groups_of_an_entry_are_not_those_of_kubernetes(aws: Aws) -> None:
     """An access entry cannot name a group that begins with system:, so it cannot give cluster-admin by a group."""
     cluster, actor = Cluster.of(aws), acting_with(aws)
@@ -72,7 +72,7 @@ def groups_of_an_entry_are_not_those_of_kubernetes(aws: Aws) -> None:
     model("eks", "CreateAccessEntryRequest", "This value can't be changed after access entry creation"),
     schema("AWS::EKS::AccessEntry", "PrincipalArn"),
     page("https://github.com/aws/eks-distro/issues/2805"),
-    used_by=_USED_BY,
+    used_by="stacks/eks_access.py",
 )
 def principal_has_one_entry_in_a_cluster(aws: Aws) -> None:
     """A second access entry for a principal is refused, so two stacks cannot share a role's entry in one cluster."""
@@ -82,7 +82,7 @@ def principal_has_one_entry_in_a_cluster(aws: Aws) -> None:
         cluster.enter(actor, kubernetesGroups=["traingrid:conformance"])
 
 
-@claim(_PODS, page("https://github.com/hashicorp/terraform-provider-aws/issues/41483"), used_by=_USED_BY)
+@claim(_PODS, page("https://github.com/hashicorp/terraform-provider-aws/issues/41483"), used_by="stacks/eks_access.py")
 def role_of_pods_trusts_two_actions(aws: Aws) -> None:
     """A Pod Identity association is refused if its role does not trust pods.eks.amazonaws.com with both actions."""
     cluster, service = Cluster.of(aws), {"Service": "pods.eks.amazonaws.com"}
@@ -96,7 +96,7 @@ def role_of_pods_trusts_two_actions(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html"),
-    used_by=_USED_BY,
+    used_by="stacks/eks_access.py",
 )
 def service_account_has_one_role(aws: Aws) -> None:
     """A second Pod Identity association of a service account is refused, even with another role."""

@@ -1,9 +1,11 @@
-"""`make demo` and `make demo-catalog`, interrupted by a user."""
+"""Demos: the manifest of `make demo`, and demos that a user interrupts or watches from another terminal."""
 
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,6 +14,13 @@ import examples.catalog.demo
 import examples.digits.demo
 import examples.launchers.demo
 import examples.torch_ddp.demo
+from tests.support.sample_deployment import sample_deployment
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 
 def listening() -> set[int]:
@@ -62,3 +71,29 @@ def test_another_terminal_reaches_the_run_by_the_printed_commands(
     assert "AWS_SECRET_ACCESS_KEY=a'b" in shell.stdout.splitlines()
     assert "traingrid, version" in shell.stdout
     assert (work / "environment.sh").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        ("sagemaker", [("sagemaker", 1, 2)] * 4),
+        ("mixed", [("sagemaker", 1, 2)] * 2 + [("eks", 1, 2), ("eks", 2, 1)]),
+    ],
+)
+def test_the_manifest_of_the_demo_is_accepted(
+    engine: str, expected: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo = examples.digits.demo
+    monkeypatch.setattr(demo, "DATA", tmp_path)
+
+    def uploaded(deployment: Deployment, folder: Path, region: str) -> S3Uri:
+        return S3Uri(names.data_bucket("traingrid", deployment.account, region), folder.name)
+
+    monkeypatch.setattr(demo, "upload_folder", uploaded)
+    for number in range(len(expected)):
+        (tmp_path / f"campaign-{number}").mkdir()
+    deployment = replace(sample_deployment(), grid=load_grid(demo.GRID_FILES[engine]))
+    plane: Any = SimpleNamespace(deployment=deployment)
+    manifest = demo.upload_campaigns(plane, {})
+    jobs = jobs_of_lines(parse(manifest.encode(), deployment), deployment, "0123abcd")
+    assert [(job.backends[0], job.instance_count, job.processes_per_host) for job in jobs] == expected
