@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -26,6 +26,7 @@ from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job
 from traingrid.child.pace import Pace
+from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
 from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
@@ -38,7 +39,7 @@ from traingrid.submission.files import array_file, submission_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import FrameType, TracebackType
+    from types import TracebackType
 
     from traingrid.backends.base import Backend
     from traingrid.child.attempt import Attempt
@@ -53,8 +54,6 @@ SIGKILL follows SIGTERM after 30 s (https://docs.aws.amazon.com/batch/latest/use
 may reclaim the host sooner. Correctness does not depend on this: the cancel command and the reconciler also stop
 training jobs."""
 
-_AGAIN_SECONDS = 0.5
-
 
 def run_child(environment: Mapping[str, str]) -> int:
     """Run one child and return its exit code.
@@ -63,16 +62,18 @@ def run_child(environment: Mapping[str, str]) -> int:
     failed, but it may still be running.
     """
     sys.excepthook = _try_again
-    signal.signal(signal.SIGTERM, _let_go)
+    sigterm = Sigterm()
+    sigterm.install()
     with log_context(batch_child=environment.get("AWS_BATCH_JOB_ID", "")):
-        return _run(environment)
+        return _run(environment, sigterm)
 
 
-def _run(environment: Mapping[str, str]) -> int:
+def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
     started, supervisor = time.monotonic(), None
     try:
         configure_child(environment)
-        child, deployment = Child.from_environment(environment), Deployment.from_environment(environment, "launch")
+        with sigterm.held():
+            child, deployment = Child.from_environment(environment), Deployment.from_environment(environment, "launch")
         extend_log_context(submission=submission_of_key(child.array_file.key), child_attempt=child.attempt)
         try:
             supervisor = _supervisor(child, deployment)
@@ -82,7 +83,7 @@ def _run(environment: Mapping[str, str]) -> int:
     except LetGoError:
         return _farewell(supervisor)
     except TraingridError as error:
-        return _give_up(error, str(error), error.exit_code)
+        return _farewell(supervisor) if sigterm.received else _give_up(error, str(error), error.exit_code)
     except (BotoCoreError, ClientError) as error:
         return _give_up(error, f"AWS request failed: {error}. Batch will retry this child automatically.", TRY_AGAIN)
 
@@ -139,7 +140,7 @@ def _copy_data(attempt: Attempt, deployment: Deployment) -> bool:
 
 def _farewell(supervisor: Supervisor | None) -> int:
     """Stop the training job if it is cancelled; take at most FAREWELL_SECONDS in any case."""
-    signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, _AGAIN_SECONDS)  # interrupts a call that waits for AWS
+    signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, AGAIN_SECONDS)  # interrupts a call that waits for AWS
     try:
         if supervisor and supervisor.let_go():
             _log_end("the job is cancelled")
@@ -154,14 +155,6 @@ def _farewell(supervisor: Supervisor | None) -> int:
 
 def _log_end(consequence: str) -> None:
     logger.info("received SIGTERM; %s", consequence, extra={"event": "told_to_end"})
-
-
-def _let_go(_number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second SIGTERM must not interrupt the shutdown
-    # Python discards an exception raised in a finalizer or a weak reference's callback, so the timer raises it again.
-    signal.signal(signal.SIGALRM, _let_go)
-    signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS, _AGAIN_SECONDS)
-    raise LetGoError
 
 
 def _try_again(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
