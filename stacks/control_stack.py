@@ -116,12 +116,10 @@ class ControlStack(Stack):
         return made
 
     def _runtime_of_sweeps(self, runtime: Runtime) -> Runtime:
-        """Return a runtime whose functions know the topic of notifications, if there is one."""
-        if self.notifications is None:
-            return runtime
-        return replace(
-            runtime, environment={**runtime.environment, "TRAINGRID_TOPIC": self.notifications.topic.topic_arn}
-        )
+        """Return a runtime whose functions know the topic of notifications, in the network that grid.yaml chooses."""
+        topic = {"TRAINGRID_TOPIC": self.notifications.topic.topic_arn} if self.notifications else {}
+        placement = self.orchestrator.placement if self._grid.network.reconciler else None
+        return replace(runtime, environment={**runtime.environment, **topic}, placement=placement)
 
     def _runtime(self, layer: Path) -> Runtime:
         return Runtime(

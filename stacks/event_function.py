@@ -16,8 +16,9 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.dead_letters import EVENT_AGE, EVENT_RETRIES, dead_letters
-from stacks.grants import acknowledge_all, grant, skip_all_in_checkov
+from stacks.grants import acknowledge_all, deny, grant, skip_all_in_checkov
 from stacks.log_keeping import LogKeeping
+from stacks.network import Placement
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,10 +27,24 @@ _TRACE = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
 (https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html). 100,000 traces per month are free, and each further
 million costs $5 (https://aws.amazon.com/xray/pricing/)."""
 
+_CONNECT = (
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""Permissions with which Lambda connects a function to subnets
+(https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Settings that the functions of a stack share: code, libraries, environment variables, log settings and key."""
+    """Settings that functions of a stack share: code, libraries, environment variables, log settings, key, network.
+
+    A function without a placement is in no VPC.
+    """
 
     code: lambda_.Code
     libraries: lambda_.LayerVersion
@@ -37,6 +52,7 @@ class Runtime:
     keeping: LogKeeping
     key: kms.IKey | None
     more_libraries: tuple[lambda_.LayerVersion, ...] = ()
+    placement: Placement | None = None
 
 
 def repository_code() -> lambda_.Code:
@@ -98,6 +114,8 @@ class EventFunction(Construct):
         super().__init__(scope, identifier)
         self.dead_letters = dead_letters(self, runtime.key)
         self.role = _lambda_role(self, role_name)
+        if runtime.placement:
+            _let_connect(self.role)
         self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
         if name:
             cast(lambda_.CfnFunction, self.function.node.default_child).function_name = name
@@ -127,6 +145,7 @@ class EventFunction(Construct):
     def _function(
         self, handler: str, description: str, runtime: Runtime, timeout: Duration, memory_mib: int
     ) -> lambda_.Function:
+        placement = runtime.placement
         log_group = runtime.keeping.log_group(self, "Log")
         log_group.grant_write(self.role)
         grant(self.role, _TRACE, ["*"], because="The actions do not support resources: traces belong to the account")
@@ -150,8 +169,11 @@ class EventFunction(Construct):
             on_failure=destinations.SqsDestination(self._without_its_key()),
             retry_attempts=2,
             max_event_age=EVENT_AGE,
+            vpc=placement.vpc if placement else None,
+            vpc_subnets=placement.subnets if placement else None,
+            security_groups=placement.security_groups if placement else None,
         )
-        _acknowledge(function, has_variables=bool(runtime.environment))
+        _acknowledge(function, has_variables=bool(runtime.environment), is_in_vpc=placement is not None)
         return function
 
     def _without_its_key(self) -> sqs.IQueue:
@@ -163,7 +185,7 @@ class EventFunction(Construct):
         return sqs.Queue.from_queue_arn(self, "OnFailure", self.dead_letters.queue_arn)
 
 
-def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
+def _acknowledge(function: lambda_.Function, *, has_variables: bool, is_in_vpc: bool) -> None:
     """Record why a function deviates from the scanners' rules."""
     concurrency = "A new account has only 10 concurrent invocations, and none of them can be reserved"
     letters = (
@@ -174,13 +196,24 @@ def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
         "AwsSolutions-L1": "All of traingrid, including the training image, is built and tested with Python 3.11",
         "NIST.800.53.R5-LambdaConcurrency": concurrency,
         "NIST.800.53.R5-LambdaDLQ": letters,
-        "NIST.800.53.R5-LambdaInsideVPC": network,
     }
+    skips = {"CKV_AWS_115": concurrency, "CKV_AWS_116": letters}
+    if not is_in_vpc:
+        reasons["NIST.800.53.R5-LambdaInsideVPC"] = skips["CKV_AWS_117"] = network
     acknowledge_all(function, reasons)
-    skips = {"CKV_AWS_115": concurrency, "CKV_AWS_116": letters, "CKV_AWS_117": network}
     if has_variables:
         skips["CKV_AWS_173"] = "Its variables are names of resources, not secrets"
     skip_all_in_checkov(function, skips)
+
+
+def _let_connect(role: iam.Role) -> None:
+    """Allow Lambda to connect a function with this role to subnets; the function's own code may not use that.
+
+    Lambda's calls have no source function ARN
+    (https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html).
+    """
+    grant(role, _CONNECT, ["*"], because="Lambda creates network interfaces and chooses their ids")
+    deny(role, _CONNECT, conditions={"Null": {"lambda:SourceFunctionArn": "false"}})
 
 
 def _lambda_role(scope: Construct, name: str | None) -> iam.Role:

@@ -40,6 +40,7 @@ class Orchestrator(Construct):
         role: The role of a child; the stack grants its permissions.
         queue: The queue that the intake submits to.
         definition: The job definition that the intake submits.
+        placement: The network settings of children.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Orchestrator(Construct):
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
         name = names.home_role(grid.name, "launch")
         self.role = iam.Role(self, "Role", role_name=name, assumed_by=trust, description="Role of Batch children")
-        self._placement = Network(self, "Network", grid=grid, keeping=keeping).placement
+        self.placement = Network(self, "Network", grid=grid, keeping=keeping).placement
         self.queue = self._queue(grid)
         self.definition = batch.EcsJobDefinition(
             self,
@@ -83,9 +84,9 @@ class Orchestrator(Construct):
         compute = batch.FargateComputeEnvironment(
             self,
             "Compute",
-            vpc=self._placement.vpc,
-            vpc_subnets=self._placement.subnets,
-            security_groups=list(self._placement.security_groups),
+            vpc=self.placement.vpc,
+            vpc_subnets=self.placement.subnets,
+            security_groups=list(self.placement.security_groups),
             maxv_cpus=grid.orchestrator.max_vcpus,
         )
         # Batch cannot change a queue between shared and not shared, so each is a separate queue.
@@ -131,7 +132,7 @@ class Orchestrator(Construct):
             memory=Size.mebibytes(grid.orchestrator.memory_mib),
             job_role=self.role,
             execution_role=pull_role,
-            assign_public_ip=self._placement.public_addresses,
+            assign_public_ip=self.placement.public_addresses,
             readonly_root_filesystem=True,
             user=ORDINARY_USER,
             # Fargate supports it: it is not in the list of unsupported parameters

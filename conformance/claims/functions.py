@@ -138,6 +138,30 @@ def unknown_function_is_not_found(aws: Aws) -> None:
         aws.client("lambda").invoke(FunctionName=aws.name("unknown"))
 
 
+@claim(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions"),
+    page("https://github.com/webiny/webiny-js/issues/2580"),
+    used_by="stacks/event_function.py",
+)
+def role_must_connect_the_function_to_subnets(aws: Aws) -> None:
+    """A function in subnets is refused if its role may not create network interfaces."""
+    subnet = aws.client("ec2").describe_subnets()["Subnets"][0]
+    groups = aws.client("ec2").describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [subnet["VpcId"]]}])
+    network = {"SubnetIds": [subnet["SubnetId"]], "SecurityGroupIds": [groups["SecurityGroups"][0]["GroupId"]]}
+    with refused("InvalidParameterValueException", "does not have permissions to call CreateNetworkInterface on EC2"):
+        function(aws, _WORKS, VpcConfig=network)
+
+
+@documented(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html"),
+    used_by="stacks/event_function.py",
+    why="Lambda's own calls of EC2 are visible in CloudTrail only",
+    not_modelled="the key lambda:SourceFunctionArn of calls by the code of a function",
+)
+def only_calls_of_the_code_have_a_source_function(aws: Aws) -> None:
+    """Calls by a function's code have lambda:SourceFunctionArn; those of Lambda that connect it to subnets do not."""
+
+
 @documented(
     page("https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"),
     page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async.html"),

@@ -24,6 +24,7 @@ from werkzeug.wrappers import Request, Response
 
 from localcloud.lambda_ import assets, destinations, stream_mappings
 from localcloud.lambda_.execution_environments import FunctionSpec, Outcome, Sandbox
+from localcloud.lambda_.networks import check_network
 from localcloud.lambda_.stream_mappings import StreamPoller
 from localcloud.limits.quota import LAMBDA_CONCURRENCY
 
@@ -58,11 +59,12 @@ class FunctionsBackend(LambdaBackend):
         """Create a function from a ZIP archive.
 
         Raises:
-            LambdaClientError: If it is a container image, which cannot run here.
+            LambdaClientError: If it is a container image, which cannot run here, or cannot be connected to its subnets.
         """
         if spec.get("PackageType") == "Image":
             message = "localcloud runs only functions from ZIP archives; PackageType Image requires a container engine."
             raise LambdaClientError("InvalidParameterValueException", message)
+        check_network(spec.get("VpcConfig"), spec["Role"], self.region_name)
         function = super().create_function(spec)
         found = self.get_function(spec["FunctionName"])
         found.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
@@ -72,9 +74,14 @@ class FunctionsBackend(LambdaBackend):
     def update_function_configuration(
         self, function_name: str, qualifier: str | None, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Update the configuration, including the dead-letter queue and the log format."""
-        answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
+        """Update the configuration, including the dead-letter queue and the log format.
+
+        Raises:
+            LambdaClientError: If the function cannot be connected to its subnets.
+        """
         function = self.get_function(function_name, qualifier)
+        check_network(body.get("VpcConfig"), body.get("Role", function.role), self.region_name)
+        answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
         if "LoggingConfig" in body:
             function.logging_config = body["LoggingConfig"]
         if "DeadLetterConfig" in body:

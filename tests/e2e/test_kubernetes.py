@@ -28,6 +28,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
 from traingrid.aws.clients import client
 from traingrid.cli.main import cli
+from traingrid.grid.file import load_grid
 from traingrid.job.state import JobState
 from traingrid.submission.metric_history import MetricHistory
 from verification import deployed_grid
@@ -159,6 +160,13 @@ def data(region: str) -> str:
     return f"s3://{names.data_bucket('traingrid', ACCOUNT, region)}/x"
 
 
+def network() -> str:
+    """Return the section of a grid whose children and reconciler run in existing subnets."""
+    subnets = client("ec2", MPI).describe_subnets()["Subnets"][:2]
+    ids = ", ".join(subnet["SubnetId"] for subnet in subnets)
+    return f"network: {{kind: existing, vpc: {subnets[0]['VpcId']}, subnets: [{ids}], reconciler: true}}\n"
+
+
 def attempts_of(submission: tg.Submission, index: int) -> list[str]:
     """Return the names of the training jobs of a line's first two attempts."""
     return [names.training_job("traingrid", submission.id, index, attempt) for attempt in (1, 2)]
@@ -178,7 +186,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         training_stop_grace_seconds=10,
     )
     grid_file = work / "grid.yaml"
-    grid_file.write_text(GRID)
     (work / "code").mkdir()
     (work / "code/train.py").write_text(SCRIPT)
     shutil.copy(EXAMPLES / "count_records.py", work / "code")
@@ -186,6 +193,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for name, value in user_environment(cloud.endpoint_url).items():
             patch.setenv(name, value)
         patch.chdir(work)  # sources of lines must be below the current folder
+        grid_file.write_text(GRID + network())
         found = World(cloud, grid_file, clusters_in(cloud, operators=(MPI,)))
         deploy(cloud.endpoint_url, grid_file, work)
         with control_plane(cloud) as found.plane:
@@ -263,6 +271,14 @@ def ended(world: World, submission: tg.Submission, running: dict[str, str]) -> t
     until(lambda: submission.jobs[4].ended)  # its child records it, before the reconciler's next sweep
     world.cloud.faults.set(Plan())
     return submission
+
+
+def test_the_reconciler_runs_in_the_existing_subnets(world: World) -> None:
+    listed = client("lambda", MPI).list_functions()["Functions"]
+    (placed,) = (function for function in listed if function.get("VpcConfig", {}).get("SubnetIds"))
+    assert "Reconciler" in placed["FunctionName"]
+    assert placed["VpcConfig"]["SubnetIds"] == list(load_grid(world.grid_file).network.subnets)
+    assert world.reconcile()["unreachable"] == {}
 
 
 def test_kubectl_lists_and_describes_training_jobs(running: dict[str, str], submission: tg.Submission) -> None:

@@ -37,6 +37,10 @@ class Network(GridPart):
     private network (https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/785)."""
     public_addresses: bool = Field(default=False, strict=True, examples=[True])
     """True if children get public addresses in your subnets, because these have no other route to the AWS APIs."""
+    reconciler: bool = Field(default=False, strict=True, examples=[True])
+    """True if the reconciler, too, runs in your subnets, and so reaches clusters of EKS with a private endpoint. The
+    subnets then need a NAT gateway, because a function in a subnet has no public address
+    (https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc-internet.html)."""
 
     @model_validator(mode="after")
     def _yours_or_ours(self) -> Self:
@@ -47,10 +51,13 @@ class Network(GridPart):
                 raise broken_rule("an existing network needs the subnets that children run in", at="subnets")
             if self.zones:
                 raise broken_rule("an existing network has the zones of its subnets; remove zones", at="zones")
+            if self.reconciler and self.public_addresses:
+                rule = "the reconciler cannot have a public address; use subnets with a NAT gateway for it and children"
+                raise broken_rule(rule, at="reconciler")
             return self
         if self.zones and len(set(self.zones)) != 2:
             raise broken_rule("zones must name two different availability zones", at="zones")
-        for key in ("vpc", "subnets", "security_groups", "public_addresses"):
+        for key in ("vpc", "subnets", "security_groups", "public_addresses", "reconciler"):
             if getattr(self, key):
                 raise broken_rule(f"this key requires `kind: existing`; this network is {self.kind}", at=key)
         return self

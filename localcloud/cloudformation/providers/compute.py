@@ -23,7 +23,12 @@ class Function(Provider):
         if changed(old, properties, "Code"):
             client.update_function_code(FunctionName=name, **properties["Code"])
         apart = ("Code", "Tags", "Architectures", "ReservedConcurrentExecutions", "RecursiveLoop")
-        wanted = {"Environment": {"Variables": {}}, "Layers": [], **without(properties, *apart), "FunctionName": name}
+        absent = {
+            "Environment": {"Variables": {}},
+            "Layers": [],
+            "VpcConfig": {"SubnetIds": [], "SecurityGroupIds": []},
+        }
+        wanted = {**absent, **without(properties, *apart), "FunctionName": name}
         client.update_function_configuration(**context.request("lambda", "UpdateFunctionConfiguration", wanted))
         return provisioned(context, old.cf_resource_type, name, **old.attributes)
 

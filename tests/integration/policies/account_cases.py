@@ -43,7 +43,7 @@ BOOTSTRAP = f"arn:aws:ssm:{INSIDE}:{ACCOUNT}:parameter/cdk-bootstrap/hnb659fds/v
 
 
 def two_accounts() -> Grid:
-    described = the_grid().model_dump(exclude_defaults=True)
+    described = the_grid().model_dump(exclude_defaults=True, exclude={"network"})
     del described["regions"][INSIDE]["eks"]
     described["account"] = HOMES
     described["regions"][INSIDE]["account"] = ACCOUNT

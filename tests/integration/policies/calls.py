@@ -19,6 +19,15 @@ _FUNCTION: Mapping[str, set[str]] = {
     "xray:PutTraceSegments": set(),
     "xray:PutTelemetryRecords": set(),
 }
+_CONNECT: Mapping[str, set[str]] = {
+    # Lambda uses the function's role: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+    "ec2:CreateNetworkInterface": set(),
+    "ec2:DescribeNetworkInterfaces": set(),
+    "ec2:DescribeSubnets": set(),
+    "ec2:DeleteNetworkInterface": set(),
+    "ec2:AssignPrivateIpAddresses": set(),
+    "ec2:UnassignPrivateIpAddresses": set(),
+}
 _PULL: Mapping[str, set[str]] = {
     "ecr:BatchCheckLayerAvailability": set(),
     "ecr:BatchGetImage": set(),
@@ -95,6 +104,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "batch:DescribeJobs": set(),
         "batch:TerminateServiceJob": set(),
         "sns:Publish": {KEY},
+        **_CONNECT,
     },
     "registrar": {
         **_FUNCTION,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from localcloud.iam.request_keys import Context, tag_keys
-from tests.integration.policies.case import ACTION, RESOURCE, Caller, Case
+from tests.integration.policies.case import ACTION, EXPLICITLY, RESOURCE, Caller, Case
 from tests.integration.policies.child_cases import (
     CREATE,
     LEDGER,
@@ -41,6 +41,7 @@ def cases() -> Iterator[Case]:
     yield from _submitting()
     yield from _recorder()
     yield from _reconciler()
+    yield from _connecting()
     yield from _registrar()
     yield from _guard()
     yield from _follower()
@@ -115,6 +116,31 @@ def _recorder() -> Iterator[Case]:
     for action in ("GetItem", "PutItem", "Scan"):
         yield recorder.may_not("access the ledger otherwise", f"dynamodb:{action}", LEDGER)
     yield recorder.may_not("submit an array", "batch:SubmitJob", QUEUE)
+
+
+def _connecting() -> Iterator[Case]:
+    """Yield the calls with which Lambda connects the reconciler to subnets, which its own code may not send.
+
+    Only those of the code have a source function
+    (https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html).
+    """
+    ec2 = f"arn:aws:ec2:{HOME}:{ACCOUNT}"
+    interface = f"{ec2}:network-interface/eni-0a1b2c3d"
+    by_code: Context = {"lambda:SourceFunctionArn": f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:sweep"}
+    for action, resource in (
+        ("CreateNetworkInterface", interface),
+        ("CreateNetworkInterface", f"{ec2}:subnet/subnet-0a1b2c3d"),
+        ("CreateNetworkInterface", f"{ec2}:security-group/sg-0a1b2c3d"),
+        ("DescribeNetworkInterfaces", "*"),
+        ("DescribeSubnets", "*"),
+        ("DeleteNetworkInterface", interface),
+        ("AssignPrivateIpAddresses", interface),
+        ("UnassignPrivateIpAddresses", interface),
+    ):
+        yield reconciler.may("be connected to subnets by Lambda", f"ec2:{action}", resource)
+        key = "Null lambda:SourceFunctionArn"
+        denied = {"breaks": key, "expected": EXPLICITLY}
+        yield reconciler.may_not("change networks itself", f"ec2:{action}", resource, by_code, **denied)
 
 
 def _reconciler() -> Iterator[Case]:

@@ -1,8 +1,8 @@
 """Test grid: its configuration, and the policies that its templates grant to each role.
 
 It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
-encryption, a training plan, file systems, an EKS cluster, a service queue of each kind, and data that must stay in its
-Region.
+encryption, a training plan, file systems, an EKS cluster, a reconciler in subnets, a service queue of each kind, and
+data that must stay in its Region.
 """
 
 import re
@@ -68,7 +68,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 
 def the_grid() -> Grid:
-    return with_cluster(_without_cluster())
+    return _with_reconciler(with_cluster(_without_cluster()))
 
 
 def with_cluster(grid: Grid) -> Grid:
@@ -80,6 +80,14 @@ def with_cluster(grid: Grid) -> Grid:
     cluster = EksCluster(cluster=CLUSTER, namespace="training", service_account="jobs")
     inside = grid.regions[INSIDE].model_copy(update={"eks": cluster})
     return grid.model_copy(update={"regions": {**grid.regions, INSIDE: inside}})
+
+
+def _with_reconciler(grid: Grid) -> Grid:
+    """Return a grid whose reconciler runs in the children's subnets.
+
+    The copy is not validated: only an existing network can have it, which has no flow logs.
+    """
+    return grid.model_copy(update={"network": grid.network.model_copy(update={"reconciler": True})})
 
 
 def _without_cluster() -> Grid:
@@ -101,6 +109,7 @@ def _without_cluster() -> Grid:
         shares={"research": 1},
         job={"image": "resnet", "instance_type": "ml.g5.48xlarge", "share": "research"},
         encryption="kms",
+        network="private",
         moves=True,
         notifications={},
         instance_types=["ml.p4d.24xlarge"],

@@ -76,6 +76,7 @@ CONFIGURATIONS: dict[str, Grid] = {
     "private network": a_grid(2, network="private"),
     "private network in chosen zones": a_grid(2, network=ZONES),
     "existing network": a_grid(2, network=EXISTING),
+    "reconciler in an existing network": a_grid(2, network=EXISTING | {"reconciler": True}),
     "keys": a_grid(2, encryption="kms"),
     "existing keys": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),

@@ -39,6 +39,11 @@ def existing(control_of: Control) -> Template:
     return control_of(2, EXISTING)
 
 
+@pytest.fixture(scope="module")
+def with_reconciler(control_of: Control) -> Template:
+    return control_of(2, EXISTING | {"reconciler": True})
+
+
 def public_address(control: Template) -> str:
     container = only(control, "AWS::Batch::JobDefinition")["ContainerProperties"]
     return str(container["NetworkConfiguration"]["AssignPublicIp"])
@@ -135,3 +140,28 @@ def test_security_groups_and_addresses_of_an_existing_network_are_used(control_o
     compute = only(control, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
     assert compute["SecurityGroupIds"] == ["sg-0a1b2c3d"]
     assert public_address(control) == "ENABLED"
+
+
+def in_vpcs(control: Template) -> dict[str, Any]:
+    """Return the networks of the functions that are in a VPC, by the function's description."""
+    functions = [function["Properties"] for function in resources(control, "AWS::Lambda::Function").values()]
+    return {one["Description"]: one["VpcConfig"] for one in functions if "VpcConfig" in one}
+
+
+def test_only_the_reconciler_runs_in_an_existing_network_and_only_if_asked(
+    existing: Template, with_reconciler: Template
+) -> None:
+    assert in_vpcs(existing) == {}
+    (found,) = in_vpcs(with_reconciler).items()
+    compute = only(with_reconciler, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
+    assert found[0] == "Closes jobs that have no active child, and stops unwanted training jobs"
+    assert found[1] == {"SubnetIds": EXISTING["subnets"], "SecurityGroupIds": compute["SecurityGroupIds"]}
+
+
+def test_code_of_the_reconciler_cannot_use_the_permissions_that_connect_it(with_reconciler: Template) -> None:
+    policies = resources(with_reconciler, "AWS::IAM::Policy").items()
+    (policy,) = (policy["Properties"] for name, policy in policies if name.startswith("ReconcilerSweepRole"))
+    about = [one for one in policy["PolicyDocument"]["Statement"] if "ec2:CreateNetworkInterface" in one["Action"]]
+    assert [one["Effect"] for one in about] == ["Allow", "Deny"]
+    assert set(about[1]["Action"]) <= set(about[0]["Action"])
+    assert about[1]["Condition"] == {"Null": {"lambda:SourceFunctionArn": "false"}}

@@ -133,7 +133,7 @@ def test_without_the_cluster_nothing_more_is_checked(eks: Eks) -> None:
         (
             {"resourcesVpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["203.0.113.0/24"]}},
             "endpoint of research",
-            "it admits only 203.0.113.0/24",
+            "public for 203.0.113.0/24 only, so that the reconciler",
             "publicAccessCidrs=0.0.0.0/0",
         ),
         (
@@ -155,11 +155,23 @@ def test_a_cluster_that_does_not_fit_is_wrong(
     assert mend in found[what].mend
 
 
-def test_the_route_from_your_network_is_not_checked(eks: Eks) -> None:
+@pytest.mark.parametrize(
+    ("reconciler", "endpoint", "why"),
+    [
+        (False, {}, "public; not checked: children need a route from your network to it"),
+        (True, {}, "public; not checked: children and the reconciler need a route from your network to it"),
+        (True, {"endpointPublicAccess": False}, "private; not checked: children and the reconciler need a route"),
+        (True, {"publicAccessCidrs": ["203.0.113.0/24"]}, "public for 203.0.113.0/24 only; not checked: children and"),
+    ],
+)
+def test_the_route_from_your_network_is_not_checked(
+    eks: Eks, reconciler: bool, endpoint: dict[str, Any], why: str
+) -> None:
+    eks.cluster = GOOD | {"resourcesVpcConfig": {"endpointPublicAccess": True} | endpoint}
     network = {"kind": "existing", "vpc": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]}
-    found = checked(place(network=network))["endpoint of research"]
+    found = checked(place(network=network | {"reconciler": reconciler}))["endpoint of research"]
     assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "")
-    assert "children need a route from your network to it" in found.why
+    assert found.why.startswith(why)
 
 
 def test_the_agent_is_an_add_on_or_part_of_auto_mode(eks: Eks) -> None:

@@ -9,6 +9,8 @@ from tests.support.sample_grid import KEY, changed, problems
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import LOG_RETENTION_DAYS, Grid
 
+OWN = "vpc: vpc-0a1b2c3d, subnets: [subnet-0a1b2c3d]"
+
 
 def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: Grid) -> None:
     assert grid.training.encrypt_traffic
@@ -76,6 +78,16 @@ def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: Grid) -
             "images:",
             "network: {kind: existing, vpc: vpc-0a1b2c3d, subnets: [subnet-0a1b2c3d], zones: [us-east-1a]}\nimages:",
             "network.zones: an existing network has the zones of its subnets",
+        ),
+        (
+            "images:",
+            "network: {kind: private, reconciler: true}\nimages:",
+            "network.reconciler: True is not allowed: this key requires `kind: existing`; this network is private",
+        ),
+        (
+            "images:",
+            f"network: {{kind: existing, {OWN}, public_addresses: true, reconciler: true}}\nimages:",
+            "network.reconciler: True is not allowed: the reconciler cannot have a public address",
         ),
         ("images:", "network: {vpc: vpc-1}\nimages:", "network.vpc: 'vpc-1' is not allowed: it must have the form"),
         ("images:", "encryption: kmss\nimages:", "6: encryption: 'kmss' is not allowed: it must be 's3' or 'kms'"),

@@ -131,21 +131,24 @@ def preconditions(place: Place, found: Mapping[str, Any]) -> Iterator[Finding]:
 def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
     """Check that all processes of the grid can reach the API, as far as the cluster's settings decide about it.
 
-    The reconciler and the region guard are functions without a VPC, and children have changing public addresses unless
-    they are behind a gateway (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
+    The reconciler is a function without a VPC unless `network.reconciler` is set, and children have changing public
+    addresses unless they are in your network or behind a gateway
+    (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
     """
     what, change = f"endpoint of {place.settings.cluster}", f"aws eks update-cluster-config {place.command}"
-    if not network.get("endpointPublicAccess", True):
-        why = "it is private, and the reconciler, which runs outside of your networks, cannot reach it"
-        return place.finding(what, Verdict.WRONG, why, f"{change} --resources-vpc-config endpointPublicAccess=true")
     admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
-    if _ANYWHERE not in admitted:
-        why = f"it admits only {', '.join(admitted)}, but the reconciler has no fixed address"
-        return place.finding(what, Verdict.WRONG, why, f"{change} --resources-vpc-config publicAccessCidrs={_ANYWHERE}")
+    kind = "private" if not network.get("endpointPublicAccess", True) else "public"
+    kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
+    if kind != "public" and not place.grid.network.reconciler:
+        wanted = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
+        why = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"
+        mend = f"set `reconciler: true` in an existing `network`, or: {change} --resources-vpc-config {wanted}"
+        return place.finding(what, Verdict.WRONG, why, mend)
     if place.grid.network.kind == "existing":
-        why = "public; not checked: children need a route from your network to it, and to the API of EKS in this Region"
+        who = "children and the reconciler" if place.grid.network.reconciler else "children"
+        why = f"{kind}; not checked: {who} need a route from your network to it, and to the API of EKS in this Region"
         return place.finding(what, Verdict.UNKNOWN, why)
-    return place.finding(what, why="public")
+    return place.finding(what, why=kind)
 
 
 def _authentication_mode(place: Place, mode: str) -> Finding:

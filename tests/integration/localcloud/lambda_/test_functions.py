@@ -283,3 +283,26 @@ def test_an_event_reaches_a_function_only_with_permission(
     client("s3").get_waiter("object_exists").wait(Bucket="reached", Key="by-event", WaiterConfig={"Delay": 1})
     (put,) = [entry for entry in cloud.record.entries("s3", "PutObject") if entry["parameters"]["Key"] == "by-event"]
     assert put["principal"] == "arn:aws:sts::123456789012:assumed-role/function/localcloud"
+
+
+def test_a_function_runs_in_subnets_that_its_role_may_connect(client: Callable[..., Any], functions: Any) -> None:
+    ec2 = client("ec2")
+    subnet, group = ec2.describe_subnets()["Subnets"][0], ec2.describe_security_groups()["SecurityGroups"][0]
+    network = {"SubnetIds": [subnet["SubnetId"]], "SecurityGroupIds": [group["GroupId"]]}
+    create(functions, "connected", VpcConfig=network)
+    assert call(functions, {"a": 1}, "connected")[1] is None
+    found = functions.get_function_configuration(FunctionName="connected")["VpcConfig"]
+    assert found["SubnetIds"] == network["SubnetIds"]
+
+    logs = {"Effect": "Allow", "Action": ["logs:*", "ec2:CreateNetworkInterface"], "Resource": "*"}
+    weak = role(client("iam"), "weak", "lambda.amazonaws.com", logs)
+    for settings, refusal in (
+        ({"Role": weak, "VpcConfig": network}, "does not have permissions to call DescribeNetworkInterfaces on EC2"),
+        ({"VpcConfig": network | {"SecurityGroupIds": []}}, "must coexist or be both empty list"),
+        ({"VpcConfig": network | {"SubnetIds": ["subnet-0a1b2c3d"]}}, "EC2 Error Code: InvalidSubnetID.NotFound"),
+        ({"VpcConfig": network | {"SecurityGroupIds": ["sg-0a1b2c3d"]}}, "EC2 Error Code: InvalidGroup.NotFound"),
+    ):
+        with pytest.raises(functions.exceptions.InvalidParameterValueException, match=refusal):
+            create(functions, "refused", **settings)
+        with pytest.raises(functions.exceptions.InvalidParameterValueException, match=refusal):
+            functions.update_function_configuration(FunctionName="probe", **settings)
