@@ -87,7 +87,9 @@ def _cancelled_while_training(grid: FaultyGrid, lines: int) -> Submission:
 
 
 def _by_cancel(grid: FaultyGrid) -> tuple[tuple[str, str], ...]:
-    return (("dynamodb", "PutItem"), ("batch", "TerminateJob"), (grid.engine.service, grid.engine.stop))
+    """Return the mutating calls of a cancel, which does not end children that watch training jobs on EKS."""
+    terminate = (("batch", "TerminateJob"),) if grid.engine.name == "sagemaker" else ()
+    return (("dynamodb", "PutItem"), *terminate, (grid.engine.service, grid.engine.stop))
 
 
 def _cancelled(grid: FaultyGrid, submission: Submission, index: int) -> None:

@@ -33,6 +33,8 @@ _QUEUE = "gpus"
 _SLOW_STOP = Stub(seconds=ENDLESS_SECONDS, stop_seconds=6.0)
 _CLAIM_SECONDS = 6.0
 """Time between the death of a child and the first call of the next one."""
+_SHORT_TRAINING = 20.0
+"""Longer than the deletion of all objects takes on a busy machine, and short enough to wait for."""
 
 
 def deleted(grid: FaultyGrid, lines: int) -> Outcome:
@@ -66,20 +68,28 @@ def deleted(grid: FaultyGrid, lines: int) -> Outcome:
 
 def deleted_before_attach(grid: FaultyGrid, lines: int) -> Outcome:
     """E20: kill every child right after its create, and delete the object before the next child looks for it."""
+    # A line that waits for another line's child would be created after the deletions.
+    rounds = [min(_LINES_AT_ONCE, lines - start) for start in range(0, lines, _LINES_AT_ONCE)]
+    submissions = [_deleted_before_attach(grid, some) for some in rounds]
+    ids = [one.id for one in submissions]
+    return Outcome(
+        volume=f"{lines} objects",
+        violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Stopped"})],
+        facts={"states": states(grid, submissions), "training_jobs": created(grid, ids)},
+    )
+
+
+def _deleted_before_attach(grid: FaultyGrid, lines: int) -> Submission:
     dies = CallFault(effect="kill_after", action=grid.engine.create, caller="batch/*/1")
     late = CallFault(effect="delay", seconds=_CLAIM_SECONDS, caller="batch/*/2", nth=1)
-    grid.plan(stub_seconds=4.0, calls=(dies, late))
+    grid.plan(stub_seconds=_SHORT_TRAINING, calls=(dies, late))
     submission = grid.submit(lines)
     until(lambda: _struck(grid, "kill_after") == lines, "every child has been killed")
     for region, name in _training_jobs(grid, submission).values():
         _delete(grid, region, name, "Background")
     settled(grid, [submission])
     until(lambda: grid.recorded(submission), "every end is recorded")
-    return Outcome(
-        volume=f"{lines} objects",
-        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Stopped"})],
-        facts={"states": states(grid, [submission]), "training_jobs": created(grid, [submission.id])},
-    )
+    return submission
 
 
 def drained(grid: FaultyGrid, disruptions: int) -> Outcome:
