@@ -33,6 +33,7 @@ _QUEUE = "gpus"
 _SLOW_STOP = Stub(seconds=ENDLESS_SECONDS, stop_seconds=6.0)
 _CLAIM_SECONDS = 6.0
 """Time between the death of a child and the first call of the next one."""
+_LATE_LINES = 2
 _SHORT_TRAINING = 20.0
 """Longer than the deletion of all objects takes on a busy machine, and short enough to wait for."""
 
@@ -264,12 +265,17 @@ def namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     reconciler have access any more. After the owner has granted access to a new namespace, all ends are recorded.
     """
     grid.plan(stub_seconds=ENDLESS_SECONDS)
+    with grid.children_at_once(lines + _LATE_LINES):
+        return _namespace_deleted(grid, lines)
+
+
+def _namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     submission = grid.submit(lines)
     until(lambda: _all_train(grid, submission), "every line trains")
     for region in REGIONS:
         grid.cluster(region).client.delete(NAMESPACE, "", _namespace(grid, region))
     until(lambda: not any(pods_of(grid.cluster(region)) for region in REGIONS), "no pod is left")
-    late = grid.submit(2)
+    late = grid.submit(_LATE_LINES)
     until(lambda: grid.recorded(late), "lines fail that begin without access")
     for region in REGIONS:
         _remove_finalizers(grid, region)
@@ -282,7 +288,7 @@ def namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     ends = {item.failure for item in grid.plane.ledger.jobs(submission.id)}
     found += [_violation("I4", submission, f"lines have the failures {ends}")] if ends != {DELETED.name} else []
     return Outcome(
-        volume=f"{lines} lines, then 2",
+        volume=f"{lines} lines, then {_LATE_LINES}",
         violations=[
             *otherwise_ended(grid, [submission, late], {"Failed"}),
             *found,
