@@ -40,6 +40,8 @@ SLOWEST_SECONDS = 3600.0
 """More than the slowest of 200 children needs when 60 % of its calls are throttled; ten minutes were observed."""
 STORM_SECONDS = 300.0
 _STORM = 0.9
+_SLOWEST_SURVIVOR = 15 * STALL_SECONDS
+"""More than the unluckiest of 50 children needs, which makes about 35 calls on EKS, each stalled with 5 % chance."""
 
 
 def lost_replies(grid: FaultyGrid, each: int) -> Outcome:
@@ -186,6 +188,7 @@ def _survived(grid: FaultyGrid, lines: int, fault: CallFault) -> Outcome:
     grid.plan(stub_seconds=0.5, calls=(fault,))
     with grid.children_at_once(lines):
         submission = grid.submit(lines)
+        grid.ended(submission.batch_job, seconds=_SLOWEST_SURVIVOR)
         settled(grid, [submission])
     until(lambda: grid.recorded(submission), "every end is recorded")
     return Outcome(
