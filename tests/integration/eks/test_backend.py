@@ -349,3 +349,11 @@ def test_a_deleted_training_job_whose_pods_end_by_themselves_has_completed(
     seen = eks.describe(NAME)
     assert seen
     assert (seen.state, seen.reason) == ("Completed", "")
+
+
+def test_the_log_of_an_evicted_pod_has_no_lines(eks: Eks, add_pod: Callable[..., None]) -> None:
+    start(eks)
+    train = terminated(137, reason="Error")
+    add_pod(phase="Failed", prepare=terminated(), train=train, reason="Evicted", message="The node was low on memory.")
+    assert list(eks.log_lines(NAME, {})) == []
+    assert eks.last_log_events(f"algo-1/{NAME}-0", 5, {}) == []
