@@ -23,7 +23,7 @@ class TraingridError(Exception):
 
 
 class CallError(TraingridError):
-    """A call of a service failed, which says nothing about the training job that a child watches."""
+    """A call of a service failed, which is no end of the training job that a child watches."""
 
 
 class OutageError(CallError):

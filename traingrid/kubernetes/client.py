@@ -101,7 +101,7 @@ class Client:
         clock: Returns monotonic seconds.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  # what it needs, and what tests replace
+    def __init__(  # noqa: PLR0913, PLR0917  # two are for tests
         self,
         cluster: Cluster,
         namespace: str,

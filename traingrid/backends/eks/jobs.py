@@ -187,5 +187,5 @@ class ClusterJobs:
 
 
 def _not_deleting(found: Found) -> list[Pod]:
-    """Return the pods that have not ended and that nobody has deleted."""
+    """Return the pods that have not ended and are not being deleted."""
     return [pod for pod in found.pods_left if not pod.deleting]

@@ -355,7 +355,7 @@ def _running(found: Found) -> _State:
 
 
 def _overdue(found: Found, now: float) -> str:
-    """Return why a training job goes on after its `max_runtime`; empty if it does not.
+    """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
 
     The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
     """
