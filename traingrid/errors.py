@@ -22,7 +22,11 @@ class TraingridError(Exception):
         self.next_step = next_step
 
 
-class OutageError(TraingridError):
+class CallError(TraingridError):
+    """A call of a service failed, which is no end of the training job that a child watches."""
+
+
+class OutageError(CallError):
     """A service does not answer or is overloaded; the same call may succeed later without intervention."""
 
 

@@ -1,7 +1,10 @@
 """Pod requests: the subresources of pods, `log` and `eviction`.
 
 Sources: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/, and pkg/registry/core/pod of Kubernetes
-(strategy.go for the errors of `log`, storage/eviction.go).
+(strategy.go for the errors of `log`, storage/eviction.go). The kubelet answers 200 and its error as the text if it has
+removed the container of a pod that still exists (https://github.com/kubernetes/kubernetes/issues/142258). It removes
+the containers of a pod that it has evicted, and of one that is being deleted and has ended (ShouldPodContentBeRemoved
+in pkg/kubelet/pod_workers.go).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 LOG, EVICTION = "log", "eviction"
 _NO_OPTIONS = deletion.Options()
+_ENDED = ("Succeeded", "Failed")
 _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName")
 
 
@@ -51,6 +55,8 @@ def log(
     previous = query.get("previous") == "true"
     if not pod["spec"].get("nodeName"):
         return iter(())
+    if lost := _lost_container(pod, container):
+        return iter((f"unable to retrieve container logs for {lost}".encode(),))
     found = logs.find(pod["metadata"]["uid"], container, previous=previous)
     if found is None and previous:
         raise status.bad_request(f'previous terminated container "{container}" in pod "{target.name}" not found')
@@ -92,7 +98,7 @@ def evict_pod(store: Store, namespace: str, name: str, chosen: deletion.Options 
         ApiError: The pod does not exist, or a precondition does not hold.
     """
     pod = store.get(POD, namespace, name)
-    if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in ("Succeeded", "Failed"):
+    if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in _ENDED:
         store.update(POD, namespace, name, _disrupted, of_status=True)
     deletion.delete(store, POD, namespace, name, chosen)
 
@@ -119,9 +125,21 @@ def _container(pod: Object, asked: str) -> str:
     return asked
 
 
-def _waiting(pod: Object, container: str) -> str:
+def _lost_container(pod: Object, container: str) -> str:
+    """Return the id of a container that the kubelet has removed while the pod exists; empty if it has not."""
+    found, is_deleted = pod.get("status") or {}, "deletionTimestamp" in pod["metadata"]
+    if found.get("phase") in _ENDED and (is_deleted or found.get("reason") == "Evicted"):
+        return str(_status(pod, container).get("containerID") or "")
+    return ""
+
+
+def _status(pod: Object, container: str) -> Mapping[str, Any]:
     found = pod.get("status") or {}
     statuses = [*(found.get("initContainerStatuses") or []), *(found.get("containerStatuses") or [])]
-    state: dict[str, Any] = next((one["state"] for one in statuses if one["name"] == container), {})
+    return next((one for one in statuses if one["name"] == container), {})
+
+
+def _waiting(pod: Object, container: str) -> str:
+    state = _status(pod, container).get("state") or {}
     reason = (state.get("waiting") or {}).get("reason", "ContainerCreating")
     return "trying and failing to pull image" if reason in _NOT_PULLED else str(reason)

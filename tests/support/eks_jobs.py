@@ -116,7 +116,7 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
     }
     if "deleted" in status:
         metadata |= {"deletionTimestamp": status.pop("deleted"), "deletionGracePeriodSeconds": status.pop("grace", 0)}
-    required = {"imageID": "", "ready": False, "restartCount": 0}
+    required = {"imageID": "", "ready": False, "restartCount": 0, "containerID": f"containerd://{index}"}
     named = {name: {"name": name, "image": f"{name}:1", "state": state, **required} for name, state in states.items()}
     containers = {
         "initContainerStatuses": [named[name] for name in ("prepare", "results") if name in named],

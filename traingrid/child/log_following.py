@@ -1,4 +1,7 @@
-"""Log follower: reads the log of a running training job without exceeding CloudWatch Logs' quotas."""
+"""Log follower: reads the log of a running training job without exceeding CloudWatch Logs' quotas.
+
+A log decides nothing about a line. So no error of reading it ends the child, also not one that is not known here.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class LogFollower:
     _trouble: str = field(init=False, default="")
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield (host, line) of new lines if the next read is due and succeeds; otherwise nothing."""
+        """Yield (host, line) of new lines if the next read is due, up to an error."""
         now, hosts = self.attempt.clock.now(), self.attempt.job.instance_count
         if self._look_at is None:
             self._look_at = now + self.pace.first_log_look(hosts)
@@ -50,7 +53,7 @@ class LogFollower:
         discover = len(self._position) < hosts or now >= self._discover_at
         try:
             yield from self.attempt.backend.log_lines(self.attempt.name, self._position, whole=False, discover=discover)
-        except LogUnreadableError as error:
+        except Exception as error:  # noqa: BLE001 - see the module
             self._failures += 1
             self._log_once(error)
         else:
@@ -64,16 +67,24 @@ class LogFollower:
         for tries in range(1, _LAST_TRIES + 1):
             try:
                 yield from self.attempt.backend.log_lines(self.attempt.name, self._position)
-            except LogUnreadableError as error:
-                if not error.passes or tries == _LAST_TRIES:
+            except Exception as error:  # noqa: BLE001 - see the module
+                if tries == _LAST_TRIES or not (isinstance(error, LogUnreadableError) and error.passes):
                     self._log_once(error)
                     return
                 self.attempt.clock.sleep(backoff_seconds(tries, _LAST_BACKOFF))
             else:
                 return
 
-    def _log_once(self, error: LogUnreadableError) -> None:
+    def _log_once(self, error: Exception) -> None:
         """Log an error once; the training job continues, and so does its child."""
-        if str(error) != self._trouble:
-            self._trouble = str(error)
-            logger.info(self._trouble, extra={"event": "log_unreadable"})
+        if isinstance(error, LogUnreadableError):
+            trouble, level, trace = str(error), logging.INFO, None
+        else:
+            trouble, level, trace = (
+                f"The log cannot be read: {error!r}. The training job continues.",
+                logging.ERROR,
+                error,
+            )
+        if trouble != self._trouble:
+            self._trouble = trouble
+            logger.log(level, trouble, exc_info=trace, extra={"event": "log_unreadable"})

@@ -28,7 +28,7 @@ from traingrid.child.environment import Child, find_job
 from traingrid.child.pace import Pace
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
 from traingrid.child.supervisor import LetGoError, Supervisor
-from traingrid.errors import TraingridError
+from traingrid.errors import CallError, TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.job.initial_model import needs_model_copy
@@ -83,7 +83,9 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
     except LetGoError:
         return _farewell(supervisor)
     except TraingridError as error:
-        return _farewell(supervisor) if sigterm.received else _give_up(error, str(error), error.exit_code)
+        if sigterm.received:
+            return _farewell(supervisor)
+        return _give_up(error, str(error), TRY_AGAIN if isinstance(error, CallError) else error.exit_code)
     except (BotoCoreError, ClientError) as error:
         return _give_up(error, f"AWS request failed: {error}. Batch will retry this child automatically.", TRY_AGAIN)
 

@@ -1,7 +1,8 @@
 """Client: requests to the API server of a cluster.
 
 Reads, patches and deletions are repeated a few times after errors that pass. A creation is sent exactly once, because
-its reply may be lost: the caller looks the object up by its name.
+its reply may be lost: the caller looks the object up by its name. Only after 401 it is repeated, because the server did
+nothing.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/.
 """
@@ -19,7 +20,15 @@ from urllib.parse import urlencode
 
 import urllib3
 
-from traingrid.kubernetes.errors import NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError, error_of
+from traingrid.kubernetes.errors import (
+    ALREADY_EXISTS,
+    CONFLICT,
+    NOT_FOUND,
+    UNAUTHORIZED,
+    ApiError,
+    UnavailableError,
+    error_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +42,7 @@ Object = dict[str, Any]
 PAGE = 250
 """The objects of one chunk of a list; kube-controller-manager and kubectl use 500, and our objects are larger."""
 MERGE_PATCH = "application/merge-patch+json"
-_REJECTED = 400
+_REJECTED, _SERVER_ERROR = 400, 500
 _CONNECTIONS = 4
 _LONGEST_WAIT = 10.0
 
@@ -89,22 +98,24 @@ class Client:
         tokens: The tokens of the role that the process has.
         patience: See `Patience`.
         sleep: Waits for a number of seconds.
+        clock: Returns monotonic seconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # two are for tests
         self,
         cluster: Cluster,
         namespace: str,
         tokens: Tokens,
         patience: Patience | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.cluster, self.namespace = cluster, namespace
-        self._tokens, self._patience, self._sleep = tokens, patience or Patience(), sleep
+        self._tokens, self._patience, self._sleep, self._clock = tokens, patience or Patience(), sleep, clock
+        self._is_known = False
+        self._refused_at: float | None = None
         self._http = urllib3.PoolManager(
-            maxsize=_CONNECTIONS,
-            retries=False,
-            ssl_context=ssl.create_default_context(cadata=cluster.authority),
+            maxsize=_CONNECTIONS, retries=False, ssl_context=_tls_context(cluster.authority)
         )
 
     def get(self, kind: Kind, name: str) -> Object:
@@ -133,6 +144,26 @@ class Client:
         """
         content = json.dumps(made).encode()
         return self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content, tries=1)
+
+    def ensure(self, kind: Kind, made: Object) -> None:
+        """Create an object unless one has its name, with as many requests as a read may take.
+
+        Raises:
+            ApiError: The request was refused, or the server did not answer.
+        """
+        content, left = json.dumps(made).encode(), self._patience.tries
+        while True:
+            try:
+                self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content)
+            except ApiError as error:
+                left -= 1
+                if error.code == CONFLICT and error.reason == ALREADY_EXISTS:
+                    return
+                if error.code != CONFLICT or left <= 0:
+                    raise
+                self._sleep(1.0)
+            else:
+                return
 
     def pages(self, kind: Kind, labels: str = "", fields: str = "") -> Iterator[tuple[list[Object], str]]:
         """Yield the chunks of a list, each with the resource version of the whole list.
@@ -259,32 +290,65 @@ class Client:
         tries: int | None = None,
         timeout: urllib3.Timeout | None = None,
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request until it is answered, at most `tries` times, and return a reply that is no error."""
+        """Send a request until it is answered, at most `tries` times, and return a reply that is no error.
+
+        An expired token costs no try. After further replies with 401, any request is repeated as often as a read.
+        """
         url = f"{self.cluster.endpoint}{path}" + (f"?{urlencode(query)}" if query else "")
         timeout = timeout or urllib3.Timeout(connect=self._patience.connect, read=self._patience.read)
-        left, renewed = tries or self._patience.tries, False
+        left, refused = tries or self._patience.tries, 0
         while True:
             token = self._tokens.current()
-            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": media}
             logger.debug("Kubernetes call: %s %s", method, path)
             try:
-                reply = self._http.request(
-                    method, url, body=content, headers=headers, preload_content=False, timeout=timeout
-                )
-                if reply.status < _REJECTED:
-                    return reply
-                error = error_of(reply.status, reply.read(), reply.headers.get("Retry-After", ""))
-                reply.release_conn()
-            except urllib3.exceptions.HTTPError as failure:
-                error = _unanswered(failure)
-            if error.code == UNAUTHORIZED and not renewed:  # an expired token; the server did nothing
-                self._tokens.discard(token)
-                renewed = True
-                continue
-            left -= 1
-            if left <= 0 or not isinstance(error, UnavailableError):
-                raise error
-            self._sleep(min(error.retry_after or 1.0, _LONGEST_WAIT))
+                return self._sent(method, url, content, media, token, timeout)
+            except UnavailableError as error:
+                if error.code == UNAUTHORIZED:
+                    self._tokens.discard(token)
+                    refused += 1
+                    if refused == 1:
+                        continue
+                else:
+                    left -= 1
+                if left <= 0 or refused > self._patience.tries:
+                    raise
+                self._sleep(min(error.retry_after or 1.0, _LONGEST_WAIT))
+
+    def _sent(  # noqa: PLR0913, PLR0917  # the parts of a request
+        self, method: str, url: str, content: bytes | None, media: str, token: str, timeout: urllib3.Timeout
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request once, and return a reply that is no error."""
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": media}
+        try:
+            reply = self._http.request(
+                method, url, body=content, headers=headers, preload_content=False, timeout=timeout
+            )
+            if reply.status < _REJECTED:
+                self._is_known = True
+                return reply
+            error = error_of(reply.status, reply.read(), reply.headers.get("Retry-After", ""))
+            reply.release_conn()
+        except urllib3.exceptions.HTTPError as failure:
+            raise _unanswered(failure) from failure
+        if error.code != UNAUTHORIZED:
+            self._is_known |= error.code < _SERVER_ERROR
+        elif isinstance(error, UnavailableError) and not self._is_known:
+            now = self._clock()
+            self._refused_at = now if self._refused_at is None else self._refused_at
+            error.refused_seconds = now - self._refused_at
+        raise error
+
+
+def _tls_context(authority: str) -> ssl.SSLContext:
+    """Return a context that verifies the chain to a cluster's authority, the host name and the dates.
+
+    Since Python 3.13, the default is also that OpenSSL refuses an authority without key identifiers
+    (https://docs.python.org/3/library/ssl.html#ssl.create_default_context). Those of some clusters have none
+    (https://github.com/kubernetes-client/python/issues/2394, https://github.com/awslabs/mcp/issues/3791).
+    """
+    context = ssl.create_default_context(cadata=authority)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 def _unanswered(error: urllib3.exceptions.HTTPError) -> UnavailableError:

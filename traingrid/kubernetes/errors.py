@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from traingrid.errors import OutageError, TraingridError
+from traingrid.errors import CallError, OutageError
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, INVALID, TOO_MANY = 401, 403, 404, 409, 410, 422, 429
+ALREADY_EXISTS = "AlreadyExists"
+"""The reason of a 409 for a name that is taken. A 409 for a resource quota that many requests change at once has the
+reason "Conflict" (https://github.com/kubernetes/kubernetes/issues/67761)."""
 _SERVER_ERRORS = 500
 
 
-class ApiError(TraingridError):
+class ApiError(CallError):
     """The API server rejected a request.
 
     Args:
@@ -35,12 +38,23 @@ class ApiError(TraingridError):
 class UnavailableError(ApiError, OutageError):
     """The API server is overloaded, failed or did not answer; the same request may succeed later.
 
+    401 is such an error, too. The server answers so for a token that has expired, while it starts
+    (https://github.com/kubernetes/kubernetes/issues/65785), and if AWS STS throttles its authenticator
+    (https://github.com/kubernetes-sigs/aws-iam-authenticator/pull/630). But it also does so, for good, if the cluster
+    does not know the role.
+
     Args:
         code: The HTTP status; 0 without a reply.
         reason: The machine-readable reason, or the name of the network error.
         message: The server's message, or the text of the network error.
         retry_after: The seconds after which the server accepts the request; 0 if it did not specify any.
+
+    Attributes:
+        refused_seconds: With 401: the seconds since the server refused the first token of the client; 0 if it has
+            accepted a token of the client before, so that it knows the role.
     """
+
+    refused_seconds = 0.0
 
     def __init__(self, code: int, reason: str, message: str, retry_after: float = 0.0) -> None:
         super().__init__(code, reason, message)
@@ -57,7 +71,7 @@ def error_of(code: int, body: bytes | dict[str, Any], retry_after: str = "") -> 
     """
     status = body if isinstance(body, dict) else _status(body)
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
-    if code == TOO_MANY or code >= _SERVER_ERRORS:
+    if code in (UNAUTHORIZED, TOO_MANY) or code >= _SERVER_ERRORS:
         return UnavailableError(code, reason, message, float(retry_after) if retry_after.isdigit() else 0.0)
     return ApiError(code, reason, message, str((status.get("details") or {}).get("kind") or ""))
 

@@ -4,21 +4,25 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from localcloud.kubernetes import resources as kinds
+from tests.integration.eks.conftest import FixedTokens
 from tests.integration.localcloud.compute import wait_until
-from tests.integration.localcloud.kubernetes.running_cluster import PODS, Cluster
+from tests.integration.localcloud.kubernetes.running_cluster import PODS, TOKEN, Cluster
 from tests.support.eks_jobs import NAME, at, eks_job, pod, running, terminated
+from tests.support.training_jobs import FakeTime
 from traingrid.backends.base import LaunchError
+from traingrid.backends.eks import jobs
 from traingrid.backends.eks.backend import Eks
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.kubernetes.client import JOB, POD, SERVICE, Client
-from traingrid.kubernetes.errors import UnavailableError, error_of
+from traingrid.kubernetes.errors import ApiError, UnavailableError, error_of
 
 REGION = "eu-west-1"
 
@@ -149,7 +153,7 @@ def test_a_foreign_object_with_the_name_is_refused(eks: Eks, cluster: Cluster) -
 
 
 REFUSALS = [
-    (401, {"message": "Unauthorized"}, "permission", "aws eks list-access-entries"),
+    (401, {"message": "Unauthorized"}, "service_error", "aws eks list-access-entries"),
     (403, {"message": 'jobs.batch is forbidden: User "x" cannot create resource "jobs"'}, "permission", "eks access"),
     (403, {"message": "jobs x is forbidden: exceeded quota: q"}, "quota", "kubectl describe resourcequota -n default"),
     (403, {"message": "admission webhook denied the request"}, "invalid_request", "webhook denied"),
@@ -176,6 +180,130 @@ def test_each_refusal_has_a_class_and_a_command(  # noqa: PLR0917  # the columns
     with pytest.raises(LaunchError) as error:
         start(eks)
     assert (error.value.failure.name, text in error.value.what) == (failure, True)
+
+
+def test_a_role_without_access_entry_fails_the_line_after_two_minutes(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = FakeTime()
+    monkeypatch.setattr(jobs, "Client", partial(Client, sleep=lambda _: None, clock=lambda: moment.seconds))
+    monkeypatch.setattr(jobs, "Tokens", lambda *_: FixedTokens("of-another-role"))
+    eks = Eks(deployment, REGION)
+    for seconds in (1000.0, 1119.0):
+        moment.seconds = seconds
+        with pytest.raises(LaunchError, match="aws eks list-access-entries") as error:
+            start(eks)
+        assert (error.value.failure.name, error.value.unresolved) == ("service_error", True)
+    moment.seconds = 1120.0
+    with pytest.raises(LaunchError, match="does not know the role of this process") as error:
+        start(eks)
+    assert error.value.failure.name == "permission"
+    with pytest.raises(LaunchError) as error:
+        eks.attach(NAME, eks_job(), {})
+    assert (error.value.failure.name, error.value.unresolved) == ("service_error", True)
+
+
+def test_a_role_that_the_cluster_knows_waits_for_its_tokens_to_be_accepted(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment, tokens = FakeTime(), FixedTokens(TOKEN)
+    monkeypatch.setattr(jobs, "Client", partial(Client, sleep=lambda _: None, clock=lambda: moment.seconds))
+    monkeypatch.setattr(jobs, "Tokens", lambda *_: tokens)
+    eks = Eks(deployment, REGION)
+    assert eks.describe(NAME) is None
+    tokens.tokens = ["refused"]
+    for seconds in (1000.0, 9000.0):
+        moment.seconds = seconds
+        with pytest.raises(UnavailableError):
+            eks.describe(NAME)
+        with pytest.raises(LaunchError) as error:
+            start(eks)
+        assert error.value.failure.name == "service_error"
+    tokens.tokens = [TOKEN]
+    assert start(eks) is None
+
+
+@pytest.mark.parametrize("code", [403, 409, 401, 500])
+def test_a_service_that_cannot_be_created_leaves_the_attempt_unresolved(
+    eks: Eks, client: Client, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise error_of(code, {"reason": "Why", "message": "exceeded quota: services"})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "ensure", refuse)
+        for _ in range(2):
+            with pytest.raises(LaunchError, match="was created, but not its Service") as error:
+                start(eks)
+            assert (error.value.failure.name, error.value.unresolved) == ("service_error", True)
+            with pytest.raises(LaunchError) as error:
+                eks.attach(NAME, eks_job(), {})
+            assert (error.value.failure.name, error.value.unresolved) == ("service_error", True)
+    assert start(eks).state == "InProgress"
+    assert client.find(SERVICE, NAME)
+
+
+def failing_once(method: Any, *errors: Exception) -> Any:
+    """Return a method of `Client` that raises errors before it works."""
+    left = list(errors)
+
+    def call(self: Client, *arguments: Any, **options: Any) -> Any:
+        if left:
+            raise left.pop(0)
+        return method(self, *arguments, **options)
+
+    return call
+
+
+CHANGED = ApiError(409, "Conflict", "the object has been modified")
+GONE = ApiError(404, "NotFound", "not found")
+
+
+def test_a_stop_is_repeated_if_the_object_has_changed(
+    eks: Eks, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(eks)
+    monkeypatch.setattr(Client, "patch", failing_once(Client.patch, CHANGED, CHANGED))
+    monkeypatch.setattr(Client, "delete", failing_once(Client.delete, CHANGED))
+    eks.stop(NAME, "capacity")
+    found = client.get(JOB, NAME)["metadata"]
+    assert (found["annotations"]["traingrid/stopped-for"], "deletionTimestamp" in found) == ("capacity", True)
+
+
+def test_a_stop_that_is_refused_is_an_error(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(eks)
+    monkeypatch.setattr(Client, "patch", failing_once(Client.patch, ApiError(403, "Forbidden", "cannot patch")))
+    with pytest.raises(ApiError, match="cannot patch"):
+        eks.stop(NAME)
+
+
+@pytest.mark.parametrize("error", [CHANGED, GONE], ids=["changed", "gone"])
+def test_a_description_survives_a_change_while_it_notes_a_disruption(  # noqa: PLR0917  # the fixtures
+    eks: Eks,
+    client: Client,
+    cluster: Cluster,
+    add_pod: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    disrupt(cluster, client)
+    monkeypatch.setattr(Client, "patch", failing_once(Client.patch, error))
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    noted = "traingrid/disrupted" in client.get(JOB, NAME)["metadata"]["annotations"]
+    assert noted is (error is CHANGED)
+
+
+def test_a_description_survives_a_change_while_it_ends_the_pods_of_a_deleted_object(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    client.delete(JOB, NAME)
+    monkeypatch.setattr(Client, "delete", failing_once(Client.delete, CHANGED))
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
 
 
 def test_a_training_job_that_cannot_be_read_is_not_given_up(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,3 +477,11 @@ def test_a_deleted_training_job_whose_pods_end_by_themselves_has_completed(
     seen = eks.describe(NAME)
     assert seen
     assert (seen.state, seen.reason) == ("Completed", "")
+
+
+def test_the_log_of_an_evicted_pod_has_no_lines(eks: Eks, add_pod: Callable[..., None]) -> None:
+    start(eks)
+    train = terminated(137, reason="Error")
+    add_pod(phase="Failed", prepare=terminated(), train=train, reason="Evicted", message="The node was low on memory.")
+    assert list(eks.log_lines(NAME, {})) == []
+    assert eks.last_log_events(f"algo-1/{NAME}-0", 5, {}) == []

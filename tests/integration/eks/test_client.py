@@ -87,10 +87,43 @@ def test_an_expired_token_is_renewed_once_also_for_a_creation() -> None:
     with a_server(EXPIRED, (201, {}, {"kind": "Job"})) as (client, requests):
         assert client.create(JOB, {}) == {"kind": "Job"}
         assert requests == ["POST old", "POST new"]
-    with a_server(EXPIRED, EXPIRED) as (client, requests):
-        with pytest.raises(ApiError, match="401"):
-            client.get(JOB, "x")
-        assert len(requests) == 2
+
+
+def test_tokens_that_are_refused_for_some_time_are_an_outage_that_a_creation_waits_for() -> None:
+    with a_server(EXPIRED, EXPIRED, EXPIRED, (201, {}, {"kind": "Job"})) as (client, requests):
+        assert client.create(JOB, {}) == {"kind": "Job"}
+        assert requests == ["POST old", *["POST new"] * 3]
+    with a_server(*[EXPIRED] * 9) as (client, requests):
+        with pytest.raises(UnavailableError, match="401"):
+            client.create(JOB, {})
+        assert len(requests) == 4
+
+
+def test_the_time_for_which_tokens_are_refused_ends_when_one_is_accepted() -> None:
+    missing: Reply = (404, {}, {"reason": "NotFound", "message": "no"})
+    with a_server(*[EXPIRED] * 8, missing, *[EXPIRED] * 4) as (client, _):
+        seconds = iter(range(0, 1000, 10))
+        client._clock = lambda: float(next(seconds))
+        refused = []
+        for expected in (UnavailableError, UnavailableError, ApiError, UnavailableError):
+            with pytest.raises(expected) as error:
+                client.get(JOB, "x")
+            refused.append(getattr(error.value, "refused_seconds", None))
+    assert refused == [30.0, 70.0, None, 0.0]
+
+
+CONFLICT: Reply = (409, {}, {"reason": "Conflict", "message": "Operation cannot be fulfilled on resourcequotas"})
+TAKEN: Reply = (409, {}, {"reason": "AlreadyExists", "message": "taken"})
+
+
+def test_an_object_is_ensured_by_its_name() -> None:
+    with a_server(CONFLICT, LOST, TAKEN) as (client, requests):
+        client.ensure(JOB, {})
+        assert len(requests) == 3
+    with a_server(*[CONFLICT] * 4) as (client, requests):
+        with pytest.raises(ApiError, match="resourcequotas"):
+            client.ensure(JOB, {})
+        assert len(requests) == 3
 
 
 def test_errors_that_do_not_pass_are_raised_at_once() -> None:
@@ -147,6 +180,20 @@ def test_a_watch_yields_changes_and_an_expired_version_is_an_error(client: Clien
     with pytest.raises(ApiError) as gone:
         list(client.watch(JOB, version, seconds=1))
     assert gone.value.code == 410
+
+
+def test_an_authority_without_key_identifiers_is_accepted(
+    described: Described, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = ssl.create_default_context
+
+    def strict(cadata: str) -> ssl.SSLContext:
+        context = plain(cadata=cadata)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default since Python 3.13
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    assert Client(described, "default", FixedTokens(TOKEN), sleep=lambda _: None).find(JOB, "x") is None
 
 
 def test_a_certificate_of_another_authority_is_refused(described: Described, client: Client) -> None:

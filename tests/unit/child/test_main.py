@@ -26,6 +26,7 @@ from traingrid.child.main import exit_code, run_child
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
+from traingrid.kubernetes.errors import ApiError, UnavailableError
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger, SubmissionFacts
 from traingrid.submission.batch_children import ChildStatus
@@ -59,6 +60,17 @@ def test_a_permanent_refusal_by_aws_is_left_to_batch(
 ) -> None:
     def fails(*_: object) -> None:
         raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "PutItem")
+
+    monkeypatch.setattr(orchestrator, "find_job", fails)
+    assert run_child(environment) == 75
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "cannot get"), UnavailableError(401, "", "")])
+def test_an_error_of_a_cluster_is_left_to_batch(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
 
     monkeypatch.setattr(orchestrator, "find_job", fails)
     assert run_child(environment) == 75

@@ -116,6 +116,16 @@ def test_an_unreadable_log_is_reported_once_and_the_watch_continues(job: Job, le
     assert log.messages.count(str(trouble)) == 1
 
 
+def test_an_unexpected_error_of_a_log_does_not_end_the_child(job: Job, ledger: Ledger, log: RecordedLog) -> None:
+    backend = FakeBackend(TRAINING, TRAINING, TRAINING, COMPLETED, lines=("one", "two"))
+    backend.log_trouble = ValueError("Invalid isoformat string")
+    item = supervisor(job, backend, ledger).run()
+    assert (item.state, item.failure) == ("Completed", "")
+    assert [line for line in log.messages if line in ("one", "two")] == ["one", "two"]
+    reported = "The log cannot be read: ValueError('Invalid isoformat string'). The training job continues."
+    assert log.messages.count(reported) == 1
+
+
 @pytest.mark.parametrize("value", ["1e999", "-1e999", "1e200", "1e-200"])
 def test_a_metric_that_dynamodb_cannot_hold_does_not_end_the_child(job: Job, ledger: Ledger, value: str) -> None:
     completed = replace(COMPLETED, metrics={"validation_top1": math.nan, "train_loss": math.inf, "epoch": 1.0})

@@ -250,7 +250,7 @@ def test_without_reviews_and_roles_the_permissions_are_unknown(cluster: InMemory
 
 
 def test_a_caller_without_access_checks_nothing_more(cluster: InMemory) -> None:
-    cluster.error = ApiError(401, "Unauthorized", "Unauthorized")
+    cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
     (found,) = checked(cluster).values()
     assert found.verdict is Verdict.UNKNOWN
     assert found.mend.startswith("aws eks create-access-entry --region eu-west-1 --cluster-name research")

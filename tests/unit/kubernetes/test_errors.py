@@ -6,14 +6,14 @@ from traingrid.aws.outage import is_outage
 from traingrid.kubernetes.errors import UnavailableError, error_of
 
 
-@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+@pytest.mark.parametrize("code", [401, 429, 500, 502, 503, 504])
 def test_overload_and_errors_of_the_server_pass(code: int) -> None:
     error = error_of(code, b'{"reason": "x", "message": "y"}', "7")
     assert isinstance(error, UnavailableError)
     assert (error.retry_after, is_outage(error)) == (7.0, True)
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 422])
+@pytest.mark.parametrize("code", [400, 403, 404, 409, 410, 422])
 def test_refusals_do_not_pass(code: int) -> None:
     error = error_of(code, b'{"reason": "Why", "message": "because.", "details": {"kind": "jobs"}}')
     assert str(error) == f"The API server of the cluster replied {code} Why: because."

@@ -29,7 +29,7 @@ from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.job.ownership import conflict, is_of_grid
 from traingrid.kubernetes.client import JOB, MPI_JOB, SERVICE
 from traingrid.kubernetes.cluster import NoClusterError
-from traingrid.kubernetes.errors import CONFLICT, ApiError, UnavailableError
+from traingrid.kubernetes.errors import CONFLICT, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -211,7 +211,9 @@ class Eks:
         made = self._checked(indexed_job(wanted) if wanted.kind == "job" else mpi_job(wanted), wanted)
         try:
             created = self._jobs.client.create(JOB if wanted.kind == "job" else MPI_JOB, made)
-        except UnavailableError:
+        except UnavailableError as error:
+            if error.code == UNAUTHORIZED:  # the server did nothing
+                raise
             return False
         except ApiError as error:
             if error.code == CONFLICT:
@@ -232,14 +234,21 @@ class Eks:
         return made
 
     def _add_service(self, made: Object) -> None:
-        """Create the Service of an Indexed Job; the MPI operator creates that of an MPIJob."""
+        """Create the Service of an Indexed Job; the MPI operator creates that of an MPIJob.
+
+        Raises:
+            LaunchError: It was not created. The Job exists, so the attempt stays unresolved, and the next try adds it.
+        """
         if made["kind"] != JOB.kind:
             return
         try:
-            self._jobs.client.create(SERVICE, headless_service(made))
+            self._jobs.client.ensure(SERVICE, headless_service(made))
         except ApiError as error:
-            if error.code != CONFLICT:
-                raise
+            name = made["metadata"]["name"]
+            what = f"{name} was created, but not its Service, by which its hosts find each other:"
+            raise LaunchError(
+                SERVICE_ERROR, f"{what} {self._refusals.launch_error(name, error)}", unresolved=True
+            ) from error
 
     def _own(self, found: Found, wanted: str) -> Seen:
         """Return the existing training job if this job created it; otherwise raise.

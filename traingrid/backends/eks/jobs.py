@@ -14,9 +14,12 @@ from traingrid.backends.eks.state import Found
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
 from traingrid.kubernetes.cluster import cluster_of
+from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
 from traingrid.kubernetes.token import Tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from traingrid.aws.clients import Maker
     from traingrid.backends.base import StopReason
     from traingrid.grid.deployment import Deployment
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 KINDS = (JOB, MPI_JOB)
 """The kinds of training jobs. A name is looked up in both, because a grid may change its kind."""
 _BRISK = Patience(connect=5.0, read=10.0, tries=2)
+_CHANGES = 5
+"""The number of times that a change is tried while other processes change the same object."""
 
 
 class ClusterJobs:
@@ -82,10 +87,14 @@ class ClusterJobs:
 
         The first reason stays, because its process may already act on it.
         """
-        if not found.annotations.get(labels.STOPPED_FOR) and found.deleted_at is None:
-            noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
-            self._annotate(found, noted | self._start_of(found))
-        self.client.delete(found.kind, found.name, uid=found.uid, propagation="Foreground")
+
+        def stop(present: Found) -> None:
+            if not present.annotations.get(labels.STOPPED_FOR) and present.deleted_at is None:
+                noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
+                self._annotate(present, noted | self._start_of(present))
+            self.client.delete(present.kind, present.name, uid=present.uid, propagation="Foreground")
+
+        self._change(found, stop)
 
     def complete_stop(self, found: Found) -> bool:
         """Delete the pods of an object that is being deleted, if its deletion has left them running.
@@ -95,15 +104,18 @@ class ClusterJobs:
         Returns:
             True if there were any.
         """
-        left = [pod for pod in found.pods_left if not pod.deleting]
-        if found.deleted_at is None or not left:
+        if found.deleted_at is None or not _not_deleting(found):
             return False
-        if start := self._start_of(found):
-            self._annotate(found, start)
-        if found.kind is MPI_JOB:  # a Job that would start the launcher again
-            self.client.delete(JOB, f"{found.name}-launcher")
-        for pod in left:
-            self.client.delete(POD, pod.name, uid=pod.uid)
+
+        def end_pods(present: Found) -> None:
+            if start := self._start_of(present):
+                self._annotate(present, start)
+            if present.kind is MPI_JOB:  # a Job that would start the launcher again
+                self.client.delete(JOB, f"{present.name}-launcher")
+            for pod in _not_deleting(present):
+                self.client.delete(POD, pod.name, uid=pod.uid)
+
+        self._change(found, end_pods)
         return True
 
     def with_disruption(self, found: Found) -> Found:
@@ -117,7 +129,7 @@ class ClusterJobs:
         text = found.disruption or self._killed(found)
         if not text:
             return found
-        self._annotate(found, {labels.DISRUPTED: text})
+        self._change(found, lambda present: self._annotate(present, {labels.DISRUPTED: text}))
         return self.find(found.name) or found
 
     def _killed(self, found: Found) -> str:
@@ -146,5 +158,34 @@ class ClusterJobs:
             return {}
         return {labels.STARTED_AT: datetime.fromtimestamp(found.started_at, UTC).isoformat()}
 
+    def _change(self, found: Found, change: Callable[[Found], None]) -> None:
+        """Change a training job; nothing if it is gone, or another one has its name.
+
+        The API server answers 404 if the object or a pod is gone, and 409 to a PATCH that it could not apply because
+        of other changes, and to a DELETE whose uid is that of an earlier object. After 409, the object is read again.
+
+        Raises:
+            ApiError: The request was refused.
+        """
+        present: Found | None = found
+        for last in (False,) * (_CHANGES - 1) + (True,):
+            if present is None or present.uid != found.uid:
+                return
+            try:
+                change(present)
+            except ApiError as error:
+                if error.code == NOT_FOUND:
+                    return
+                if error.code != CONFLICT or last:
+                    raise
+                present = self.find(found.name)
+            else:
+                return
+
     def _annotate(self, found: Found, annotations: dict[str, str]) -> None:
         self.client.patch(found.kind, found.name, {"metadata": {"annotations": annotations}})
+
+
+def _not_deleting(found: Found) -> list[Pod]:
+    """Return the pods that have not ended and are not being deleted."""
+    return [pod for pod in found.pods_left if not pod.deleting]

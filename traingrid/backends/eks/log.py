@@ -2,10 +2,17 @@
 
 A cluster keeps no log of a pod that is gone. The API reads a log from a time of whole seconds, so lines that were read
 before are skipped by their times.
+
+A line without a time is not of the program. The kubelet answers 200 and its error as the text, for example "unable to
+retrieve container logs for containerd://...", if it has evicted the pod or removed the container
+(https://github.com/kubernetes/kubernetes/issues/142258); and the end of a long line whose beginning is before the time
+from which the log is read has no time, either (isNewLine in ReadLogs of pkg/kubelet/kuberuntime/logs of Kubernetes).
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections import deque
 from datetime import UTC, datetime
 from itertools import islice
@@ -25,11 +32,17 @@ if TYPE_CHECKING:
     from traingrid.aws.log_events import LogPosition
     from traingrid.kubernetes.client import Client
 
+logger = logging.getLogger(__name__)
 _NOT_STARTED = 400
+_TIME = re.compile(
+    r"(?P<whole>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:\d\d)", re.ASCII
+)
+"""A time in RFC 3339 (https://www.rfc-editor.org/rfc/rfc3339#section-5.6), as Kubernetes writes it: with nanoseconds,
+and in the time zone of the node."""
 
 
 class _Line(NamedTuple):
-    """A line of a log, with its time as the API wrote it, in RFC 3339 with nanoseconds."""
+    """A line of a log, with its time in RFC 3339, in UTC and with nanoseconds."""
 
     time: str
     text: str
@@ -89,8 +102,12 @@ class PodLogs:
     def _lines(self, pod: str, start: str, tail: int | None = None) -> Iterator[_Line]:
         try:
             for line in self._client.log(pod, TRAIN, start, tail):
-                time, _, text = line.partition(" ")
-                yield _Line(_padded(time), text)
+                written, _, text = line.partition(" ")
+                time = _in_utc(written)
+                if time:
+                    yield _Line(time, text)
+                else:
+                    logger.debug("a line without a time in the log of the pod %s: %s", pod, line)
         except ApiError as error:
             if error.code not in (_NOT_STARTED, NOT_FOUND):  # the container waits, or the pod was deleted just now
                 raise
@@ -119,10 +136,20 @@ def unreadable(name: str, error: Exception) -> LogUnreadableError:
     )
 
 
-def _padded(time: str) -> str:
-    """Return a time with nine digits after the point, so that times compare as texts; the API may omit zeros."""
-    whole, _, fraction = time.removesuffix("Z").partition(".")
-    return f"{whole}.{fraction:0<9}Z"
+def _in_utc(time: str) -> str:
+    """Return a time with nine digits after the point and in UTC, so that times compare as texts; empty if it is none.
+
+    The API may omit zeros.
+    """
+    found = _TIME.fullmatch(time)
+    if found is None:
+        return ""
+    whole, zone = found["whole"], found["zone"]
+    try:
+        moment = datetime.fromisoformat(f"{whole}{zone}").astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # the 30th of February
+        return ""
+    return f"{moment.isoformat()}.{found['fraction'] or '':0<9}Z"
 
 
 def _milliseconds(time: str) -> int:

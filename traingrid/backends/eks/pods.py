@@ -101,6 +101,23 @@ class Pod:
         return seconds_of(self._status.get("startTime"))
 
     @property
+    def node(self) -> str:
+        """The name of its node; empty if it has none."""
+        return str(self.raw["spec"].get("nodeName") or "")
+
+    @property
+    def ends_by(self) -> float | None:
+        """The time by which its node must have ended it, in seconds since 1970; None if it has not started.
+
+        Only the kubelet ends a pod whose `activeDeadlineSeconds` are over (pkg/kubelet/active_deadline.go of
+        Kubernetes), and then within its grace period.
+        """
+        spec, start = self.raw["spec"], self.started_at
+        if start is None or not spec.get("activeDeadlineSeconds"):
+            return None
+        return start + float(spec["activeDeadlineSeconds"]) + float(spec.get("terminationGracePeriodSeconds") or 0)
+
+    @property
     def ended_at(self) -> float | None:
         """The time at which the last of its containers ended, in seconds since 1970; None if none has."""
         ends = (seconds_of(self._ended(name).get("finishedAt")) for name in (PREPARE, RESULTS, TRAIN))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from traingrid.grid.eks import EksCluster
     from traingrid.job.failures import Failure
 
+UNKNOWN_ROLE_SECONDS = 120.0
+"""The time after which a cluster that has refused every token of this process does not know its role. Before that, its
+API server may be starting, or AWS STS may be overloaded (see `UnavailableError`)."""
 OPERATOR = "https://raw.githubusercontent.com/kubeflow/mpi-operator/v0.8.1/deploy/v2beta1/mpi-operator.yaml"
 """The manifest of the first version of the MPI operator that never runs two launchers of one MPIJob
 (https://github.com/kubeflow/mpi-operator/pull/810)."""
@@ -44,7 +47,7 @@ class Refusals:
         if isinstance(error, NoClusterError):
             return LaunchError(INVALID_REQUEST, str(error))
         if isinstance(error, UnavailableError):
-            return self._outage(name, error, THROTTLED if error.code == TOO_MANY else SERVICE_ERROR)
+            return self._unavailable(name, error)
         if isinstance(error, ApiError):
             return self._refused(name, error)
         if isinstance(error, BotoCoreError | ClientError) and is_outage(error) and not is_expired(error):
@@ -58,14 +61,21 @@ class Refusals:
         what = f"The cluster {self.cluster.cluster} in {self.region} cannot return the state of {name} now: {error}"
         return LaunchError(failure, what, unresolved=True)
 
+    def _unavailable(self, name: str, error: UnavailableError) -> LaunchError:
+        if error.code != UNAUTHORIZED:
+            return self._outage(name, error, THROTTLED if error.code == TOO_MANY else SERVICE_ERROR)
+        where, region = f"The cluster {self.cluster.cluster} in {self.region}", self.region
+        entries = f"`aws eks list-access-entries --region {region} --cluster-name {self.cluster.cluster}`"
+        if error.refused_seconds >= UNKNOWN_ROLE_SECONDS:
+            what = f"{where} does not know the role of this process. Deploy the grid; {entries} must list the role."
+            return LaunchError(PERMISSION, what)
+        what = f"{where} does not accept the token of this process, so the state of {name} is unknown now."
+        return LaunchError(SERVICE_ERROR, f"{what} If this lasts, {entries} must list the role.", unresolved=True)
+
     def _refused(self, name: str, error: ApiError) -> LaunchError:
         where, namespace = f"The cluster {self.cluster.cluster} in {self.region}", self.cluster.namespace
         access = f"Run `traingrid eks access {self.region} | kubectl apply -f -` with a user of the cluster."
         message = error.message.rstrip(".")
-        if error.code == UNAUTHORIZED:
-            entries = f"`aws eks list-access-entries --region {self.region} --cluster-name {self.cluster.cluster}`"
-            what = f"{where} does not know the role of this process. Deploy the grid; {entries} must list the role."
-            return LaunchError(PERMISSION, what)
         if error.code == FORBIDDEN and "exceeded quota" in message:
             command = f"`kubectl describe resourcequota -n {namespace}` shows it."
             return LaunchError(QUOTA, f"A quota of the namespace {namespace} prevents {name}: {message}. {command}")

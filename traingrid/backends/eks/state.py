@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,12 @@ _NOT_STARTED = ("StartError", "ContainerCannotRun")
 IMAGE_PATIENCE_SECONDS = 600.0
 """The time after which a training job whose image cannot be pulled is stopped; the kubelet tries again every 5 minutes
 (https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff), and the image may still be replicated."""
+
+_OVERDUE_SECONDS = 600.0
+"""The time after which a pod that should have ended is one of a node that does not report any more."""
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+"""The taint by which a person states that a node is shut down, so that the cluster removes its pods
+(https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,13 +195,19 @@ class _State:
 _OVERTIME = _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded")
 
 
-def seen_of(found: Found) -> Seen:
-    """Return the description of a training job."""
+def seen_of(found: Found, now: float | None = None) -> Seen:
+    """Return the description of a training job.
+
+    Args:
+        found: The training job.
+        now: The present time, in seconds since 1970; None for that of this machine.
+    """
     decided = _state_of(found)
+    overdue = _overdue(found, time.time() if now is None else now)
     return Seen(
         state=decided.state,
         phase=decided.phase,
-        reason=decided.reason,
+        reason=overdue if overdue and decided.state == JobState.IN_PROGRESS else decided.reason,
         failure=decided.failure,
         artifact=decided.artifact,
         arn=f"{found.cluster_arn}/{found.namespace}/{found.kind.plural}/{found.name}/{found.uid}",
@@ -339,6 +352,20 @@ def _running(found: Found) -> _State:
         command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."
         return _in_progress("Starting", f"The image cannot be pulled: {text}. {command}")
     return _in_progress(_phase(pods, found.hosts))
+
+
+def _overdue(found: Found, now: float) -> str:
+    """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
+
+    The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
+    """
+    for pod in found.pods_left:
+        if pod.ends_by is not None and now >= pod.ends_by + _OVERDUE_SECONDS:
+            why = f"Its max_runtime is over, but the node {pod.node} does not report the end of the pod {pod.name}."
+            taint = f"`kubectl taint nodes {pod.node} {_OUT_OF_SERVICE}`"
+            ways = f"`kubectl delete node {pod.node}`, or {taint}"
+            return f"{why} If its instance is gone, or after you have terminated it, run {ways}."
+    return ""
 
 
 def _phase(pods: list[Pod], hosts: int) -> str:

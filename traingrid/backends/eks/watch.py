@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from traingrid.backends.eks import labels
 from traingrid.errors import TraingridError
 from traingrid.kubernetes.client import POD
-from traingrid.kubernetes.errors import GONE, ApiError, UnavailableError
+from traingrid.kubernetes.errors import GONE, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
     from traingrid.kubernetes.client import Client, Kind
@@ -61,7 +61,8 @@ class ChangeWatch:
             except ApiError as error:
                 if error.code == GONE:  # the history was compacted: list again
                     continue
-                seconds = _AGAIN_SECONDS if isinstance(error, UnavailableError) else _REFUSED_SECONDS
+                passes = isinstance(error, UnavailableError) and error.code != UNAUTHORIZED
+                seconds = _AGAIN_SECONDS if passes else _REFUSED_SECONDS
                 logger.debug("the watch of %s of %s was interrupted: %s", kind.plural, self._name, error)
                 self._closed.wait(seconds)
             except TraingridError as error:

@@ -107,9 +107,6 @@ class _Objects:
         place, settings = self._place, self._settings
         try:
             self._client.find(NAMESPACE, settings.namespace)
-        except UnavailableError as error:
-            why = f"it does not answer here: {error.message}; whether children and the reconciler reach it is unknown"
-            return place.finding(what, Verdict.UNKNOWN, why)
         except ApiError as error:
             if error.code == UNAUTHORIZED:
                 why = "it does not accept your credentials, so the objects in it are not checked"
@@ -117,6 +114,10 @@ class _Objects:
                 group = names.kubernetes_group(place.grid.name, "use")
                 mend = f"{entry} --principal-arn YOUR-ROLE --kubernetes-groups {group}"
                 return place.finding(what, Verdict.UNKNOWN, why, mend)
+            if isinstance(error, UnavailableError):
+                why = f"it does not answer here: {error.message}"
+                why = f"{why}; whether children and the reconciler reach it is unknown"
+                return place.finding(what, Verdict.UNKNOWN, why)
         return place.finding(what, why="answers here")
 
     def all(self) -> Iterator[Finding]:

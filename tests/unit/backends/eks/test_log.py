@@ -70,3 +70,23 @@ def test_times_are_in_milliseconds() -> None:
     assert event.time % 1000 == 123
     since = event.time + 1
     assert list(reader(FakeClient("2026-11-25T12:00:00.123456789Z x")).new_lines("pod", {}, since)) == []
+
+
+LOST = "unable to retrieve container logs for containerd://0123abcd"
+
+
+def test_an_error_text_of_the_kubelet_is_no_line() -> None:
+    client, position = FakeClient(LOST), LogPosition()
+    assert list(reader(client).new_lines("pod", position)) == []
+    assert reader(client).last_lines("pod", 5, position) == []
+    assert position == {}
+    client.lines_of_pod = [*FIRST, "failed to try resolving symlinks in path", "2026-02-30T12:00:00Z no such day"]
+    assert [event.message for event in reader(client).new_lines("pod", position)] == ["a", "b", "c"]
+    assert position == {"pod": "2026-11-25T12:00:00.200000000Z#2"}
+
+
+def test_times_in_the_zone_of_the_node_are_compared_in_utc() -> None:
+    client, position = FakeClient("2026-11-25T14:00:00.5+02:00 a", "2026-11-25T14:00:01+02:00 b"), LogPosition()
+    assert [event.message for event in reader(client).new_lines("pod", position)] == ["a", "b"]
+    assert position == {"pod": "2026-11-25T12:00:01.000000000Z#1"}
+    assert list(reader(client).new_lines("pod", position)) == []

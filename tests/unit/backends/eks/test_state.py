@@ -1,6 +1,7 @@
 """State: the table from an object and its pods to SageMaker's states and reasons, and to failure classes."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -408,3 +409,17 @@ def test_a_training_job_starts_when_its_last_host_has_a_node() -> None:
 def test_the_tags_are_those_of_the_annotation() -> None:
     assert tags_in(found())["traingrid:submission"] == "0123abcd"
     assert tags_in(found(annotations={"traingrid/tags": "no JSON"})) == {}
+
+
+@pytest.mark.parametrize(
+    ("late", "conditions", "shown"),
+    [(3600 + 900 + 599, (), False), (3600 + 900 + 600, (), True), (3600 + 900 + 600, COMPLETE, True)],
+)
+def test_a_node_that_does_not_report_the_end_of_a_pod_is_named(late: int, conditions: Any, shown: bool) -> None:
+    one = pod(**PREPARED, train=running())
+    one["spec"] |= {"activeDeadlineSeconds": 3600, "terminationGracePeriodSeconds": 900}
+    start = datetime.fromisoformat(at(10)).timestamp()
+    seen = seen_of(found(one, conditions=conditions), now=start + late)
+    assert seen.state == "InProgress"
+    ways = "`kubectl delete node node-1`", "node-1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`"
+    assert [way in seen.reason for way in ways] == [shown] * 2

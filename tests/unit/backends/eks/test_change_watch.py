@@ -1,0 +1,46 @@
+"""Change watch: how soon the API server is asked again after an error."""
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.integration.localcloud.compute import wait_until
+from traingrid.backends.eks import watch
+from traingrid.backends.eks.watch import ChangeWatch
+from traingrid.kubernetes.client import JOB
+from traingrid.kubernetes.errors import ApiError, error_of
+
+
+class RefusingClient:
+    """A client whose requests all fail with one error."""
+
+    def __init__(self, error: ApiError) -> None:
+        self.error, self.asked = error, Counter[str]()
+
+    def pages(self, kind: Any, *_: str) -> Any:
+        self.asked[kind.plural] += 1
+        raise self.error
+
+
+def watched(error: ApiError) -> tuple[ChangeWatch, RefusingClient]:
+    client: Any = RefusingClient(error)
+    return ChangeWatch(client, JOB, "x"), client
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_refused_watch_begins_again_after_a_minute(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(watch, "_AGAIN_SECONDS", 0.01)
+    begun, client = watched(error_of(code, {"reason": "Why", "message": "no"}))
+    wait_until(lambda: len(client.asked) == 2)
+    time.sleep(0.2)
+    begun.close()
+    assert client.asked == {"jobs": 1, "pods": 1}
+
+
+def test_an_interrupted_watch_begins_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_AGAIN_SECONDS", 0.01)
+    begun, client = watched(error_of(503, {}))
+    wait_until(lambda: min(client.asked.values(), default=0) > 2)
+    begun.close()
