@@ -14,7 +14,7 @@ from traingrid.backends.eks.hosts import host_names
 from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.backends.eks.training_object import TrainingObject
 
@@ -57,6 +57,7 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         {"name": "job", "downwardAPI": {"items": [_REQUEST_FILE]}},
         *({"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in claims.items()),
     ]
+    data = [{"name": claims[claim], **mount} for claim, mount in mounts]
     spec: dict[str, Any] = {
         "serviceAccountName": wanted.cluster.service_account,
         "automountServiceAccountToken": False,
@@ -69,8 +70,8 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
             "podAntiAffinity": _apart(wanted),
         },
         "tolerations": _tolerations(wanted),
-        "initContainers": [_shim(wanted, PREPARE), {**_shim(wanted, RESULTS), **_SIDECAR}],
-        "containers": [_train(wanted, [{"name": claims[claim], **mount} for claim, mount in mounts])],
+        "initContainers": [_shim(wanted, PREPARE, data), {**_shim(wanted, RESULTS), **_SIDECAR}],
+        "containers": [_train(wanted, data)],
         "volumes": volumes,
     }
     if restart_policy:
@@ -106,11 +107,12 @@ def object_metadata(wanted: TrainingObject) -> dict[str, Any]:
 _REQUEST_FILE = {"path": "request.json", "fieldRef": {"fieldPath": f"metadata.annotations['{labels.REQUEST}']"}}
 
 
-def _shim(wanted: TrainingObject, program: str) -> dict[str, Any]:
+def _shim(wanted: TrainingObject, program: str, data: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """Return the container that runs a program of `traingrid.pod` in the orchestrator's image.
 
     It replaces the image's entry point, which runs a child, and its user, who could not read files that `train` writes
-    as root (batch_job/Dockerfile).
+    as root (batch_job/Dockerfile). `data` are the mounts of channels: `prepare` checks that they have content, and each
+    container must declare its mounts (https://kubernetes.io/docs/concepts/storage/volumes/).
     """
     hosts = host_names(wanted.name, wanted.kind, wanted.job.instance_count)
     environment = {"AWS_REGION": wanted.region, "TRAINGRID_HOSTS": ",".join(hosts)}
@@ -124,12 +126,13 @@ def _shim(wanted: TrainingObject, program: str) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "opt-ml", "mountPath": ROOT},
             {"name": "job", "mountPath": JOB_FOLDER, "readOnly": True},
+            *data,
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 
-def _train(wanted: TrainingObject, data: list[dict[str, Any]]) -> dict[str, Any]:
+def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the container of the line's image, started as SageMaker starts it: `docker run <image> train`.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.

@@ -145,10 +145,11 @@ def test_dollars_in_variables_reach_the_training_unchanged() -> None:
     assert {entry["name"]: entry["value"] for entry in train["env"]}["PRICE"] == "$$(HOME) costs $$5"
 
 
-def test_channels_that_are_not_downloaded_are_mounted() -> None:
+@pytest.mark.parametrize("reader", ["prepare", "train"])
+def test_channels_that_are_not_downloaded_are_mounted(reader: str) -> None:
     made = indexed_job(training_object(JOBS["mounts"], **SETTINGS))
     volumes = {volume["name"]: volume for volume in pods_of(made)["volumes"]}
-    mounts = {mount["mountPath"]: mount for mount in container(made, "train")["volumeMounts"]}
+    mounts = {mount["mountPath"]: mount for mount in container(made, reader)["volumeMounts"]}
     shown = {
         path.removeprefix("/opt/ml/input/data/"): (
             volumes[mount["name"]]["persistentVolumeClaim"]["claimName"],
