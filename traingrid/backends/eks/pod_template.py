@@ -66,7 +66,7 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         "activeDeadlineSeconds": job.max_runtime_seconds,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "affinity": {
-            "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot),
+            "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot, auto_mode=wanted.auto_mode),
             "podAntiAffinity": _apart(wanted),
         },
         "tolerations": _tolerations(wanted),
@@ -184,26 +184,21 @@ def _claimed(wanted: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
         yield claim, mount | ({"subPath": path} if path else {})
 
 
-def _node_affinity(instance_type: str, *, spot: bool) -> dict[str, Any]:
+def _node_affinity(instance_type: str, *, spot: bool, auto_mode: bool) -> dict[str, Any]:
     """Return the affinity to nodes of an instance type.
 
     The nodes of SageMaker HyperPod have SageMaker's name of the type, others that of EC2
-    (https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-autoscaling-nodeclass.html).
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-autoscaling-nodeclass.html). EKS Auto Mode
+    creates no node for a pod with the label of managed node groups, which has a reserved domain but is not one of its
+    labels (https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html#auto-supported-labels,
+    https://github.com/komodorio/helm-charts/pull/640).
     """
     of_type = {"key": _INSTANCE_TYPE, "operator": "In", "values": [instance_type.removeprefix("ml."), instance_type]}
-    if spot:  # terms are alternatives
-        terms = [
-            [of_type, {"key": _KARPENTER, "operator": "In", "values": ["spot"]}],
-            [of_type, {"key": _MANAGED, "operator": "In", "values": ["SPOT"]}],
-        ]
-    else:  # also nodes without the labels
-        terms = [
-            [
-                of_type,
-                {"key": _KARPENTER, "operator": "NotIn", "values": ["spot"]},
-                {"key": _MANAGED, "operator": "NotIn", "values": ["SPOT"]},
-            ]
-        ]
+    labels_of_spot = {_KARPENTER: "spot"} | ({} if auto_mode else {_MANAGED: "SPOT"})
+    operator = "In" if spot else "NotIn"
+    ways = [{"key": key, "operator": operator, "values": [value]} for key, value in labels_of_spot.items()]
+    # Terms are alternatives. NotIn also matches nodes without the label.
+    terms = [[of_type, way] for way in ways] if spot else [[of_type, *ways]]
     selected = {"nodeSelectorTerms": [{"matchExpressions": expressions} for expressions in terms]}
     return {"requiredDuringSchedulingIgnoredDuringExecution": selected}
 

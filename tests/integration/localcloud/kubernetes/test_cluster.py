@@ -4,13 +4,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from localcloud.faults.plan import Capacity, Plan
 from localcloud.kubernetes.controllers.node_lifecycle import NodeTimes
-from localcloud.kubernetes.controllers.provisioner import node_of
+from localcloud.kubernetes.controllers.provisioner import CAPACITY_TYPE, node_of
 from localcloud.sagemaker.backend import TrainingBackend
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.server.local_cloud import LocalCloud
@@ -24,7 +25,10 @@ from tests.integration.localcloud.kubernetes.running_cluster import (
     kubectl,
     training_job,
 )
+from tests.support.eks_jobs import eks_job, training_object
+from traingrid.backends.eks.pod_template import pod_template
 
+EVENTS = "/api/v1/namespaces/default/events"
 WAIT = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)"
 
 
@@ -223,6 +227,25 @@ def test_pods_use_fixed_nodes_whose_taints_they_tolerate(cloud: LocalCloud, clie
         tolerations = [{"key": "team", "operator": "Equal", "value": "research", "effect": "NoSchedule"}]
         start(fixed, client, "apart", WAIT, affinity=affinity, tolerations=tolerations)
         wait_until(lambda: sorted(pod["status"]["phase"] for pod in fixed.pods("apart")) == ["Pending", "Running"])
+
+
+@pytest.mark.parametrize("spot", [True, False])
+def test_auto_mode_creates_nodes_for_training_jobs_but_not_for_labels_of_managed_node_groups(
+    cloud: LocalCloud, client: Callable[..., Any], spot: bool
+) -> None:
+    job = eks_job(spot=spot, max_wait_seconds=900)
+    with a_running_cluster(cloud, f"auto-{spot}", auto_mode=True) as auto:
+        for mode, name in ((False, "managed"), (True, "auto")):
+            template = pod_template(replace(training_object(job), auto_mode=mode))["spec"]
+            start(auto, client, name, "pass", hosts=1, affinity={"nodeAffinity": template["affinity"]["nodeAffinity"]})
+        wait_until(lambda: "Complete" in auto.conditions("auto"))
+        pod = auto.pods("managed")[0]["metadata"]["name"]
+        events = auto.ask("GET", EVENTS, fieldSelector=f"involvedObject.name={pod}")[1]["items"]
+        refused = [one["message"] for one in events if one["source"]["component"] == "karpenter"]
+        assert [message.rpartition("label")[2] for message in refused] == [' domain "eks.amazonaws.com" is restricted']
+        assert [node["metadata"]["labels"][CAPACITY_TYPE] for node in auto.ask("GET", "/api/v1/nodes")[1]["items"]] == [
+            "spot" if spot else "on-demand"
+        ]
 
 
 def test_a_region_without_capacity_leaves_pods_pending(

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -175,6 +176,15 @@ def test_nodes_are_chosen_by_instance_type_and_way_of_purchase(spot: bool, opera
         of_type, *ways = term["matchExpressions"]
         assert of_type["values"] == ["m5.large", "ml.m5.large"]
         assert {way["operator"] for way in ways} == {operator}
+
+
+@pytest.mark.parametrize(("spot", "operator"), [(True, "In"), (False, "NotIn")])
+def test_in_auto_mode_nodes_are_not_chosen_by_the_label_of_managed_node_groups(spot: bool, operator: str) -> None:
+    wanted = replace(training_object(eks_job(spot=spot)), auto_mode=True)
+    affinity = pods_of(indexed_job(wanted))["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    way = {"key": "karpenter.sh/capacity-type", "operator": operator, "values": ["spot"]}
+    assert term["matchExpressions"][1:] == [way]
 
 
 def test_hosts_of_a_training_job_are_on_separate_nodes() -> None:
