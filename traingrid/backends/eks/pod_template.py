@@ -39,6 +39,10 @@ _SIDECAR = {
 }
 """The sidecar `results`. The training starts when its probe succeeds
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#differences-from-application-containers)."""
+_NOT_DISRUPTED = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+"""Annotations by which Karpenter, EKS Auto Mode and the Cluster Autoscaler end no pod to save nodes
+(https://karpenter.sh/docs/concepts/disruption/#pod-level-controls,
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -76,7 +80,7 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
     }
     if restart_policy:
         spec["restartPolicy"] = "Never"
-    annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))}
+    annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))} | _NOT_DISRUPTED
     return {"metadata": {"labels": object_labels(wanted), "annotations": annotations}, "spec": spec}
 
 

@@ -187,6 +187,15 @@ def test_in_auto_mode_nodes_are_not_chosen_by_the_label_of_managed_node_groups(s
     assert term["matchExpressions"][1:] == [way]
 
 
+def test_no_pod_is_ended_to_save_nodes() -> None:
+    wanted = training_object(eks_job(instance_count=2))
+    templates = [one["template"] for one in mpi_job(wanted)["spec"]["mpiReplicaSpecs"].values()]
+    for template in (indexed_job(wanted)["spec"]["template"], *templates):
+        annotations = template["metadata"]["annotations"]
+        assert annotations["karpenter.sh/do-not-disrupt"] == "true"
+        assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+
+
 def test_hosts_of_a_training_job_are_on_separate_nodes() -> None:
     apart = pods_of(indexed_job(training_object()))["affinity"]["podAntiAffinity"]
     (term,) = apart["requiredDuringSchedulingIgnoredDuringExecution"]
