@@ -19,7 +19,7 @@ from localcloud.kubernetes.events import timestamp
 from localcloud.kubernetes.resources import NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from localcloud.kubernetes.client import Client
     from localcloud.kubernetes.events import Recorder
@@ -50,8 +50,14 @@ class Provisioner:
         self._auto_mode = auto_mode
         self._without: dict[str, tuple[object, str]] = {}
 
-    def candidate(self, pod: Object) -> Object | None:
-        """Return the node to add for a pod; None if none can be created, or AWS has no capacity."""
+    def candidate(self, pod: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> Object | None:
+        """Return the node to add for a pod; None if none can be created, or AWS has no capacity.
+
+        Args:
+            pod: The pod.
+            pods: The pods on all nodes that have not ended.
+            nodes: All nodes.
+        """
         if self._auto_mode and (text := refusal(pod)):
             self._events.warning(pod, "FailedScheduling", text)
             return None
@@ -61,7 +67,7 @@ class Provisioner:
                 continue
             for spot in (False, True):
                 node = self._node(kind, spot=spot)
-                if misfits(pod, node, []):
+                if misfits(pod, node, pods, nodes):
                     continue
                 if self._has_capacity(root, kind):
                     return node

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_names
-from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources
+from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources, uses_efa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +39,9 @@ _SIDECAR = {
 }
 """The sidecar `results`. The training starts when its probe succeeds
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#differences-from-application-containers)."""
+_ZONE = "topology.kubernetes.io/zone"
+"""The label of Availability Zones. EFA does not work across them
+(https://docs.aws.amazon.com/parallelcluster/latest/ug/efa-v3.html)."""
 _NOT_DISRUPTED = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 """Annotations by which Karpenter, EKS Auto Mode and the Cluster Autoscaler end no pod to save nodes
 (https://karpenter.sh/docs/concepts/disruption/#pod-level-controls,
@@ -71,7 +74,8 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "affinity": {
             "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot, auto_mode=wanted.auto_mode),
-            "podAntiAffinity": _apart(wanted),
+            "podAntiAffinity": _hosts_in(wanted, "kubernetes.io/hostname"),  # each host on a separate node
+            **({"podAffinity": _hosts_in(wanted, _ZONE)} if uses_efa(job) else {}),
         },
         "tolerations": _tolerations(wanted),
         "initContainers": [_shim(wanted, PREPARE, data), {**_shim(wanted, RESULTS), **_SIDECAR}],
@@ -207,10 +211,15 @@ def _node_affinity(instance_type: str, *, spot: bool, auto_mode: bool) -> dict[s
     return {"requiredDuringSchedulingIgnoredDuringExecution": selected}
 
 
-def _apart(wanted: TrainingObject) -> dict[str, Any]:
-    """Return the anti-affinity that puts each host of a training job on a separate node."""
-    selected = {"matchLabels": {labels.NAME: wanted.name}}
-    term = {"labelSelector": selected, "topologyKey": "kubernetes.io/hostname"}
+def _hosts_in(wanted: TrainingObject, topology: str) -> dict[str, Any]:
+    """Return the affinity, or anti-affinity, of the hosts of a training job to each other.
+
+    With affinity to themselves, the first pod may be assigned to any node
+    (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#scheduling-a-group-of-pods-with-inter-pod-affinity-to-themselves),
+    also by Karpenter (nextDomainAffinity in pkg/controllers/provisioning/scheduling/topologygroup.go of
+    https://github.com/kubernetes-sigs/karpenter).
+    """
+    term = {"labelSelector": {"matchLabels": {labels.NAME: wanted.name}}, "topologyKey": topology}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 

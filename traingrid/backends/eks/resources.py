@@ -69,10 +69,15 @@ def resources(job: Job) -> dict[str, dict[str, str]]:
     devices = {}
     if count := accelerators(job.instance_type, job.processes_per_host):
         devices[NEURON if job.instance_type.startswith("ml.trn") else GPU] = str(count)
-    if job.instance_count > 1 and job.instance_type in _EFA_INTERFACES:
+    if uses_efa(job):
         devices[EFA] = str(_EFA_INTERFACES[job.instance_type])
     # A device is a limit, which is the request too (https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/).
     return {"requests": requests} | ({"limits": devices} if devices else {})
+
+
+def uses_efa(job: Job) -> bool:
+    """Return True if the hosts of a training job request EFA interfaces."""
+    return job.instance_count > 1 and job.instance_type in _EFA_INTERFACES
 
 
 def _family(instance_type: str) -> str:

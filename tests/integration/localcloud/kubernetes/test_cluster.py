@@ -25,9 +25,10 @@ from tests.integration.localcloud.kubernetes.running_cluster import (
     kubectl,
     training_job,
 )
-from tests.support.eks_jobs import eks_job, training_object
+from tests.support.eks_jobs import NAME, eks_job, training_object
 from traingrid.backends.eks.pod_template import pod_template
 
+ZONE = "topology.kubernetes.io/zone"
 EVENTS = "/api/v1/namespaces/default/events"
 WAIT = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)"
 
@@ -227,6 +228,26 @@ def test_pods_use_fixed_nodes_whose_taints_they_tolerate(cloud: LocalCloud, clie
         tolerations = [{"key": "team", "operator": "Equal", "value": "research", "effect": "NoSchedule"}]
         start(fixed, client, "apart", WAIT, affinity=affinity, tolerations=tolerations)
         wait_until(lambda: sorted(pod["status"]["phase"] for pod in fixed.pods("apart")) == ["Pending", "Running"])
+
+
+def test_hosts_with_affinity_to_each_other_are_in_one_zone(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    zones = {"host-1": "us-east-1a", "host-2": "us-east-1b", "host-3": "us-east-1a"}
+    nodes = [node_of(name, "us-east-1", "c5.xlarge", labels={ZONE: zone}) for name, zone in zones.items()]
+    job = eks_job(instance_type="ml.p4d.24xlarge", instance_count=2)
+    affinity = pod_template(training_object(job))["spec"]["affinity"]
+    del affinity["nodeAffinity"]
+    with a_running_cluster(cloud, "zones", nodes=nodes, node_pool=False) as fixed:
+        start(fixed, client, NAME, WAIT, affinity=affinity)
+        wait_until(lambda: is_running(fixed, NAME, 2))
+        assert {pod["spec"]["nodeName"] for pod in fixed.pods(NAME)} == {"host-1", "host-3"}
+        start(fixed, client, "alone", "pass", hosts=1, affinity={"podAffinity": affinity["podAffinity"]})
+        wait_until(lambda: "Complete" in fixed.conditions("alone"))
+        assert fixed.pods("alone")[0]["spec"]["nodeName"] != "host-2"
+        delete(fixed, NAME)
+        start(fixed, client, "lonely", "pass", hosts=1, affinity={"podAffinity": affinity["podAffinity"]})
+        wait_until(lambda: fixed.pods("lonely") and fixed.pods("lonely")[0]["status"].get("conditions"))
+        message = fixed.pods("lonely")[0]["status"]["conditions"][0]["message"]
+        assert message.startswith("0/3 nodes are available: 3 node(s) didn't match pod affinity rules.")
 
 
 @pytest.mark.parametrize("spot", [True, False])

@@ -202,6 +202,16 @@ def test_hosts_of_a_training_job_are_on_separate_nodes() -> None:
     assert term["labelSelector"] == {"matchLabels": {"traingrid/name": NAME}}
 
 
+def test_hosts_with_efa_are_in_one_zone() -> None:
+    together = pods_of(indexed_job(training_object(JOBS["hosts"])))["affinity"]["podAffinity"]
+    (term,) = together["requiredDuringSchedulingIgnoredDuringExecution"]
+    same = {"matchLabels": {"traingrid/name": NAME}}
+    assert term == {"labelSelector": same, "topologyKey": "topology.kubernetes.io/zone"}
+    single = JOBS["hosts"].model_copy(update={"instance_count": 1})
+    for job in (single, eks_job(instance_count=3)):
+        assert "podAffinity" not in pods_of(indexed_job(training_object(job)))["affinity"]
+
+
 def test_pods_tolerate_the_taints_of_accelerators_and_of_the_settings() -> None:
     tolerations = pods_of(indexed_job(training_object(**SETTINGS)))["tolerations"]
     keys = [toleration["key"] for toleration in tolerations]
