@@ -152,7 +152,7 @@ def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, 
         "image": wanted.request["AlgorithmSpecification"]["TrainingImage"],
         "args": ["train"],
         "env": _variables(environment),
-        "resources": resources(wanted.job),
+        "resources": resources(wanted.job, queued=bool(wanted.queue)),
         "volumeMounts": [
             {"name": "opt-ml", "mountPath": ROOT},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # not a temporary file

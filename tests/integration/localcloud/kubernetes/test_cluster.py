@@ -230,6 +230,25 @@ def test_pods_use_fixed_nodes_whose_taints_they_tolerate(cloud: LocalCloud, clie
         wait_until(lambda: sorted(pod["status"]["phase"] for pod in fixed.pods("apart")) == ["Pending", "Running"])
 
 
+def test_a_training_job_waits_for_a_node_with_a_larger_disk(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    node = node_of("only", "us-east-1", "m5.large", labels={})
+    with a_running_cluster(cloud, "disks", nodes=[node], node_pool=False) as fixed:
+        uri = image(client("ecr"), "disk", "pass", "train")
+
+        def train(volume_gb: int) -> None:
+            container = pod_template(training_object(eks_job(volume_gb=volume_gb)))["spec"]["containers"][0]
+            made = training_job(f"needs-{volume_gb}", uri, hosts=1)
+            made["spec"]["template"]["spec"]["containers"][0]["resources"] = container["resources"]
+            assert fixed.ask("POST", JOBS, made)[0] == 201
+
+        train(180)
+        wait_until(lambda: fixed.pods("needs-180") and fixed.pods("needs-180")[0]["status"].get("conditions"))
+        message = fixed.pods("needs-180")[0]["status"]["conditions"][0]["message"]
+        train(100)
+        wait_until(lambda: "Complete" in fixed.conditions("needs-100"))
+        assert message.startswith("0/1 nodes are available: 1 Insufficient ephemeral-storage.")
+
+
 def test_hosts_with_affinity_to_each_other_are_in_one_zone(cloud: LocalCloud, client: Callable[..., Any]) -> None:
     zones = {"host-1": "us-east-1a", "host-2": "us-east-1b", "host-3": "us-east-1a"}
     nodes = [node_of(name, "us-east-1", "c5.xlarge", labels={ZONE: zone}) for name, zone in zones.items()]
