@@ -69,6 +69,11 @@ class Cluster:
         """The name."""
         return str(self.request["name"])
 
+    @property
+    def auto_mode(self) -> bool:
+        """True if EKS provides the nodes (https://docs.aws.amazon.com/eks/latest/userguide/automode.html)."""
+        return _is_enabled(self.request, "computeConfig")
+
     def described(self, status: str = "ACTIVE") -> dict[str, Any]:
         """Return the cluster in the form of DescribeCluster."""
         _, _, _, region, account, _ = self.arn.split(":", 5)
@@ -80,7 +85,8 @@ class Cluster:
             "endpoint": self.plane.address,
             "roleArn": self.request["roleArn"],
             "resourcesVpcConfig": self.network,
-            "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"},
+            "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"}
+            | {"elasticLoadBalancing": {"enabled": self.auto_mode}},
             "logging": {"clusterLogging": []},
             "identity": {"oidc": {"issuer": f"https://oidc.eks.{region}.amazonaws.com/id/{account}{self.name}"}},
             "status": status,
@@ -90,6 +96,8 @@ class Cluster:
             "health": {"issues": []},
             "accessConfig": {"authenticationMode": self.mode},
             "deletionProtection": bool(self.request.get("deletionProtection")),
+            "computeConfig": {"enabled": False, **(self.request.get("computeConfig") or {})},
+            "storageConfig": self.request.get("storageConfig") or {"blockStorage": {"enabled": False}},
         }
 
     def association_of(self, namespace: str, service_account: str) -> Association | None:
@@ -161,6 +169,7 @@ class Clusters:
             pod_environment=lambda namespace, service_account: environment(
                 cluster.association_of(namespace, service_account), cluster.arn, cloud.endpoint_url
             ),
+            auto_mode=cluster.auto_mode,
             mpi_operator=cluster.tags.get(OPERATOR_TAG) != "none",
             calls=ClusterCalls(cloud.faults, cloud.record, region, name),
         )
@@ -205,8 +214,22 @@ def _checked(request: Mapping[str, Any], account: str, region: str) -> Cluster:
         # the text: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3026
         text = "must be true if cluster authentication mode is set to CONFIG_MAP"
         raise errors.invalid_parameter(f"bootstrapClusterCreatorAdminPermissions {text}")
+    parts = ("computeConfig",), ("kubernetesNetworkConfig", "elasticLoadBalancing"), ("storageConfig", "blockStorage")
+    if len({_is_enabled(request, *path) for path in parts}) > 1:
+        # the text: https://github.com/kubernetes-sigs/cluster-api-provider-aws/issues/5278
+        text = "including computeConfig, kubernetesNetworkConfig, and blockStorage are all either fully enabled or"
+        ensure = "For EKS Auto Mode, please ensure that all required configs"
+        raise errors.invalid_parameter(f"{ensure}, {text} fully disabled.")
     network = _network(request["resourcesVpcConfig"], account, region)
     return Cluster(arn=arn, request=request, network=network, mode=mode, tags=dict(request.get("tags") or {}))
+
+
+def _is_enabled(request: Mapping[str, Any], *path: str) -> bool:
+    """Return True if a part of a request is enabled."""
+    part: Any = request
+    for name in path:
+        part = part.get(name) or {}
+    return bool(part.get("enabled"))
 
 
 def _is_trusted(role: str, account: str, cluster_arn: str) -> bool:

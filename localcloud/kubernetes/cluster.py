@@ -68,6 +68,7 @@ class RunningCluster:
         mpi_operator: bool = True,
         nodes: Sequence[Object] = (),
         node_pool: bool = True,
+        auto_mode: bool = False,
         node_times: NodeTimes = DEFAULT_TIMES,
         calls: ClusterCalls | None = None,
     ) -> None:
@@ -84,6 +85,7 @@ class RunningCluster:
             mpi_operator: Install the definition of MPIJob and the operator.
             nodes: Nodes that always exist (see `provisioner.node_of`), for example those of HyperPod.
             node_pool: Add nodes for pods that fit on none, as EKS Auto Mode and Karpenter do.
+            auto_mode: The node pool is that of EKS Auto Mode, which refuses some labels.
             node_times: When nodes and their pods are removed.
             calls: The faults and the record of requests; None for neither.
         """
@@ -91,7 +93,7 @@ class RunningCluster:
         self.cloud = cloud
         self._folder: Path = cloud.data_dir / "eks" / account / region / name
         self._folder.mkdir(parents=True, exist_ok=True)
-        self.store, self._nodes = Store(), nodes
+        self.store, self._auto_mode = Store(), auto_mode
         self.api = Api(self.store, (*BUILT_IN, MPI_JOB_RESOURCE) if mpi_operator else BUILT_IN)
         certificate = make_certificate(self._folder)
         self.authority: bytes = certificate.authority
@@ -175,7 +177,8 @@ class RunningCluster:
         self.client.create(SERVICE_ACCOUNT, name, {"metadata": {"name": "default"}})
 
     def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
-        karpenter = Provisioner(self.client, Recorder(self.client, "karpenter"), self.cloud, self.region)
+        events = Recorder(self.client, "karpenter")
+        karpenter = Provisioner(self.client, events, self.cloud, self.region, auto_mode=self._auto_mode)
         scheduling = Recorder(self.client, "default-scheduler")
         self.api.webhooks.append(self._kueue.suspend_new)
         operator = MpiOperator(self.client, Recorder(self.client, "mpi-job-controller"))

@@ -59,6 +59,7 @@ def training_object(job: Job | None = None, **settings: Any) -> TrainingObject:
         region=REGION,
         cluster=EksCluster.model_validate({"cluster": "research", **settings}),
         cluster_arn=CLUSTER_ARN,
+        auto_mode=False,
         request=request,
         fingerprint=fingerprint(request),
         tags={**wanted.tags, **tags},

@@ -23,12 +23,15 @@ class Cluster:
         arn: Its ARN.
         endpoint: The URL of its API server.
         authority: The certificates of its authority, in PEM.
+        auto_mode: True if it is a cluster of EKS Auto Mode, where EKS provides nodes
+            (https://docs.aws.amazon.com/eks/latest/APIReference/API_ComputeConfigResponse.html).
     """
 
     name: str
     arn: str
     endpoint: str
     authority: str
+    auto_mode: bool = False
 
 
 class NoClusterError(UsageError):
@@ -63,4 +66,10 @@ def cluster_of(name: str, region: str, make: Maker, role: ActingRole | None = No
             f"The EKS cluster {name} in {region} is {found.get('status', 'not active')}.", "Wait until it is ACTIVE."
         )
     authority = base64.b64decode(found["certificateAuthority"]["data"]).decode()
-    return Cluster(name=name, arn=found["arn"], endpoint=found["endpoint"], authority=authority)
+    return Cluster(
+        name=name,
+        arn=found["arn"],
+        endpoint=found["endpoint"],
+        authority=authority,
+        auto_mode=bool((found.get("computeConfig") or {}).get("enabled")),
+    )

@@ -2,7 +2,8 @@
 
 The types and the Regions that offer them are those of moto's copy of EC2's description. Reservations of the kubelet are
 those of the EKS AMI and of Karpenter (https://karpenter.sh/docs/reference/instance-types/): parts of the processors,
-255 MiB and 11 MiB for each pod, 100 MiB for the eviction threshold, and 7.5 % of the memory for the hypervisor.
+255 MiB and 11 MiB for each pod, 100 MiB for the eviction threshold, and 7.5 % of the memory for the hypervisor; and of
+the disk 1 GiB, and 10 % for the eviction threshold.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from functools import cache
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
 _GENERAL = ("m5.large", "m5.xlarge", "m5.2xlarge", "m5.4xlarge", "m5.12xlarge", "m5.24xlarge")
-_DISK = "80Gi"
-"""The default of EKS Auto Mode's NodeClass."""
+_DISK_GIB = 200
+"""The size of the disk, as a NodeClass with `ephemeralStorage: {size: 200Gi}` gives it. The default of EKS Auto Mode is
+80 GiB (https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html)."""
 _PROCESSOR_SHARES = (60.0, 10.0, 5.0, 5.0)
 _SHARE_OF_OTHERS = 2.5
 
@@ -37,7 +39,7 @@ def capacity(instance_type: str) -> dict[str, str]:
     return {
         "cpu": str(found["VCpuInfo"]["DefaultVCpus"]),
         "memory": f"{found['MemoryInfo']['SizeInMiB']}Mi",
-        "ephemeral-storage": _DISK,
+        "ephemeral-storage": f"{_DISK_GIB}Gi",
         "pods": str(_pods(instance_type)),
         **_devices(instance_type),
     }
@@ -55,6 +57,7 @@ def allocatable(instance_type: str) -> dict[str, str]:
         **capacity(instance_type),
         "cpu": f"{int(1000 * processors - reserved)}m",
         "memory": f"{left}Mi",
+        "ephemeral-storage": f"{_DISK_GIB * 9 // 10 - 1}Gi",
     }
 
 

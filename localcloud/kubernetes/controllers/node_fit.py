@@ -21,13 +21,14 @@ _TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def misfits(pod: Object, node: Object, pods: Sequence[Object]) -> list[str]:
+def misfits(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> list[str]:
     """Return the reasons why a pod may not run on a node; none if it may.
 
     Args:
         pod: The pod.
         node: The node.
         pods: The pods on all nodes that have not ended.
+        nodes: All nodes.
     """
     spec, labels = pod["spec"], node["metadata"].get("labels") or {}
     here = [one for one in pods if one["spec"].get("nodeName") == node["metadata"]["name"]]
@@ -38,7 +39,7 @@ def misfits(pod: Object, node: Object, pods: Sequence[Object]) -> list[str]:
         return ["node(s) had untolerated taint(s)"]
     if not _selected(spec, labels, node["metadata"]["name"]):
         return ["node(s) didn't match Pod's node affinity/selector"]
-    return _lacking(pod, node, here) or _repulsion(pod, node, here)
+    return _lacking(pod, node, here) or _attraction(pod, node, pods, nodes) or _repulsion(pod, node, here)
 
 
 def required_terms(pod: Object) -> list[Mapping[str, Any]]:
@@ -98,6 +99,34 @@ def _lacking(pod: Object, node: Object, here: Sequence[Object]) -> list[str]:
             free[name] = free.get(name, 0) - value
     short = [name for name, value in requests(pod["spec"]).items() if value > free.get(name, 0)]
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
+
+
+def _attraction(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> list[str]:
+    """Return the reason of affinity to other pods.
+
+    The first pod of several that have affinity to themselves may be on any node that has the labels
+    (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#scheduling-a-group-of-pods-with-inter-pod-affinity-to-themselves).
+    """
+    terms = ((pod["spec"].get("affinity") or {}).get("podAffinity") or {}).get(_TERMS) or []
+    labels = node["metadata"].get("labels") or {}
+    known = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in nodes}
+    places = [known.get(one["spec"]["nodeName"], {}) for one in pods if terms and _attracts(pod, terms, one)]
+    is_first = not places and _attracts(pod, terms, pod)
+    for term in terms:
+        value = labels.get(term["topologyKey"])
+        if value is None or not (is_first or any(place.get(term["topologyKey"]) == value for place in places)):
+            return ["node(s) didn't match pod affinity rules"]
+    return []
+
+
+def _attracts(owner: Object, terms: Sequence[Mapping[str, Any]], other: Object) -> bool:
+    """Return True if a pod matches all terms of a pod's affinity."""
+    namespace, labels = owner["metadata"]["namespace"], other["metadata"].get("labels") or {}
+    return all(
+        other["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
+        and matches_labels(term.get("labelSelector"), labels)
+        for term in terms
+    )
 
 
 def _repulsion(pod: Object, node: Object, here: Sequence[Object]) -> list[str]:

@@ -2,7 +2,8 @@
 
 Sources: https://karpenter.sh/docs/concepts/scheduling/ (labels and requirements), and
 https://karpenter.sh/docs/concepts/disruption/ (consolidation of empty nodes, interruption of spot instances). EKS Auto
-Mode is Karpenter, too. One node pool exists, which has all instance types of the Region, on demand and spot.
+Mode is Karpenter, too, with other labels (auto_mode.py). One node pool exists, which has all instance types of the
+Region, on demand and spot.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from localcloud.kubernetes.controllers.auto_mode import refusal
 from localcloud.kubernetes.controllers.instance_types import allocatable, capacity, general, offered
 from localcloud.kubernetes.controllers.machine_share import root_of
 from localcloud.kubernetes.controllers.node_fit import misfits, required_terms
@@ -17,7 +19,7 @@ from localcloud.kubernetes.events import timestamp
 from localcloud.kubernetes.resources import NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from localcloud.kubernetes.client import Client
     from localcloud.kubernetes.events import Recorder
@@ -38,21 +40,34 @@ class Provisioner:
         events: Its recorder.
         cloud: The localcloud, whose fault plan may have no capacity.
         region: The Region.
+        auto_mode: True for EKS Auto Mode, False for open-source Karpenter.
     """
 
-    def __init__(self, client: Client, events: Recorder, cloud: LocalCloud, region: str) -> None:
+    def __init__(
+        self, client: Client, events: Recorder, cloud: LocalCloud, region: str, *, auto_mode: bool = False
+    ) -> None:
         self._client, self._events, self._cloud, self._region = client, events, cloud, region
+        self._auto_mode = auto_mode
         self._without: dict[str, tuple[object, str]] = {}
 
-    def candidate(self, pod: Object) -> Object | None:
-        """Return the node to add for a pod; None if no instance type fits, or AWS has no capacity."""
+    def candidate(self, pod: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> Object | None:
+        """Return the node to add for a pod; None if none can be created, or AWS has no capacity.
+
+        Args:
+            pod: The pod.
+            pods: The pods on all nodes that have not ended.
+            nodes: All nodes.
+        """
+        if self._auto_mode and (text := refusal(pod)):
+            self._events.warning(pod, "FailedScheduling", text)
+            return None
         root = root_of(self._client, pod)["metadata"]["uid"]
         for kind in _asked_types(pod) or general(self._region):
             if kind not in offered(self._region):
                 continue
             for spot in (False, True):
                 node = self._node(kind, spot=spot)
-                if misfits(pod, node, []):
+                if misfits(pod, node, pods, nodes):
                     continue
                 if self._has_capacity(root, kind):
                     return node

@@ -63,14 +63,14 @@ class Scheduler(Controller):
             return None
         nodes, _ = self.client.store.all(NODE)
         pods, _ = self.client.store.all(POD, where=_occupies)
-        found = {node["metadata"]["name"]: misfits(pod, node, pods) for node in nodes}
+        found = {node["metadata"]["name"]: misfits(pod, node, pods, nodes) for node in nodes}
         name = next((name for name, reasons in found.items() if not reasons), "")
         if name and self._shares.has(pod):
             self._bind(pod, name)
             return None
         if not name:
             self._refuse(pod, list(found.values()))
-        node = self._provisioner.candidate(pod) if self._provisioner and not name else None
+        node = self._provisioner.candidate(pod, pods, nodes) if self._provisioner and not name else None
         if self._provisioner and node and self._shares.has(pod):
             self._provisioner.add(pod, node)
             return 0.0

@@ -105,6 +105,7 @@ class NodeAgent:
         container.folder.mkdir(parents=True, exist_ok=True)
         container.message_file.unlink(missing_ok=True)
         log = self.logs.begin(metadata["uid"], container.name)
+        self._volumes[metadata["uid"]].link(container.spec)
         self.events.normal(pod, "Created", f"Container created: {container.name}", path)
         try:
             group = ProcessGroup(
@@ -116,10 +117,16 @@ class NodeAgent:
             )
         except OSError:
             log.end()
+            self.end_container(pod, container)
             raise
         container.log = log
         self.events.normal(pod, "Started", f"Container started: {container.name}", path)
         return group
+
+    def end_container(self, pod: Object, container: Container) -> None:
+        """Hide the volumes of a container whose process has ended."""
+        if volumes := self._volumes.get(pod["metadata"]["uid"]):
+            volumes.unlink(container.spec)
 
     def probe(self, pod: Object, container: Container, folder: Path, probe: Mapping[str, Any]) -> bool:
         """Run the command of a probe as in the container, and return True if it succeeds in time."""

@@ -262,6 +262,7 @@ class PodWorker:
             return
         container, group = news
         container.end(group.wait() or 0)
+        self._agent.end_container(self._pod, container)
         if not self._reason:
             self._restart_or_end(container)
         self._status.publish()

@@ -3,12 +3,18 @@
 A process cannot have files at the paths of a container, so it gets the paths in variables: `SAGEMAKER_BASE_DIR` for
 the volume at /opt/ml, as on SageMaker's hosts, and `TRAINGRID_POD_FILES` for a volume of the downward API. Values of
 variables that are paths in other volumes are replaced.
+
+A container sees the mounts that it declares (https://kubernetes.io/docs/concepts/storage/volumes/#how-to-use-a-volume).
+Volumes below /opt/ml are links in the folder of the volume at /opt/ml, which exist while a container with these mounts
+runs; only containers that run at the same time see them, too. Without a link, a container that ran before has left an
+empty folder, as the runtime does.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from localcloud.kubernetes.resources import CONFIG_MAP, SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from localcloud.kubernetes.client import Client
     from localcloud.kubernetes.store import Object
@@ -52,6 +58,8 @@ class Volumes:
         self._client, self._pod, self._folder, self._claim = client, pod, folder, claim
         self._folders: dict[str, Path] = {}
         self._downward: set[str] = set()
+        self._links: dict[Path, set[str]] = {}
+        self._lock = threading.Lock()
 
     def mount(self) -> None:
         """Create the folders and files of all volumes.
@@ -61,8 +69,6 @@ class Volumes:
         """
         for volume in self._pod["spec"].get("volumes") or []:
             self._folders[volume["name"]] = self._mount(volume)
-        for container in _containers(self._pod["spec"]):
-            self._link(container)
 
     def environment(self, container: Mapping[str, Any]) -> dict[str, str]:
         """Return the variables with the paths of a container's volumes."""
@@ -82,17 +88,40 @@ class Volumes:
                 return str(self._of(mount)) + value.removeprefix(path)
         return value
 
-    def _link(self, container: Mapping[str, Any]) -> None:
-        """Make volumes below /opt/ml visible in the folder that replaces /opt/ml."""
+    def link(self, container: Mapping[str, Any]) -> None:
+        """Make a container's volumes below /opt/ml visible, before it starts."""
+        for place, folder in self._below(container):
+            with self._lock:
+                users = self._links.setdefault(place, set())
+                if not users:
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    if place.is_dir():  # a mount covers the content of its folder
+                        place.rename(self._covered(place))
+                    place.symlink_to(folder, target_is_directory=True)
+                users.add(container["name"])
+
+    def unlink(self, container: Mapping[str, Any]) -> None:
+        """Hide a container's volumes below /opt/ml, after it has ended."""
+        for place, _ in self._below(container):
+            with self._lock:
+                users = self._links.get(place, set())
+                if users == {container["name"]}:
+                    place.unlink(missing_ok=True)
+                    covered = self._covered(place)
+                    covered.rename(place) if covered.exists() else place.mkdir()
+                users.discard(container["name"])
+
+    def _below(self, container: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
+        """Yield the link and the folder of each volume below /opt/ml."""
         mounts = container.get("volumeMounts") or []
         base = next((self._of(mount) for mount in mounts if _path(mount) == OPT_ML), None)
         for mount in mounts:
-            if base is None or not _path(mount).startswith(f"{OPT_ML}/"):
-                continue
-            place = base / _path(mount).removeprefix(f"{OPT_ML}/")
-            if not place.is_symlink():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.symlink_to(self._of(mount), target_is_directory=True)
+            if base is not None and _path(mount).startswith(f"{OPT_ML}/"):
+                yield base / _path(mount).removeprefix(f"{OPT_ML}/"), self._of(mount)
+
+    def _covered(self, place: Path) -> Path:
+        """Return where the content of a folder is while a link replaces it."""
+        return self._folder / f".covered-{list(self._links).index(place)}"
 
     def _of(self, mount: Mapping[str, Any]) -> Path:
         folder = self._folders[str(mount["name"])]
@@ -152,7 +181,3 @@ def _write(folder: Path, path: str, content: bytes) -> None:
     place = folder / path
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(content)
-
-
-def _containers(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [*(spec.get("initContainers") or []), *spec["containers"]]

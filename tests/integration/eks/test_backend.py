@@ -1,5 +1,6 @@
 """EKS backend: launches each training job once, also after lost replies, and reads and stops it."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.kubernetes.client import JOB, POD, SERVICE, Client
+from traingrid.kubernetes.cluster import Cluster as Described
 from traingrid.kubernetes.errors import ApiError, UnavailableError, error_of
 
 REGION = "eu-west-1"
@@ -68,6 +70,16 @@ def remove_pods(cluster: Cluster, client: Client) -> None:
     for one in list(client.all(POD)):
         assert one["metadata"]["deletionTimestamp"]
         cluster.ask("DELETE", f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+
+
+def test_a_training_job_in_auto_mode_has_no_label_of_managed_node_groups(
+    deployment: Deployment, described: Described, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "cluster_of", lambda *_: replace(described, auto_mode=True))
+    start(Eks(deployment, REGION))
+    made = client.find(JOB, NAME)
+    assert made
+    assert "eks.amazonaws.com/capacityType" not in json.dumps(made["spec"]["template"]["spec"]["affinity"])
 
 
 def test_a_training_job_is_created_once_and_found_again(eks: Eks, client: Client) -> None:

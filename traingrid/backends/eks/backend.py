@@ -275,6 +275,7 @@ class Eks:
             region=self._region,
             cluster=settings,
             cluster_arn=self._jobs.client.cluster.arn,
+            auto_mode=self._jobs.client.cluster.auto_mode,
             request=request,
             fingerprint=self.fingerprint(name, job),
             tags={**job.tags, **tags},

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_names
-from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources
+from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources, uses_efa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.backends.eks.training_object import TrainingObject
 
@@ -39,6 +39,13 @@ _SIDECAR = {
 }
 """The sidecar `results`. The training starts when its probe succeeds
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#differences-from-application-containers)."""
+_ZONE = "topology.kubernetes.io/zone"
+"""The label of Availability Zones. EFA does not work across them
+(https://docs.aws.amazon.com/parallelcluster/latest/ug/efa-v3.html)."""
+_NOT_DISRUPTED = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+"""Annotations by which Karpenter, EKS Auto Mode and the Cluster Autoscaler end no pod to save nodes
+(https://karpenter.sh/docs/concepts/disruption/#pod-level-controls,
+https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -57,6 +64,7 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         {"name": "job", "downwardAPI": {"items": [_REQUEST_FILE]}},
         *({"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in claims.items()),
     ]
+    data = [{"name": claims[claim], **mount} for claim, mount in mounts]
     spec: dict[str, Any] = {
         "serviceAccountName": wanted.cluster.service_account,
         "automountServiceAccountToken": False,
@@ -65,17 +73,18 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         "activeDeadlineSeconds": job.max_runtime_seconds,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "affinity": {
-            "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot),
-            "podAntiAffinity": _apart(wanted),
+            "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot, auto_mode=wanted.auto_mode),
+            "podAntiAffinity": _hosts_in(wanted, "kubernetes.io/hostname"),  # each host on a separate node
+            **({"podAffinity": _hosts_in(wanted, _ZONE)} if uses_efa(job) else {}),
         },
         "tolerations": _tolerations(wanted),
-        "initContainers": [_shim(wanted, PREPARE), {**_shim(wanted, RESULTS), **_SIDECAR}],
-        "containers": [_train(wanted, [{"name": claims[claim], **mount} for claim, mount in mounts])],
+        "initContainers": [_shim(wanted, PREPARE, data), {**_shim(wanted, RESULTS), **_SIDECAR}],
+        "containers": [_train(wanted, data)],
         "volumes": volumes,
     }
     if restart_policy:
         spec["restartPolicy"] = "Never"
-    annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))}
+    annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))} | _NOT_DISRUPTED
     return {"metadata": {"labels": object_labels(wanted), "annotations": annotations}, "spec": spec}
 
 
@@ -106,11 +115,12 @@ def object_metadata(wanted: TrainingObject) -> dict[str, Any]:
 _REQUEST_FILE = {"path": "request.json", "fieldRef": {"fieldPath": f"metadata.annotations['{labels.REQUEST}']"}}
 
 
-def _shim(wanted: TrainingObject, program: str) -> dict[str, Any]:
+def _shim(wanted: TrainingObject, program: str, data: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """Return the container that runs a program of `traingrid.pod` in the orchestrator's image.
 
     It replaces the image's entry point, which runs a child, and its user, who could not read files that `train` writes
-    as root (batch_job/Dockerfile).
+    as root (batch_job/Dockerfile). `data` are the mounts of channels: `prepare` checks that they have content, and each
+    container must declare its mounts (https://kubernetes.io/docs/concepts/storage/volumes/).
     """
     hosts = host_names(wanted.name, wanted.kind, wanted.job.instance_count)
     environment = {"AWS_REGION": wanted.region, "TRAINGRID_HOSTS": ",".join(hosts)}
@@ -124,12 +134,13 @@ def _shim(wanted: TrainingObject, program: str) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "opt-ml", "mountPath": ROOT},
             {"name": "job", "mountPath": JOB_FOLDER, "readOnly": True},
+            *data,
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 
-def _train(wanted: TrainingObject, data: list[dict[str, Any]]) -> dict[str, Any]:
+def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the container of the line's image, started as SageMaker starts it: `docker run <image> train`.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.
@@ -141,7 +152,7 @@ def _train(wanted: TrainingObject, data: list[dict[str, Any]]) -> dict[str, Any]
         "image": wanted.request["AlgorithmSpecification"]["TrainingImage"],
         "args": ["train"],
         "env": _variables(environment),
-        "resources": resources(wanted.job),
+        "resources": resources(wanted.job, queued=bool(wanted.queue)),
         "volumeMounts": [
             {"name": "opt-ml", "mountPath": ROOT},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # not a temporary file
@@ -181,34 +192,34 @@ def _claimed(wanted: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
         yield claim, mount | ({"subPath": path} if path else {})
 
 
-def _node_affinity(instance_type: str, *, spot: bool) -> dict[str, Any]:
+def _node_affinity(instance_type: str, *, spot: bool, auto_mode: bool) -> dict[str, Any]:
     """Return the affinity to nodes of an instance type.
 
     The nodes of SageMaker HyperPod have SageMaker's name of the type, others that of EC2
-    (https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-autoscaling-nodeclass.html).
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-autoscaling-nodeclass.html). EKS Auto Mode
+    creates no node for a pod with the label of managed node groups, which has a reserved domain but is not one of its
+    labels (https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html#auto-supported-labels,
+    https://github.com/komodorio/helm-charts/pull/640).
     """
     of_type = {"key": _INSTANCE_TYPE, "operator": "In", "values": [instance_type.removeprefix("ml."), instance_type]}
-    if spot:  # terms are alternatives
-        terms = [
-            [of_type, {"key": _KARPENTER, "operator": "In", "values": ["spot"]}],
-            [of_type, {"key": _MANAGED, "operator": "In", "values": ["SPOT"]}],
-        ]
-    else:  # also nodes without the labels
-        terms = [
-            [
-                of_type,
-                {"key": _KARPENTER, "operator": "NotIn", "values": ["spot"]},
-                {"key": _MANAGED, "operator": "NotIn", "values": ["SPOT"]},
-            ]
-        ]
+    labels_of_spot = {_KARPENTER: "spot"} | ({} if auto_mode else {_MANAGED: "SPOT"})
+    operator = "In" if spot else "NotIn"
+    ways = [{"key": key, "operator": operator, "values": [value]} for key, value in labels_of_spot.items()]
+    # Terms are alternatives. NotIn also matches nodes without the label.
+    terms = [[of_type, way] for way in ways] if spot else [[of_type, *ways]]
     selected = {"nodeSelectorTerms": [{"matchExpressions": expressions} for expressions in terms]}
     return {"requiredDuringSchedulingIgnoredDuringExecution": selected}
 
 
-def _apart(wanted: TrainingObject) -> dict[str, Any]:
-    """Return the anti-affinity that puts each host of a training job on a separate node."""
-    selected = {"matchLabels": {labels.NAME: wanted.name}}
-    term = {"labelSelector": selected, "topologyKey": "kubernetes.io/hostname"}
+def _hosts_in(wanted: TrainingObject, topology: str) -> dict[str, Any]:
+    """Return the affinity, or anti-affinity, of the hosts of a training job to each other.
+
+    With affinity to themselves, the first pod may be assigned to any node
+    (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#scheduling-a-group-of-pods-with-inter-pod-affinity-to-themselves),
+    also by Karpenter (nextDomainAffinity in pkg/controllers/provisioning/scheduling/topologygroup.go of
+    https://github.com/kubernetes-sigs/karpenter).
+    """
+    term = {"labelSelector": {"matchLabels": {labels.NAME: wanted.name}}, "topologyKey": topology}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 

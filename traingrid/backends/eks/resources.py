@@ -57,22 +57,38 @@ def cpus(instance_type: str) -> int:
     return int(found[1]) * _CPUS_PER_XLARGE if found else _CPUS.get(size, 1)
 
 
-def resources(job: Job) -> dict[str, dict[str, str]]:
+def resources(job: Job, *, queued: bool = False) -> dict[str, dict[str, str]]:
     """Return the `resources` of the container `train`.
+
+    The volume at /opt/ml is a part of the node's disk, which the scheduler considers if it is requested
+    (https://kubernetes.io/docs/concepts/storage/ephemeral-storage/). Kueue admits only requests of resources for which
+    the queue has a quota, which queues rarely have for disks (findFlavorForPodSets in
+    pkg/scheduler/flavorassigner/flavorassigner.go of https://github.com/kubernetes-sigs/kueue).
 
     Memory is requested for general purpose, compute optimized and memory optimized types, whose sizes follow from
     their families; nodes with accelerators run one training job, which requests all of them.
+
+    Args:
+        job: The job.
+        queued: True if it waits in a queue of Kueue; then no disk is requested.
     """
     requests = {"cpu": f"{cpus(job.instance_type) * _MILLICORES}m"}
     if memory := _MEMORY_GIB_PER_CPU.get(_family(job.instance_type)):
         requests["memory"] = f"{int(cpus(job.instance_type) * memory * _MEMORY_SHARE * 1024)}Mi"
+    if not queued:
+        requests["ephemeral-storage"] = f"{job.volume_gb}Gi"
     devices = {}
     if count := accelerators(job.instance_type, job.processes_per_host):
         devices[NEURON if job.instance_type.startswith("ml.trn") else GPU] = str(count)
-    if job.instance_count > 1 and job.instance_type in _EFA_INTERFACES:
+    if uses_efa(job):
         devices[EFA] = str(_EFA_INTERFACES[job.instance_type])
     # A device is a limit, which is the request too (https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/).
     return {"requests": requests} | ({"limits": devices} if devices else {})
+
+
+def uses_efa(job: Job) -> bool:
+    """Return True if the hosts of a training job request EFA interfaces."""
+    return job.instance_count > 1 and job.instance_type in _EFA_INTERFACES
 
 
 def _family(instance_type: str) -> str:

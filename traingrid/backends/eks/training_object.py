@@ -25,6 +25,7 @@ class TrainingObject:
         region: The Region of the cluster.
         cluster: The `eks` section of that Region in grid.yaml.
         cluster_arn: The cluster's ARN.
+        auto_mode: True for a cluster of EKS Auto Mode.
         request: The CreateTrainingJob request that describes the job.
         fingerprint: The fingerprint of that request.
         tags: All tags of the line and the grid.
@@ -38,6 +39,7 @@ class TrainingObject:
     region: str
     cluster: EksCluster
     cluster_arn: str
+    auto_mode: bool
     request: Mapping[str, Any]
     fingerprint: str
     tags: Mapping[str, str]

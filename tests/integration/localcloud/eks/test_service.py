@@ -18,6 +18,7 @@ from tests.integration.localcloud.eks.clusters import (
     subnets,
     wanted,
 )
+from traingrid.kubernetes.cluster import cluster_of
 
 LAUNCH = "arn:aws:iam::123456789012:role/launch"
 POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
@@ -73,6 +74,11 @@ def test_a_deleted_cluster_ends(eks: Any, client: Clients) -> None:
             "InvalidParameterException",
             "must be true if cluster authentication mode is set to CONFIG_MAP",
         ),
+        (
+            {"computeConfig": {"enabled": True}},
+            "InvalidParameterException",
+            "computeConfig, kubernetesNetworkConfig, and blockStorage are all either fully enabled or fully disabled",
+        ),
     ],
 )
 def test_an_invalid_cluster_is_refused(
@@ -82,6 +88,22 @@ def test_an_invalid_cluster_is_refused(
         eks.create_cluster(**wanted(client, "new") | changed)
     assert refused.value.response["Error"]["Code"] == code
     assert "new" not in eks.list_clusters()["clusters"]
+
+
+def test_a_cluster_of_auto_mode_is_described_as_one(eks: Any, client: Clients) -> None:
+    def make(service: str, region: str | None = None, _role: object = None, /) -> Any:
+        return client(service, region)
+
+    assert cluster_of("research", REGION, make).auto_mode is False
+    enabled = {"enabled": True}
+    parts = {
+        "computeConfig": {**enabled, "nodePools": ["general-purpose"]},
+        "kubernetesNetworkConfig": {"elasticLoadBalancing": enabled},
+        "storageConfig": {"blockStorage": enabled},
+    }
+    eks.create_cluster(**wanted(client, "auto", **parts))
+    assert cluster_of("auto", REGION, make).auto_mode is True
+    eks.delete_cluster(name="auto")
 
 
 def test_a_cluster_needs_subnets_in_two_zones(eks: Any, client: Clients) -> None:

@@ -4,13 +4,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from localcloud.faults.plan import Capacity, Plan
 from localcloud.kubernetes.controllers.node_lifecycle import NodeTimes
-from localcloud.kubernetes.controllers.provisioner import node_of
+from localcloud.kubernetes.controllers.provisioner import CAPACITY_TYPE, node_of
 from localcloud.sagemaker.backend import TrainingBackend
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.server.local_cloud import LocalCloud
@@ -24,7 +25,11 @@ from tests.integration.localcloud.kubernetes.running_cluster import (
     kubectl,
     training_job,
 )
+from tests.support.eks_jobs import NAME, eks_job, training_object
+from traingrid.backends.eks.pod_template import pod_template
 
+ZONE = "topology.kubernetes.io/zone"
+EVENTS = "/api/v1/namespaces/default/events"
 WAIT = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)"
 
 
@@ -223,6 +228,64 @@ def test_pods_use_fixed_nodes_whose_taints_they_tolerate(cloud: LocalCloud, clie
         tolerations = [{"key": "team", "operator": "Equal", "value": "research", "effect": "NoSchedule"}]
         start(fixed, client, "apart", WAIT, affinity=affinity, tolerations=tolerations)
         wait_until(lambda: sorted(pod["status"]["phase"] for pod in fixed.pods("apart")) == ["Pending", "Running"])
+
+
+def test_a_training_job_waits_for_a_node_with_a_larger_disk(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    node = node_of("only", "us-east-1", "m5.large", labels={})
+    with a_running_cluster(cloud, "disks", nodes=[node], node_pool=False) as fixed:
+        uri = image(client("ecr"), "disk", "pass", "train")
+
+        def train(volume_gb: int) -> None:
+            container = pod_template(training_object(eks_job(volume_gb=volume_gb)))["spec"]["containers"][0]
+            made = training_job(f"needs-{volume_gb}", uri, hosts=1)
+            made["spec"]["template"]["spec"]["containers"][0]["resources"] = container["resources"]
+            assert fixed.ask("POST", JOBS, made)[0] == 201
+
+        train(180)
+        wait_until(lambda: fixed.pods("needs-180") and fixed.pods("needs-180")[0]["status"].get("conditions"))
+        message = fixed.pods("needs-180")[0]["status"]["conditions"][0]["message"]
+        train(100)
+        wait_until(lambda: "Complete" in fixed.conditions("needs-100"))
+        assert message.startswith("0/1 nodes are available: 1 Insufficient ephemeral-storage.")
+
+
+def test_hosts_with_affinity_to_each_other_are_in_one_zone(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    zones = {"host-1": "us-east-1a", "host-2": "us-east-1b", "host-3": "us-east-1a"}
+    nodes = [node_of(name, "us-east-1", "c5.xlarge", labels={ZONE: zone}) for name, zone in zones.items()]
+    job = eks_job(instance_type="ml.p4d.24xlarge", instance_count=2)
+    affinity = pod_template(training_object(job))["spec"]["affinity"]
+    del affinity["nodeAffinity"]
+    with a_running_cluster(cloud, "zones", nodes=nodes, node_pool=False) as fixed:
+        start(fixed, client, NAME, WAIT, affinity=affinity)
+        wait_until(lambda: is_running(fixed, NAME, 2))
+        assert {pod["spec"]["nodeName"] for pod in fixed.pods(NAME)} == {"host-1", "host-3"}
+        start(fixed, client, "alone", "pass", hosts=1, affinity={"podAffinity": affinity["podAffinity"]})
+        wait_until(lambda: "Complete" in fixed.conditions("alone"))
+        assert fixed.pods("alone")[0]["spec"]["nodeName"] != "host-2"
+        delete(fixed, NAME)
+        start(fixed, client, "lonely", "pass", hosts=1, affinity={"podAffinity": affinity["podAffinity"]})
+        wait_until(lambda: fixed.pods("lonely") and fixed.pods("lonely")[0]["status"].get("conditions"))
+        message = fixed.pods("lonely")[0]["status"]["conditions"][0]["message"]
+        assert message.startswith("0/3 nodes are available: 3 node(s) didn't match pod affinity rules.")
+
+
+@pytest.mark.parametrize("spot", [True, False])
+def test_auto_mode_creates_nodes_for_training_jobs_but_not_for_labels_of_managed_node_groups(
+    cloud: LocalCloud, client: Callable[..., Any], spot: bool
+) -> None:
+    job = eks_job(spot=spot, max_wait_seconds=900)
+    with a_running_cluster(cloud, f"auto-{spot}", auto_mode=True) as auto:
+        for mode, name in ((False, "managed"), (True, "auto")):
+            template = pod_template(replace(training_object(job), auto_mode=mode))["spec"]
+            start(auto, client, name, "pass", hosts=1, affinity={"nodeAffinity": template["affinity"]["nodeAffinity"]})
+        wait_until(lambda: "Complete" in auto.conditions("auto"))
+        pod = auto.pods("managed")[0]["metadata"]["name"]
+        events = auto.ask("GET", EVENTS, fieldSelector=f"involvedObject.name={pod}")[1]["items"]
+        refused = [one["message"] for one in events if one["source"]["component"] == "karpenter"]
+        assert [message.rpartition("label")[2] for message in refused] == [' domain "eks.amazonaws.com" is restricted']
+        assert [node["metadata"]["labels"][CAPACITY_TYPE] for node in auto.ask("GET", "/api/v1/nodes")[1]["items"]] == [
+            "spot" if spot else "on-demand"
+        ]
 
 
 def test_a_region_without_capacity_leaves_pods_pending(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from tests.integration.localcloud.kubernetes.running_cluster import (
     a_running_cluster,
     training_job,
 )
+from tests.support.eks_jobs import NAME, eks_job, training_object
+from traingrid.backends.eks.indexed_job import indexed_job
+from traingrid.job.job import Channel
 
 CORE = "/api/v1/namespaces/default"
 
@@ -32,9 +36,10 @@ def cluster(cloud: LocalCloud) -> Iterator[Cluster]:
         yield running
 
 
-def log_of(cluster: Cluster, name: str) -> str:
+def log_of(cluster: Cluster, name: str, container: str = "train") -> str:
     wait_until(lambda: "Complete" in cluster.conditions(name) or "Failed" in cluster.conditions(name))
-    return cluster.request("GET", f"{PODS}/{cluster.pods(name)[0]['metadata']['name']}/log").read().decode()
+    path = f"{PODS}/{cluster.pods(name)[0]['metadata']['name']}/log"
+    return cluster.request("GET", path, container=container).read().decode()
 
 
 def test_a_pod_reads_its_annotations_from_a_file(cluster: Cluster, client: Callable[..., Any]) -> None:
@@ -109,6 +114,61 @@ def test_a_claim_is_a_folder_below_opt_ml(
     cluster.ask("POST", f"{CORE}/persistentvolumeclaims", {**claim, "spec": wanted})
     assert log_of(cluster, f"reads-{name}") == f"content of {name}\n"
     assert cluster.ask("GET", f"{CORE}/persistentvolumeclaims/{name}-claim")[1]["status"]["phase"] == "Bound"
+
+
+@pytest.fixture
+def bucket_claim(cluster: Cluster, client: Callable[..., Any]) -> str:
+    """Return the name of a claim of the bucket `fast`, which has the object set/a."""
+    client("s3").create_bucket(Bucket="fast")
+    client("s3").put_object(Bucket="fast", Key="set/a", Body=b"content")
+    source = {"driver": "s3.csi.aws.com", "volumeHandle": "fast", "volumeAttributes": {"bucketName": "fast"}}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "csi": source}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "fast"}, "spec": spec}
+    cluster.ask("POST", "/api/v1/persistentvolumes", volume)
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "fast"}}
+    wanted = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": "fast"}
+    cluster.ask("POST", f"{CORE}/persistentvolumeclaims", {**claim, "spec": wanted})
+    return "fast"
+
+
+def test_a_container_sees_only_the_mounts_that_it_declares(
+    cluster: Cluster, client: Callable[..., Any], bucket_claim: str
+) -> None:
+    folder = "os.path.join(os.environ['SAGEMAKER_BASE_DIR'], 'input/data/train')"
+    code = f"import os; at = {folder}; print(os.path.isdir(at) and os.listdir(at))"
+    uri = image(client("ecr"), "sees", code, "train")
+    volumes = [{"name": "opt-ml", "emptyDir": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "fast"}}]
+    base = {"name": "opt-ml", "mountPath": "/opt/ml"}
+    mounts = [base, {"name": "data", "mountPath": "/opt/ml/input/data/train", "subPath": "set", "readOnly": True}]
+    made = training_job("sees", uri, hosts=1, volumes=volumes)
+    spec = made["spec"]["template"]["spec"]
+    asked = [("before", [base]), ("first", mounts), ("between", [base])]
+    spec["initContainers"] = [
+        {"name": name, "image": uri, "args": ["train"], "volumeMounts": declared} for name, declared in asked
+    ]
+    spec["containers"][0]["volumeMounts"] = mounts
+    cluster.ask("POST", JOBS, made)
+    assert log_of(cluster, "sees", "train") == "['a']\n"
+    assert [log_of(cluster, "sees", name) for name, _ in asked] == ["False\n", "['a']\n", "[]\n"]
+
+
+def test_a_training_job_reads_a_channel_in_fastfile_mode(
+    cluster: Cluster, client: Callable[..., Any], bucket_claim: str
+) -> None:
+    code = "import os; print(open(os.environ['SAGEMAKER_BASE_DIR'] + '/input/data/train/a').read())"
+    client("ecr").create_repository(repositoryName="pod")
+    process_images.push(client("ecr"), "pod", "v1", ORCHESTRATOR)
+    job = eks_job(
+        inputs={"train": Channel(uri="s3://fast/set/", input_mode="FastFile")},
+        image=image(client("ecr"), "fast", code, "train"),
+        output="s3://fast/results/",
+    )
+    pod_image = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/pod:v1"
+    wanted = replace(training_object(job, namespace="default", service_account="default"), pod_image=pod_image)
+    wanted = replace(wanted, cluster=wanted.cluster.model_copy(update={"s3_volumes": {"fast": bucket_claim}}))
+    status, reply = cluster.ask("POST", JOBS, indexed_job(wanted))
+    assert status == 201, reply
+    assert log_of(cluster, NAME, "train") == "content\n", log_of(cluster, NAME, "prepare")
 
 
 def test_pods_of_a_service_reach_each_other_by_name(cluster: Cluster, client: Callable[..., Any]) -> None:

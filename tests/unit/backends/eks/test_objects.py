@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,10 +146,11 @@ def test_dollars_in_variables_reach_the_training_unchanged() -> None:
     assert {entry["name"]: entry["value"] for entry in train["env"]}["PRICE"] == "$$(HOME) costs $$5"
 
 
-def test_channels_that_are_not_downloaded_are_mounted() -> None:
+@pytest.mark.parametrize("reader", ["prepare", "train"])
+def test_channels_that_are_not_downloaded_are_mounted(reader: str) -> None:
     made = indexed_job(training_object(JOBS["mounts"], **SETTINGS))
     volumes = {volume["name"]: volume for volume in pods_of(made)["volumes"]}
-    mounts = {mount["mountPath"]: mount for mount in container(made, "train")["volumeMounts"]}
+    mounts = {mount["mountPath"]: mount for mount in container(made, reader)["volumeMounts"]}
     shown = {
         path.removeprefix("/opt/ml/input/data/"): (
             volumes[mount["name"]]["persistentVolumeClaim"]["claimName"],
@@ -176,10 +178,38 @@ def test_nodes_are_chosen_by_instance_type_and_way_of_purchase(spot: bool, opera
         assert {way["operator"] for way in ways} == {operator}
 
 
+@pytest.mark.parametrize(("spot", "operator"), [(True, "In"), (False, "NotIn")])
+def test_in_auto_mode_nodes_are_not_chosen_by_the_label_of_managed_node_groups(spot: bool, operator: str) -> None:
+    wanted = replace(training_object(eks_job(spot=spot)), auto_mode=True)
+    affinity = pods_of(indexed_job(wanted))["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    way = {"key": "karpenter.sh/capacity-type", "operator": operator, "values": ["spot"]}
+    assert term["matchExpressions"][1:] == [way]
+
+
+def test_no_pod_is_ended_to_save_nodes() -> None:
+    wanted = training_object(eks_job(instance_count=2))
+    templates = [one["template"] for one in mpi_job(wanted)["spec"]["mpiReplicaSpecs"].values()]
+    for template in (indexed_job(wanted)["spec"]["template"], *templates):
+        annotations = template["metadata"]["annotations"]
+        assert annotations["karpenter.sh/do-not-disrupt"] == "true"
+        assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+
+
 def test_hosts_of_a_training_job_are_on_separate_nodes() -> None:
     apart = pods_of(indexed_job(training_object()))["affinity"]["podAntiAffinity"]
     (term,) = apart["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["labelSelector"] == {"matchLabels": {"traingrid/name": NAME}}
+
+
+def test_hosts_with_efa_are_in_one_zone() -> None:
+    together = pods_of(indexed_job(training_object(JOBS["hosts"])))["affinity"]["podAffinity"]
+    (term,) = together["requiredDuringSchedulingIgnoredDuringExecution"]
+    same = {"matchLabels": {"traingrid/name": NAME}}
+    assert term == {"labelSelector": same, "topologyKey": "topology.kubernetes.io/zone"}
+    single = JOBS["hosts"].model_copy(update={"instance_count": 1})
+    for job in (single, eks_job(instance_count=3)):
+        assert "podAffinity" not in pods_of(indexed_job(training_object(job)))["affinity"]
 
 
 def test_pods_tolerate_the_taints_of_accelerators_and_of_the_settings() -> None:

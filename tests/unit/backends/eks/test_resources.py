@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.support.eks_jobs import eks_job
+from tests.support.eks_jobs import eks_job, training_object
 from tests.support.instance_types import described, training_types
 from traingrid.backends.eks import resources as module
+from traingrid.backends.eks.pod_template import pod_template
 from traingrid.backends.eks.resources import cpus, resources
 
 KNOWN = [name for name in training_types() if described(name)]
@@ -26,6 +27,16 @@ def test_a_node_has_room_for_the_request_and_for_only_one_training_job(name: str
     if "memory" in requests:
         memory = described(name)["MemoryInfo"]["SizeInMiB"]
         assert int(requests["memory"].removesuffix("Mi")) <= 0.65 * memory
+
+
+@pytest.mark.parametrize("of_line", [None, "urgent"])
+@pytest.mark.parametrize("of_region", [None, "gpus"])
+def test_the_volume_is_requested_of_the_nodes_disk_unless_a_queue_admits_the_job(
+    of_line: str | None, of_region: str | None
+) -> None:
+    wanted = training_object(eks_job(volume_gb=70, eks_queue=of_line), queue=of_region)
+    requests = pod_template(wanted)["spec"]["containers"][0]["resources"]["requests"]
+    assert requests.get("ephemeral-storage") == (None if of_line or of_region else "70Gi")
 
 
 @pytest.mark.parametrize("name", module._EFA_INTERFACES)
