@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from localcloud.faults.plan import CallFault, Stub
@@ -69,9 +69,7 @@ def deleted(grid: FaultyGrid, lines: int) -> Outcome:
 
 def deleted_before_attach(grid: FaultyGrid, lines: int) -> Outcome:
     """E20: kill every child right after its create, and delete the object before the next child looks for it."""
-    # A line that waits for another line's child would be created after the deletions.
-    rounds = [min(_LINES_AT_ONCE, lines - start) for start in range(0, lines, _LINES_AT_ONCE)]
-    submissions = [_deleted_before_attach(grid, some) for some in rounds]
+    submissions = [_deleted_before_attach(grid, some) for some in _rounds(lines)]
     ids = [one.id for one in submissions]
     return Outcome(
         volume=f"{lines} objects",
@@ -179,15 +177,18 @@ def preempted(grid: FaultyGrid, lines: int) -> Outcome:
 
     A preemption is a restart of the pods, and neither an end nor another attempt.
     """
+    return _together(f"{lines} preemptions", [_preempted(grid, some) for some in _rounds(lines)])
+
+
+def _preempted(grid: FaultyGrid, lines: int) -> Outcome:
     for region in REGIONS:
         grid.cluster(region).queues[_QUEUE] = lines
-    grid.plan(stub_seconds=4.0)
-    with grid.children_at_once(lines):
-        submission = grid.submit(lines, fields={"eks_queue": _QUEUE})
-        until(lambda: _all_train(grid, submission), "every line trains")
-        for region, name in _training_jobs(grid, submission).values():
-            grid.cluster(region).preempt(name, 1.0)
-        settled(grid, [submission])
+    grid.plan(stub_seconds=_SHORT_TRAINING)
+    submission = grid.submit(lines, fields={"eks_queue": _QUEUE})
+    until(lambda: _all_train(grid, submission), "every line trains")
+    for region, name in _training_jobs(grid, submission).values():
+        grid.cluster(region).preempt(name, 1.0)
+    settled(grid, [submission])
     until(lambda: grid.recorded(submission), "every end is recorded")
     again = [item for item in grid.plane.ledger.jobs(submission.id) if item.attempt != 1]
     found = [_violation("I2", submission, f"job {item.index} is at attempt {item.attempt}") for item in again]
@@ -233,27 +234,27 @@ def stopped_completely(grid: FaultyGrid, lines: int) -> Outcome:
 
     Only the intents are recorded, so that the children stop their training jobs and record the ends.
     """
+    return _together(f"{lines} cancels", [_stopped_completely(grid, some) for some in _rounds(lines)])
+
+
+def _stopped_completely(grid: FaultyGrid, lines: int) -> Outcome:
     grid.plan(stubs=(_SLOW_STOP,))
-    with grid.children_at_once(lines):
-        submission = grid.submit(lines)
-        until(lambda: _all_train(grid, submission), "every line trains")
-        for index in range(lines):
-            grid.plane.ledger.request_cancel(submission.id, cancel_of_job(index), {"by": "test", "reason": ""})
-        early = dict[int, Violation]()
+    submission = grid.submit(lines)
+    until(lambda: _all_train(grid, submission), "every line trains")
+    for index in range(lines):
+        grid.plane.ledger.request_cancel(submission.id, cancel_of_job(index), {"by": "test", "reason": ""})
+    early = dict[int, Violation]()
 
-        def watched() -> bool:
-            early.update(_recorded_early(grid, submission))
-            return grid.recorded(submission)
+    def watched() -> bool:
+        early.update(_recorded_early(grid, submission))
+        return grid.recorded(submission)
 
-        until(watched, "every end is recorded")
-        settled(grid, [submission])
+    until(watched, "every end is recorded")
+    settled(grid, [submission])
+    ended = otherwise_ended(grid, [submission], {"Stopped"})
     return Outcome(
         volume=f"{lines} cancels",
-        violations=[
-            *grid.audit(submission.id),
-            *otherwise_ended(grid, [submission], {"Stopped"}),
-            *early.values(),
-        ],
+        violations=[*grid.audit(submission.id), *ended, *early.values()],
         facts={"states": states(grid, [submission])},
     )
 
@@ -264,12 +265,12 @@ def namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     The finalizers of the objects keep the namespace until its owner removes them, because neither the children nor the
     reconciler have access any more. After the owner has granted access to a new namespace, all ends are recorded.
     """
-    grid.plan(stub_seconds=ENDLESS_SECONDS)
-    with grid.children_at_once(lines + _LATE_LINES):
-        return _namespace_deleted(grid, lines)
+    outcomes = [_namespace_deleted(grid, some) for some in _rounds(lines)]
+    return _together(f"{lines} lines, then {_LATE_LINES * len(outcomes)}", outcomes)
 
 
 def _namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
+    grid.plan(stub_seconds=ENDLESS_SECONDS)
     submission = grid.submit(lines)
     until(lambda: _all_train(grid, submission), "every line trains")
     for region in REGIONS:
@@ -315,6 +316,20 @@ def _training_jobs(grid: FaultyGrid, submission: Submission) -> dict[int, tuple[
         item.index: (item.region, names.training_job("grid", submission.id, item.index, item.attempt))
         for item in grid.plane.ledger.jobs(submission.id)
     }
+
+
+def _rounds(lines: int) -> list[int]:
+    """Return the numbers of lines that train at once: a new account's quota of Fargate admits 24 children."""
+    return [min(_LINES_AT_ONCE, lines - start) for start in range(0, lines, _LINES_AT_ONCE)]
+
+
+def _together(volume: str, rounds: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of several rounds."""
+    counted = sum((Counter(one.facts["states"]) for one in rounds), Counter[str]())
+    reasons = sorted({reason for one in rounds for reason in one.facts.get("reasons", ())})
+    facts = {"states": dict(counted)} | ({"reasons": reasons} if reasons else {})
+    violations = [violation for one in rounds for violation in one.violations]
+    return Outcome(volume=volume, violations=violations, facts=facts)
 
 
 def _all_train(grid: FaultyGrid, submission: Submission) -> bool:
