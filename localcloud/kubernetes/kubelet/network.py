@@ -2,9 +2,11 @@
 
 The names are those of the cluster's DNS: a pod with a hostname and a subdomain has a name if a headless Service with
 the name of the subdomain selects it and the pod is ready, or the Service publishes pods that are not
-(https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-hostname-and-subdomain-fields). `ssh`
-connects to a name as on the hosts of SageMaker (localcloud/sagemaker/hosts), and also to the hostname alone. Pods of
-launchers that connect through TCP also resolve the names, as there.
+(https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-hostname-and-subdomain-fields). The
+hostname alone is no name, except in /etc/hosts of the pod itself
+(https://kubernetes.io/docs/tasks/network/customize-hosts-file-for-pods/#default-hosts-file-content). `ssh` connects to a
+name as on the hosts of SageMaker (localcloud/sagemaker/hosts). Pods of launchers that connect through TCP also resolve
+the names, as there.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class PodNetwork:
         self._client, self._lock = client, threading.Lock()
         self._hosts = HostNetwork([])
         self._members: dict[str, tuple[str, str]] = {}
-        self._files: dict[str, Path] = {}
+        self._files: dict[str, tuple[Path, str]] = {}
         self._ports: dict[tuple[str, str], dict[str, str]] = {}
         self._names: dict[str, str] = {}
 
@@ -75,11 +77,11 @@ class PodNetwork:
         uid, place = pod["metadata"]["uid"], (pod["metadata"]["namespace"], pod["spec"]["subdomain"])
         covered = with_names(words, [], folder)
         with self._lock:
-            self._files[uid] = folder / "etc-hosts"
+            self._files[uid] = (folder / "etc-hosts", _hostname(pod))
             if place not in self._ports:
                 self._ports[place] = ports()
             variables = self._ports[place]
-            self._write(self._files[uid])
+            self._write(*self._files[uid])
         return covered, variables
 
     def refresh(self) -> None:
@@ -97,29 +99,32 @@ class PodNetwork:
             if names != self._names:
                 self._names = names
                 self._hosts.set_names(names)
-                for file in self._files.values():
-                    self._write(file)
+                for file, hostname in self._files.values():
+                    self._write(file, hostname)
 
     def close(self) -> None:
         """Remove the folder of the sockets."""
         self._hosts.close()
 
-    def _write(self, file: Path) -> None:
+    def _write(self, file: Path, hostname: str) -> None:
         """Write a pod's /etc/hosts in place, because processes have it mounted."""
         with file.open("r+") as present:
-            content = LOCALHOST + "".join(f"127.0.0.1 {name}\n" for name in sorted(self._names))
+            content = LOCALHOST + "".join(f"127.0.0.1 {name}\n" for name in (*sorted(self._names), hostname))
             present.write(content)
             present.truncate()
 
     def _names_of(self, pod: Object) -> list[str]:
         spec, metadata = pod["spec"], pod["metadata"]
         subdomain, namespace = spec.get("subdomain"), metadata["namespace"]
-        hostname = spec.get("hostname") or metadata["name"]
         service = self._client.find(SERVICE, namespace, subdomain) if subdomain else None
         if service is None or not _publishes(service["spec"], pod):
             return []
-        full = f"{hostname}.{subdomain}"
-        return [hostname, full, *(f"{full}.{namespace}{suffix}" for suffix in ("", ".svc", ".svc.cluster.local"))]
+        full = f"{_hostname(pod)}.{subdomain}"
+        return [full, *(f"{full}.{namespace}{suffix}" for suffix in ("", ".svc", ".svc.cluster.local"))]
+
+
+def _hostname(pod: Object) -> str:
+    return str(pod["spec"].get("hostname") or pod["metadata"]["name"])
 
 
 def _publishes(service: Mapping[str, Any], pod: Object) -> bool:
