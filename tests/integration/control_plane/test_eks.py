@@ -1,6 +1,7 @@
 """Children and the reconciler with a cluster of EKS whose pods run: one training job and its end, also after deaths."""
 
 import json
+import shutil
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,6 +53,22 @@ if options.get('fails'):
 (base / 'model/weights').write_text('1.0')
 print('ends', flush=True)
 """
+MPIRUN = """
+import json, os, pathlib, subprocess, sys, time
+base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
+hosts = json.loads((base / 'input/config/resourceconfig.json').read_text())
+main, other = hosts['hosts']
+end = 'touch $SAGEMAKER_BASE_DIR/ended'
+if hosts['current_host'] == other:
+    subprocess.Popen(['sshd', '-D'])
+    while not (base / 'ended').exists(): time.sleep(0.1)
+    sys.exit()
+while subprocess.run(['ssh', other, 'true'], stderr=subprocess.DEVNULL).returncode: time.sleep(0.1)
+options = ['--allow-run-as-root', '-mca', 'rtc_hwloc_vmhole', 'none', '--host', f'localhost:1,{other}:1', '-np', '2']
+code = subprocess.run(['mpirun', *options, 'sh', '-c', 'echo rank $OMPI_COMM_WORLD_RANK runs']).returncode
+subprocess.run(['ssh', other, end])
+sys.exit(code)
+"""
 _NAMESPACE = Kind(version="v1", kind="Namespace", plural="namespaces")
 
 
@@ -88,7 +105,7 @@ class ClusterAccount(Account):
             self._apply(made)
 
     def job(self, **fields: Any) -> Job:
-        job = sample_job(OTHER).model_copy(update={"image": self.image, "backends": ("eks",)})
+        job = sample_job(OTHER).model_copy(update={"image": fields.pop("image", self.image), "backends": ("eks",)})
         options = {name: str(value) for name, value in fields.pop("hyperparameters", {"seconds": 1}).items()}
         return job.model_copy(update={"hyperparameters": options, **fields})
 
@@ -177,6 +194,19 @@ def test_the_launcher_and_the_workers_of_an_mpijob_train(
     # The operator deletes workers that still run when the launcher has ended, and the rest of their logs with them.
     assert "[algo-3]" not in output
     assert line.item().artifact.endswith(f"/{line.name}-1/output/model.tar.gz")
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_an_image_with_its_own_mpirun_reaches_the_other_host(
+    account: ClusterAccount, request: pytest.FixtureRequest, kind: Any
+) -> None:
+    uri = image(client("ecr", OTHER), f"own-mpirun-{kind}", MPIRUN)
+    line = submitted(account, request, instance_count=2, eks_kind=kind, image=uri)
+    code, output = ended(line.child(), within=120)
+    assert (code, line.item().state) == (0, "Completed"), output
+    for rank in (0, 1):
+        assert f"rank {rank} runs" in output
 
 
 @pytest.mark.parametrize("kind", ["job", "mpijob"])

@@ -39,6 +39,12 @@ _SIDECAR = {
 }
 """The sidecar `results`. The training starts when its probe succeeds
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#differences-from-application-containers)."""
+_FULL_NAMES = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "PRTE_MCA_prte_keep_fqdn_hostnames": "true"}
+"""Variables for images with their own mpirun. By default, it cuts the names of hosts at the first dot
+(https://github.com/open-mpi/ompi/issues/12089), but only the full names of other pods resolve. The first is the variable
+that the MPI operator sets for the implementation OpenMPI (ompiEnvVars in
+https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go), the second is for Open MPI 5,
+whose mpirun is PRRTE's (`prte_info --all` of 5.0.11)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -134,7 +140,7 @@ def _train(wanted: TrainingObject, data: list[dict[str, Any]]) -> dict[str, Any]
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.
     """
-    environment = dict(wanted.request.get("Environment", {}))
+    environment = {**_FULL_NAMES, **wanted.request.get("Environment", {})}
     environment |= {"TRAINING_JOB_NAME": wanted.name, "TRAINING_JOB_ARN": wanted.arn, "AWS_REGION": wanted.region}
     return {
         "name": TRAIN,

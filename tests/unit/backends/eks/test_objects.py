@@ -176,6 +176,16 @@ def test_nodes_are_chosen_by_instance_type_and_way_of_purchase(spot: bool, opera
         assert {way["operator"] for way in ways} == {operator}
 
 
+def test_mpirun_of_the_image_keeps_full_host_names_unless_the_line_decides() -> None:
+    def variables(**given: str) -> dict[str, str]:
+        train = pods_of(indexed_job(training_object(eks_job(environment=given))))["containers"][0]
+        return {entry["name"]: entry["value"] for entry in train["env"]}
+
+    names = "OMPI_MCA_orte_keep_fqdn_hostnames", "PRTE_MCA_prte_keep_fqdn_hostnames"
+    assert [variables()[name] for name in names] == ["true", "true"]
+    assert [variables(**{names[0]: "false"})[name] for name in names] == ["false", "true"]
+
+
 def test_hosts_of_a_training_job_are_on_separate_nodes() -> None:
     apart = pods_of(indexed_job(training_object()))["affinity"]["podAntiAffinity"]
     (term,) = apart["requiredDuringSchedulingIgnoredDuringExecution"]
