@@ -41,10 +41,10 @@ _SIDECAR = {
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#differences-from-application-containers)."""
 _FULL_NAMES = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "PRTE_MCA_prte_keep_fqdn_hostnames": "true"}
 """Variables for images with their own mpirun. By default, it cuts the names of hosts at the first dot
-(https://github.com/open-mpi/ompi/issues/12089), but only the full names of other pods resolve. The first is the variable
-that the MPI operator sets for the implementation OpenMPI (ompiEnvVars in
-https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go), the second is for Open MPI 5,
-whose mpirun is PRRTE's (`prte_info --all` of 5.0.11)."""
+(https://github.com/open-mpi/ompi/issues/12089), but only the full names of other pods resolve. The first variable is
+the one that the MPI operator sets for the implementation OpenMPI (ompiEnvVars in
+https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go). The second one is for Open
+MPI 5, whose mpirun is PRRTE's (`prte_info --all` of 5.0.11)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
