@@ -83,6 +83,7 @@ def test_the_launcher_of_an_mpijob_is_its_first_host(hosts: int, workers: int | 
     assert replicas["Launcher"]["replicas"] == 1
     assert replicas.get("Worker", {}).get("replicas") == workers
     assert (spec["runLauncherAsWorker"], spec["slotsPerWorker"]) == (True, 2)
+    assert spec["launcherCreationPolicy"] == "AtStartup"
     assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 0}
     assert "restartPolicy" not in replicas["Launcher"]["template"]["spec"], "the operator warns about it"
 
