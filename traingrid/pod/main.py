@@ -14,6 +14,7 @@ from traingrid.log import configure_child
 from traingrid.pod.failure import PodError, description_error, download_error, explained, one_line, upload_error
 from traingrid.pod.host import TERMINATION_LOG, Host
 from traingrid.pod.patience import patiently
+from traingrid.pod.peers import Peers
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect, write_message
 
@@ -54,7 +55,9 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str], training_ende
     host = Host.from_environment(environment)
     if arguments[0] == "results":
         return collect(host, _s3(host, upload_error), training_ended, termination_log)
+    peers = Peers(host)
     prepare(host, _s3(host, download_error))
+    peers.wait()
     return 0
 
 

@@ -1,7 +1,7 @@
 """Open MPI: the mpirun options that differ between Open MPI 4 and 5, which starts processes with PRRTE.
 
-Sources: `ompi_info --all` of Open MPI 4.1; PRRTE 3.0, which is part of Open MPI 5.0: component plm/ssh and parameter
-prte_if_include.
+Sources: `ompi_info --all` of Open MPI 4.1; PRRTE 3.0, which is part of Open MPI 5.0: component plm/ssh, and parameters
+prte_if_include and prte_keep_fqdn_hostnames (`prte_info --all`).
 """
 
 import itertools
@@ -12,6 +12,8 @@ import subprocess
 from training_container.launcher.hosts import SSH
 
 DEBIANS = 4  # bookworm's is 4.1.4
+KEEP_FULL_NAMES = ("orte_keep_fqdn_hostnames", "prte_keep_fqdn_hostnames")
+"""The parameters, of Open MPI 4 and of PRRTE, that keep the names of hosts as they are."""
 _VERSION = re.compile(r"\(Open MPI\) (\d+)\.")
 
 
@@ -25,22 +27,26 @@ def major_version() -> int:
     return int(match[1]) if match else DEBIANS
 
 
-def options(version: int, interface: str | None, *, several_hosts: bool) -> list[str]:
+def options(version: int, interface: str | None, *, several_hosts: bool, full_names: bool = False) -> list[str]:
     """Return mpirun's options that differ between the versions.
 
     Args:
         version: Open MPI's major version.
         interface: The network interface for traffic between hosts; None to let Open MPI choose.
         several_hosts: True if ranks are started over ssh.
+        full_names: True if mpirun must not cut the names of hosts at the first dot, as it does by default
+            (https://github.com/open-mpi/ompi/pull/2015). The names of pods, <pod>.<service>, resolve in full only.
     """
     if version >= 5:
-        return _five(interface, several_hosts=several_hosts)
+        return _five(interface, several_hosts=several_hosts, full_names=full_names)
     # Disable sharing the topology in memory, which only helps bound ranks: the daemons that write it have crashed with
     # a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
     found = ["-mca", "rtc_hwloc_vmhole", "none", "--tag-output"]
     if several_hosts:
         # Attached sessions: the daemons on other hosts remain children of ssh, so that they end with it.
         found += ["--leave-session-attached", "-mca", "plm_rsh_agent", SSH, "-mca", "plm_rsh_no_tree_spawn", "1"]
+    if full_names:
+        found += ["-mca", KEEP_FULL_NAMES[0], "true"]
     if interface:
         found += ["-mca", "btl_tcp_if_include", interface, "-mca", "oob_tcp_if_include", interface]
     return found
@@ -51,11 +57,13 @@ def tags_with_space(command: list[str]) -> bool:
     return ("--output", "tag") in itertools.pairwise(command)
 
 
-def _five(interface: str | None, *, several_hosts: bool) -> list[str]:
+def _five(interface: str | None, *, several_hosts: bool, full_names: bool) -> list[str]:
     found = ["--output", "tag"]
     if several_hosts:
         found += ["--leave-session-attached"]
         found += ["--prtemca", "plm_ssh_agent", SSH, "--prtemca", "plm_ssh_no_tree_spawn", "1"]
+    if full_names:
+        found += ["--prtemca", KEEP_FULL_NAMES[1], "true"]
     if interface:
         found += ["--mca", "btl_tcp_if_include", interface, "--prtemca", "prte_if_include", interface]
     return found

@@ -2,9 +2,11 @@
 
 The names are those of the cluster's DNS: a pod with a hostname and a subdomain has a name if a headless Service with
 the name of the subdomain selects it and the pod is ready, or the Service publishes pods that are not
-(https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-hostname-and-subdomain-fields). `ssh`
-connects to a name as on the hosts of SageMaker (localcloud/sagemaker/hosts), and also to the hostname alone. Pods of
-launchers that connect through TCP also resolve the names, as there.
+(https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-hostname-and-subdomain-fields). The
+hostname alone is no name, except in /etc/hosts of the pod itself
+(https://kubernetes.io/docs/tasks/network/customize-hosts-file-for-pods/#default-hosts-file-content). `ssh` connects to
+a name as on the hosts of SageMaker (localcloud/sagemaker/hosts). Init containers resolve the names, and so do the other
+containers of pods whose launchers connect through TCP, as there.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from localcloud.kubernetes.client import Client
+    from localcloud.kubernetes.kubelet.container import Container
     from localcloud.kubernetes.store import Object
 
 REQUEST_ANNOTATION = "traingrid/request"
@@ -40,7 +43,7 @@ class PodNetwork:
         self._client, self._lock = client, threading.Lock()
         self._hosts = HostNetwork([])
         self._members: dict[str, tuple[str, str]] = {}
-        self._files: dict[str, Path] = {}
+        self._files: dict[str, tuple[Path, str]] = {}
         self._ports: dict[tuple[str, str], dict[str, str]] = {}
         self._names: dict[str, str] = {}
 
@@ -64,22 +67,24 @@ class PodNetwork:
         """Return the folder that replaces a pod's /tmp."""
         return self._hosts.temporary(_id(uid))
 
-    def command(self, pod: Object, words: Sequence[str], folder: Path) -> tuple[Sequence[str], dict[str, str]]:
+    def command(
+        self, pod: Object, container: Container, words: Sequence[str], folder: Path
+    ) -> tuple[Sequence[str], dict[str, str]]:
         """Return the command and more variables of a container that resolves the names of other pods, if it must.
 
         Raises:
             OSError: This machine has no mount namespaces.
         """
-        if not _resolves_names(pod):
+        if not _resolves_names(pod, prepares=container.is_init and not container.is_sidecar):
             return words, {}
         uid, place = pod["metadata"]["uid"], (pod["metadata"]["namespace"], pod["spec"]["subdomain"])
         covered = with_names(words, [], folder)
         with self._lock:
-            self._files[uid] = folder / "etc-hosts"
+            self._files[uid] = (folder / "etc-hosts", _hostname(pod))
             if place not in self._ports:
                 self._ports[place] = ports()
             variables = self._ports[place]
-            self._write(self._files[uid])
+            self._write(*self._files[uid])
         return covered, variables
 
     def refresh(self) -> None:
@@ -97,29 +102,32 @@ class PodNetwork:
             if names != self._names:
                 self._names = names
                 self._hosts.set_names(names)
-                for file in self._files.values():
-                    self._write(file)
+                for file, hostname in self._files.values():
+                    self._write(file, hostname)
 
     def close(self) -> None:
         """Remove the folder of the sockets."""
         self._hosts.close()
 
-    def _write(self, file: Path) -> None:
+    def _write(self, file: Path, hostname: str) -> None:
         """Write a pod's /etc/hosts in place, because processes have it mounted."""
         with file.open("r+") as present:
-            content = LOCALHOST + "".join(f"127.0.0.1 {name}\n" for name in sorted(self._names))
+            content = LOCALHOST + "".join(f"127.0.0.1 {name}\n" for name in (*sorted(self._names), hostname))
             present.write(content)
             present.truncate()
 
     def _names_of(self, pod: Object) -> list[str]:
         spec, metadata = pod["spec"], pod["metadata"]
         subdomain, namespace = spec.get("subdomain"), metadata["namespace"]
-        hostname = spec.get("hostname") or metadata["name"]
         service = self._client.find(SERVICE, namespace, subdomain) if subdomain else None
         if service is None or not _publishes(service["spec"], pod):
             return []
-        full = f"{hostname}.{subdomain}"
-        return [hostname, full, *(f"{full}.{namespace}{suffix}" for suffix in ("", ".svc", ".svc.cluster.local"))]
+        full = f"{_hostname(pod)}.{subdomain}"
+        return [full, *(f"{full}.{namespace}{suffix}" for suffix in ("", ".svc", ".svc.cluster.local"))]
+
+
+def _hostname(pod: Object) -> str:
+    return str(pod["spec"].get("hostname") or pod["metadata"]["name"])
 
 
 def _publishes(service: Mapping[str, Any], pod: Object) -> bool:
@@ -133,16 +141,22 @@ def _publishes(service: Mapping[str, Any], pod: Object) -> bool:
     return bool(status.get("podIP")) and not has_ended and ready
 
 
-def _resolves_names(pod: Object) -> bool:
-    """Return True for the pods of launchers that take hosts with other addresses for other hosts."""
+def _resolves_names(pod: Object, *, prepares: bool) -> bool:
+    """Return True for a container that resolves the names of other pods.
+
+    Those are init containers, which run before the launcher (`prepares`), and launchers that take hosts with other
+    addresses for other hosts.
+    """
     metadata = pod["metadata"]
-    if not pod["spec"].get("subdomain") or _MPI_LABEL in (metadata.get("labels") or {}):
+    if not pod["spec"].get("subdomain"):
         return False
     request = (metadata.get("annotations") or {}).get(REQUEST_ANNOTATION)
-    if request is None:
-        return True
-    described = json.loads(request)
-    return needs_names(described, [host.name for host in hosts(described)])
+    described = json.loads(request) if request else {}
+    if prepares:
+        return not described or len(hosts(described)) > 1
+    if _MPI_LABEL in (metadata.get("labels") or {}):
+        return False
+    return not described or needs_names(described, [host.name for host in hosts(described)])
 
 
 def _id(uid: str) -> str:

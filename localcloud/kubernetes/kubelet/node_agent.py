@@ -183,14 +183,10 @@ class NodeAgent:
             "TRAINGRID_TERMINATION_LOG": str(container.message_file),
         }
         words = [expanded(word, own) for word in command_of(image, container.spec)]
-        words, more = self._with_names(pod, words, folder)
+        covered, more = self.network.command(pod, container, words, folder)
         environment = {**given, **more, **own}
         environment["PATH"] = search_path(folder / "bin", environment["PATH"])
-        return words, environment
-
-    def _with_names(self, pod: Object, words: list[str], folder: Path) -> tuple[list[str], dict[str, str]]:
-        covered, more = self.network.command(pod, words, folder)
-        return list(covered), more
+        return list(covered), environment
 
 
 def _field_path(container: Any) -> str:

@@ -1,6 +1,8 @@
 """Children and the reconciler with a cluster of EKS whose pods run: one training job and its end, also after deaths."""
 
 import json
+import shutil
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +15,8 @@ from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
+from localcloud.faults.plan import Capacity, Plan
+from localcloud.kubernetes.controllers.provisioner import node_of
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import HOME, OTHER, Account
@@ -28,6 +32,7 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends import inventory_of
 from traingrid.backends.eks.jobs import ClusterJobs
+from traingrid.backends.eks.pods import Pod
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
@@ -51,6 +56,22 @@ if options.get('fails'):
     sys.exit(3)
 (base / 'model/weights').write_text('1.0')
 print('ends', flush=True)
+"""
+MPIRUN = """
+import json, os, pathlib, subprocess, sys, time
+base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
+hosts = json.loads((base / 'input/config/resourceconfig.json').read_text())
+main, other = hosts['hosts']
+end = 'touch $SAGEMAKER_BASE_DIR/ended'
+if hosts['current_host'] == other:
+    subprocess.Popen(['sshd', '-D'])
+    while not (base / 'ended').exists(): time.sleep(0.1)
+    sys.exit()
+while subprocess.run(['ssh', other, 'true'], stderr=subprocess.DEVNULL).returncode: time.sleep(0.1)
+options = ['--allow-run-as-root', '-mca', 'rtc_hwloc_vmhole', 'none', '--host', f'localhost:1,{other}:1', '-np', '2']
+code = subprocess.run(['mpirun', *options, 'sh', '-c', 'echo rank $OMPI_COMM_WORLD_RANK runs']).returncode
+subprocess.run(['ssh', other, end])
+sys.exit(code)
 """
 _NAMESPACE = Kind(version="v1", kind="Namespace", plural="namespaces")
 
@@ -88,7 +109,7 @@ class ClusterAccount(Account):
             self._apply(made)
 
     def job(self, **fields: Any) -> Job:
-        job = sample_job(OTHER).model_copy(update={"image": self.image, "backends": ("eks",)})
+        job = sample_job(OTHER).model_copy(update={"image": fields.pop("image", self.image), "backends": ("eks",)})
         options = {name: str(value) for name, value in fields.pop("hyperparameters", {"seconds": 1}).items()}
         return job.model_copy(update={"hyperparameters": options, **fields})
 
@@ -177,6 +198,56 @@ def test_the_launcher_and_the_workers_of_an_mpijob_train(
     # The operator deletes workers that still run when the launcher has ended, and the rest of their logs with them.
     assert "[algo-3]" not in output
     assert line.item().artifact.endswith(f"/{line.name}-1/output/model.tar.gz")
+
+
+@pytest.fixture
+def one_node(cloud: LocalCloud, account: ClusterAccount, instance_type: str) -> Iterator[None]:
+    """A cluster with one node of a type, which gets no other ones until the fault plan is empty."""
+    cloud.faults.set(Plan(capacity=(Capacity(region=OTHER),)))
+    path, node = "/api/v1/nodes", node_of("only", OTHER, instance_type, labels={})
+    account.cluster._json("POST", path, None, json.dumps(node).encode())
+    account.cluster._json("PUT", f"{path}/only/status", None, json.dumps(node).encode())
+    yield
+    cloud.faults.set(Plan())
+    account.cluster._json("DELETE", f"{path}/only", None, b"")
+
+
+@pytest.mark.parametrize(("kind", "instance_type"), [("job", "m5.xlarge"), ("mpijob", "m5.2xlarge")])
+@pytest.mark.usefixtures("one_node")
+def test_no_host_trains_before_the_last_one_has_a_node(
+    cloud: LocalCloud, account: ClusterAccount, request: pytest.FixtureRequest, kind: Any, instance_type: str
+) -> None:
+    line = submitted(account, request, instance_count=2, eks_kind=kind, instance_type=f"ml.{instance_type}")
+    child = line.child()
+    labels = f"traingrid/submission={line.submission}"
+
+    def logs() -> list[str]:
+        running = [pod for raw in account.cluster.all(POD, labels=labels) if (pod := Pod(raw)).is_preparing]
+        return ["".join(account.cluster.log(pod.name, "prepare")) for pod in running]
+
+    wait_until(lambda: any("Waiting for the start of" in log for log in logs()), 60)
+    time.sleep(1)
+    assert not any(Pod(raw).is_prepared for raw in account.cluster.all(POD, labels=labels))
+    item = line.item()
+    assert (item.phase, item.training_started_at) == ("Pending", 0)
+    assert "No node has room" in item.reason
+    cloud.faults.set(Plan())
+    code, output = ended(child, within=120)
+    assert (code, line.item().state) == (0, "Completed"), output
+    assert "[algo-1] trains ['shard']" in output
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_an_image_with_its_own_mpirun_reaches_the_other_host(
+    account: ClusterAccount, request: pytest.FixtureRequest, kind: Any
+) -> None:
+    uri = image(client("ecr", OTHER), f"own-mpirun-{kind}", MPIRUN)
+    line = submitted(account, request, instance_count=2, eks_kind=kind, image=uri)
+    code, output = ended(line.child(), within=120)
+    assert (code, line.item().state) == (0, "Completed"), output
+    for rank in (0, 1):
+        assert f"rank {rank} runs" in output
 
 
 @pytest.mark.parametrize("kind", ["job", "mpijob"])

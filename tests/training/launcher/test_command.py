@@ -1,4 +1,6 @@
 import itertools
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 from training_container.contract.launch_options import LaunchOptions, Script, parse
 from training_container.contract.training_job import Folders, TrainingJob
 from training_container.launcher.command import gloo_command, mpirun_command
+from training_container.launcher.hosts import SSH
 from training_container.launcher.open_mpi import major_version
 from training_container.launcher.rank_environment import rank_environment
 from training_container.trainer.config import Config
@@ -44,6 +47,36 @@ def test_two_hosts_have_slots_and_use_the_named_interface() -> None:
     assert pairs(command, "--host") == ["localhost:2,algo-2:2"]
     assert pairs(command, "btl_tcp_if_include") == pairs(command, "oob_tcp_if_include") == ["eth0"]
     assert pairs(command, "plm_rsh_agent")[0].startswith("ssh -o BatchMode=yes")
+
+
+POD_HOSTS = replace(JOB, hosts=("g-0-1-0.g-0-1", "g-0-1-1.g-0-1"), current_host="g-0-1-0.g-0-1")
+
+
+def test_names_of_pods_are_not_cut_at_the_first_dot() -> None:
+    assert pairs(mpirun_command(POD_HOSTS, [], None), "orte_keep_fqdn_hostnames") == ["true"]
+    assert pairs(mpirun_command(POD_HOSTS, [], None, version=5), "prte_keep_fqdn_hostnames") == ["true"]
+    for version in (4, 5):
+        command = mpirun_command(replace(JOB, hosts=("algo-1", "algo-2")), [], None, version=version)
+        assert not [word for word in command if "fqdn" in word]
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
+def test_mpirun_connects_to_the_full_name_of_a_pod(tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+    agent.write_text('#!/bin/sh\necho "connects to $1" >&2\nexit 1\n')
+    agent.chmod(0o755)
+    command = mpirun_command(POD_HOSTS, [], None, version=major_version())
+    command = [str(agent) if word == SSH else word for word in command]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "connects to g-0-1-1.g-0-1\n" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["orte_keep_fqdn_hostnames", "prte_keep_fqdn_hostnames"])
+def test_a_parameter_of_custom_options_is_not_set_twice(name: str) -> None:
+    """Open MPI 4 refuses a parameter that is set twice."""
+    job = replace(POD_HOSTS, launch=LaunchOptions(mpi_options=("-mca", name, "0")))
+    for version in (4, 5):
+        assert pairs(mpirun_command(job, [], None, version=version), name) == ["0"]
 
 
 def test_custom_options_are_appended_unchanged() -> None:

@@ -21,6 +21,9 @@ def mpi_job(wanted: TrainingObject) -> dict[str, Any]:
 
     All hosts run `train`, which itself starts the ranks. Therefore the implementation is MPICH: with OpenMPI the
     operator sets OMPI_MCA_orte_default_hostfile in the launcher, which would add hosts to those of `train`'s mpirun.
+
+    The launcher must not be created later than the workers, because the hosts wait for each other
+    (`traingrid.pod.peers`).
     """
     replicas: dict[str, Any] = {"Launcher": _replicas(wanted, 1)}
     if workers := wanted.job.instance_count - 1:
@@ -32,6 +35,7 @@ def mpi_job(wanted: TrainingObject) -> dict[str, Any]:
         "spec": {
             "slotsPerWorker": wanted.job.processes_per_host,
             "runLauncherAsWorker": True,
+            "launcherCreationPolicy": "AtStartup",
             "mpiImplementation": "MPICH",
             "sshAuthMountPath": _KEY_FOLDER,
             "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},

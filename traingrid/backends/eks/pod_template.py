@@ -46,6 +46,12 @@ _NOT_DISRUPTED = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kub
 """Annotations by which Karpenter, EKS Auto Mode and the Cluster Autoscaler end no pod to save nodes
 (https://karpenter.sh/docs/concepts/disruption/#pod-level-controls,
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md)."""
+_FULL_NAMES = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "PRTE_MCA_prte_keep_fqdn_hostnames": "true"}
+"""Variables for images with their own mpirun. By default, it cuts the names of hosts at the first dot
+(https://github.com/open-mpi/ompi/issues/12089), but only the full names of other pods resolve. The first variable is
+the one that the MPI operator sets for the implementation OpenMPI (ompiEnvVars in
+https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go). The second one is for Open
+MPI 5, whose mpirun is PRRTE's (`prte_info --all` of 5.0.11)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -145,7 +151,7 @@ def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, 
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.
     """
-    environment = dict(wanted.request.get("Environment", {}))
+    environment = {**_FULL_NAMES, **wanted.request.get("Environment", {})}
     environment |= {"TRAINING_JOB_NAME": wanted.name, "TRAINING_JOB_ARN": wanted.arn, "AWS_REGION": wanted.region}
     return {
         "name": TRAIN,

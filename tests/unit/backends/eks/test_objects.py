@@ -84,6 +84,7 @@ def test_the_launcher_of_an_mpijob_is_its_first_host(hosts: int, workers: int | 
     assert replicas["Launcher"]["replicas"] == 1
     assert replicas.get("Worker", {}).get("replicas") == workers
     assert (spec["runLauncherAsWorker"], spec["slotsPerWorker"]) == (True, 2)
+    assert spec["launcherCreationPolicy"] == "AtStartup"
     assert spec["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 0}
     assert "restartPolicy" not in replicas["Launcher"]["template"]["spec"], "the operator warns about it"
 
@@ -194,6 +195,16 @@ def test_no_pod_is_ended_to_save_nodes() -> None:
         annotations = template["metadata"]["annotations"]
         assert annotations["karpenter.sh/do-not-disrupt"] == "true"
         assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+
+
+def test_mpirun_of_the_image_keeps_full_host_names_unless_the_line_decides() -> None:
+    def variables(**given: str) -> dict[str, str]:
+        train = pods_of(indexed_job(training_object(eks_job(environment=given))))["containers"][0]
+        return {entry["name"]: entry["value"] for entry in train["env"]}
+
+    names = "OMPI_MCA_orte_keep_fqdn_hostnames", "PRTE_MCA_prte_keep_fqdn_hostnames"
+    assert [variables()[name] for name in names] == ["true", "true"]
+    assert [variables(**{names[0]: "false"})[name] for name in names] == ["false", "true"]
 
 
 def test_hosts_of_a_training_job_are_on_separate_nodes() -> None:
