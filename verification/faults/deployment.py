@@ -36,7 +36,7 @@ job:
   image: resnet
   instance_type: {{instance_type}}
   processes_per_host: 8
-  volume_gb: 200
+  volume_gb: 100
   max_runtime: 24h
 """
 _REGION_OF: dict[EngineName, str] = {"sagemaker": "", "eks": f"{{backend: eks, eks: {{cluster: {CLUSTER}}}}}"}
