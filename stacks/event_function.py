@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from aws_cdk import Duration, IgnoreMode
+from aws_cdk import Duration, IgnoreMode, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -29,12 +29,11 @@ million costs $5 (https://aws.amazon.com/xray/pricing/)."""
 
 _CONNECT = (
     "ec2:CreateNetworkInterface",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeSubnets",
     "ec2:DeleteNetworkInterface",
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 )
+_SEE_SUBNETS = ("ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets")
 """Permissions with which Lambda connects a function to subnets
 (https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html)."""
 
@@ -115,7 +114,7 @@ class EventFunction(Construct):
         self.dead_letters = dead_letters(self, runtime.key)
         self.role = _lambda_role(self, role_name)
         if runtime.placement:
-            _let_connect(self.role)
+            _let_connect(self, self.role)
         self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
         if name:
             cast(lambda_.CfnFunction, self.function.node.default_child).function_name = name
@@ -206,14 +205,18 @@ def _acknowledge(function: lambda_.Function, *, has_variables: bool, is_in_vpc: 
     skip_all_in_checkov(function, skips)
 
 
-def _let_connect(role: iam.Role) -> None:
+def _let_connect(scope: Construct, role: iam.Role) -> None:
     """Allow Lambda to connect a function with this role to subnets; the function's own code may not use that.
 
-    Lambda's calls have no source function ARN
-    (https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html).
+    Lambda requires the permissions for all resources of the account
+    (https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions). Its calls have
+    no source function ARN (https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html).
     """
-    grant(role, _CONNECT, ["*"], because="Lambda creates network interfaces and chooses their ids")
-    deny(role, _CONNECT, conditions={"Null": {"lambda:SourceFunctionArn": "false"}})
+    stack = Stack.of(scope)
+    ours = f"arn:aws:ec2:{stack.region}:{stack.account}:*"
+    grant(role, _CONNECT, [ours], because="Lambda creates network interfaces and chooses their ids")
+    grant(role, _SEE_SUBNETS, ["*"], because="The actions do not support resources")
+    deny(role, [*_CONNECT, *_SEE_SUBNETS], conditions={"Null": {"lambda:SourceFunctionArn": "false"}})
 
 
 def _lambda_role(scope: Construct, name: str | None) -> iam.Role:

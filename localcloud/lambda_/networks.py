@@ -12,8 +12,13 @@ from moto.ec2.models import ec2_backends
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.roles import policies_of
 
-_REQUIRED = ("CreateNetworkInterface", "DescribeNetworkInterfaces", "DeleteNetworkInterface")
-"""Actions without which Lambda refuses the role
+_INTERFACES = "network-interface/*"
+_REQUIRED = {
+    "CreateNetworkInterface": _INTERFACES,
+    "DescribeNetworkInterfaces": "",
+    "DeleteNetworkInterface": _INTERFACES,
+}
+"""Actions without which Lambda refuses the role, with their resources
 (https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions)."""
 
 
@@ -37,8 +42,9 @@ def check_network(network: dict[str, Any] | None, role: str, region: str) -> Non
         return
     account = role.split(":")[4]
     documents = policies_of(role.rpartition("/")[2], account) or []
-    for action in _REQUIRED:
-        if verdict(documents, f"ec2:{action}", "*", {}) != "Allowed":
+    for action, kind in _REQUIRED.items():
+        resource = f"arn:aws:ec2:{region}:{account}:{kind}" if kind else "*"
+        if verdict(documents, f"ec2:{action}", resource, {}) != "Allowed":
             raise _refused(f"The provided execution role does not have permissions to call {action} on EC2")
     ec2 = ec2_backends[account][region]
     try:
