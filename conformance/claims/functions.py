@@ -144,12 +144,13 @@ def unknown_function_is_not_found(aws: Aws) -> None:
     used_by="stacks/event_function.py",
 )
 def role_must_connect_the_function_to_subnets(aws: Aws) -> None:
-    """A function in subnets is refused if its role may not create network interfaces."""
+    """A function is not connected to subnets if its role may not create network interfaces."""
     subnet = aws.client("ec2").describe_subnets()["Subnets"][0]
     groups = aws.client("ec2").describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [subnet["VpcId"]]}])
     network = {"SubnetIds": [subnet["SubnetId"]], "SecurityGroupIds": [groups["SecurityGroups"][0]["GroupId"]]}
+    name = function(aws, _WORKS)
     with refused("InvalidParameterValueException", "does not have permissions to call CreateNetworkInterface on EC2"):
-        function(aws, _WORKS, VpcConfig=network)
+        aws.client("lambda").update_function_configuration(FunctionName=name, VpcConfig=network)
 
 
 @documented(
