@@ -13,7 +13,7 @@ from localcloud.kubernetes.resources import JOB, MPI_JOB_RESOURCE, NAMESPACE, PO
 from localcloud.kubernetes.status import ApiError
 from traingrid import names
 from traingrid.audit.violation import Violation
-from traingrid.job.failures import CONFLICT, DELETED
+from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, LOST_NODE, PERMISSION
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import cancel_of_job
 from traingrid.ledger.timestamps import epoch_seconds
@@ -33,6 +33,9 @@ _QUEUE = "gpus"
 _SLOW_STOP = Stub(seconds=ENDLESS_SECONDS, stop_seconds=6.0)
 _CLAIM_SECONDS = 6.0
 """Time between the death of a child and the first call of the next one."""
+_OF_THE_NAMESPACE = {DELETED.name, LOST_NODE.name, PERMISSION.name, INVALID_REQUEST.name}
+"""Failures of lines whose namespace is deleted: the object is gone, or the pods are lost and the next attempt is refused,
+without the Roles or because the namespace is ending."""
 _LATE_LINES = 2
 _SHORT_TRAINING = 20.0
 """Longer than the deletion of all objects takes on a busy machine, and short enough to wait for."""
@@ -287,7 +290,7 @@ def _namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     reasons = {item.reason for item in grid.plane.ledger.jobs(late.id)}
     found = [_violation("I4", late, f"the reason is: {reason}") for reason in reasons if "namespace" not in reason]
     ends = {item.failure for item in grid.plane.ledger.jobs(submission.id)}
-    found += [_violation("I4", submission, f"lines have the failures {ends}")] if ends != {DELETED.name} else []
+    found += [_violation("I4", submission, f"lines have the failures {ends}")] if not ends <= _OF_THE_NAMESPACE else []
     return Outcome(
         volume=f"{lines} lines, then {_LATE_LINES}",
         violations=[

@@ -312,6 +312,8 @@ def _failed_pod(pod: Pod) -> _State | None:
         return _failure(f"The pod {pod.name} of {host} was ended by the cluster: {pod.disruption}", LOST_NODE.name)
     if pod.preparation_failure:
         return _failure(_in_words(pod.preparation_failure, f"The preparation of {host} failed"))
+    if pod.exit_code and pod.was_interrupted:  # without a condition: by `kubectl delete pod`, or with its namespace
+        return _failure(f"The pod {pod.name} of {host} was deleted while it trained.", LOST_NODE.name)
     if pod.exit_code:
         return _failure(_exit(pod))
     return _failure(_in_words(pod.results.error, "The artifact upload failed")) if pod.results.error else None

@@ -146,6 +146,18 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         "",
         "",
     ),
+    "deleted pod that ended with an error": (
+        found(failed(code=143, deleted=at(940), grace=900), conditions=FAILED),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was deleted while it trained.",
+    ),
+    "deleted after its error": (
+        found(failed(code=1, text="own", deleted=at(960), grace=900), conditions=FAILED),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own, exit code: 1",
+    ),
     "evicted worker": (
         found(succeeded(), worker(conditions=disrupted(40), train=terminated()), mpi=True, hosts=2, conditions=SUCCESS),
         "Failed",
