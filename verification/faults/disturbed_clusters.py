@@ -34,8 +34,8 @@ _SLOW_STOP = Stub(seconds=ENDLESS_SECONDS, stop_seconds=6.0)
 _CLAIM_SECONDS = 6.0
 """Time between the death of a child and the first call of the next one."""
 _OF_THE_NAMESPACE = {DELETED.name, LOST_NODE.name, PERMISSION.name, INVALID_REQUEST.name}
-"""Failures of lines whose namespace is deleted: the object is gone, or the pods are lost and the next attempt is refused,
-without the Roles or because the namespace is ending."""
+"""Failures of lines whose namespace is deleted: the object is gone, or the pods are lost and the next attempt is
+refused, without the Roles or because the namespace is ending."""
 _LATE_LINES = 2
 _SHORT_TRAINING = 20.0
 """Longer than the deletion of all objects takes on a busy machine, and short enough to wait for."""
