@@ -37,6 +37,8 @@ _OF_THE_NAMESPACE = {DELETED.name, LOST_NODE.name, PERMISSION.name, INVALID_REQU
 """Failures of lines whose namespace is deleted: the object is gone, or the pods are lost and the next attempt is
 refused, without the Roles or because the namespace is ending."""
 _LATE_LINES = 2
+_RESTARTED_SECONDS = 1500.0
+"""More than 100 lines need in clusters whose controllers work for a third of the time."""
 _SHORT_TRAINING = 20.0
 """Longer than the deletion of all objects takes on a busy machine, and short enough to wait for."""
 
@@ -164,6 +166,7 @@ def controllers_restarted(grid: FaultyGrid, lines: int) -> Outcome:
         time.sleep(4.0)
         for index in range(0, lines, 2):
             grid.cancel(submission, index)
+        grid.ended(submission.batch_job, seconds=_RESTARTED_SECONDS)
         settled(grid, [submission], sweeps=2)
     until(lambda: grid.recorded(submission), "every end is recorded")
     found = [*otherwise_ended(grid, [submission], {"Completed", "Stopped"}), *_pods_left(grid, submission)]
