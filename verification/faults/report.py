@@ -13,18 +13,14 @@ _COLUMNS = ("experiment", "volume", "duplicates", "orphans", "lost", "violations
 def markdown(results: dict[str, Any], engine: EngineName = "sagemaker") -> str:
     """Return the rows of an engine's results as Markdown tables, followed by the experiments without a row.
 
-    Omits rows with a violation, and those of SageMaker with less than the full volume, and lists their experiments as
-    not run.
+    Omits rows with a violation or less than the full volume, and lists their experiments as not run.
     """
-    columns = _COLUMNS if engine == "sagemaker" else (*_COLUMNS, "share")
-    head = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
-    least = 1.0 if engine == "sagemaker" else 0.0
-    rows = [row for row in results["rows"] if row["share"] >= least and not row["violations"]]
-    lines = ["| " + " | ".join(str(row[column]) for column in columns) + " |\n" for row in rows]
+    head = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}\n"
+    rows = [row for row in results["rows"] if row["share"] >= 1.0 and not row["violations"]]
+    lines = ["| " + " | ".join(str(row[column]) for column in _COLUMNS) + " |\n" for row in rows]
     shown = {row["experiment"] for row in rows}
     missing = [name for name in experiments(1, engine) if name not in shown]
-    volume = " at full volume" if engine == "sagemaker" else ""
-    none = f"\nNot run{volume} yet: {'; '.join(missing)}.\n" if missing else ""
+    none = f"\nNot run at full volume yet: {'; '.join(missing)}.\n" if missing else ""
     found = [f"| {row['experiment']} | {row['volume']} | {row['violations']} |\n" for row in results["sabotage"]]
     sabotage = "\n| sabotage | volume | violations found |\n|---|---|---|\n" + "".join(found) if found else ""
     return head + "".join(lines) + none + sabotage

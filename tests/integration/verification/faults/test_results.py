@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from traingrid.audit.violation import Violation
+from verification.faults.engine import ENGINES, EngineName
 from verification.faults.experiments import experiments
 from verification.faults.report import markdown
 from verification.faults.results import RESULTS, Results, results_of
@@ -13,24 +16,18 @@ DOCUMENT = Path(__file__).resolve().parents[4] / "docs/reliability.md"
 LOST = Violation(invariant="I1", kind="lost", submission="", what="one is gone")
 
 
-def test_the_reliability_page_contains_the_committed_results() -> None:
-    assert markdown(json.loads(RESULTS.read_text())) in DOCUMENT.read_text()
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_reliability_page_contains_the_committed_results(engine: EngineName) -> None:
+    assert markdown(json.loads(results_of(engine).read_text()), engine) in DOCUMENT.read_text()
 
 
-def test_the_reliability_page_contains_the_results_of_clusters() -> None:
-    kept = json.loads(results_of("eks").read_text())
-    assert markdown(kept, "eks") in DOCUMENT.read_text()
-    assert {row["violations"] for row in kept["rows"]} == {0}
-    assert all(row["violations"] for row in kept["sabotage"])
-    assert {row["experiment"] for row in kept["rows"]} <= {*experiments(1, "eks")}
-
-
-def test_committed_results_have_full_volume_and_no_violations() -> None:
-    kept = json.loads(RESULTS.read_text())
+@pytest.mark.parametrize("engine", ENGINES)
+def test_committed_results_have_full_volume_and_no_violations(engine: EngineName) -> None:
+    kept = json.loads(results_of(engine).read_text())
     assert {row["share"] for row in kept["rows"] + kept["sabotage"]} == {1.0}
     assert {row["violations"] for row in kept["rows"]} == {0}
     assert all(row["violations"] for row in kept["sabotage"])
-    assert {row["experiment"] for row in kept["rows"]} <= {*experiments(1)}
+    assert {row["experiment"] for row in kept["rows"]} <= {*experiments(1, engine)}
 
 
 def test_the_tables_list_experiments_without_results() -> None:
