@@ -115,6 +115,7 @@ def _not_in(job: Job, settings: Region, line: Line, grid: Grid) -> Iterator[Wron
     if "eks" in job.backends and settings.eks:
         yield from _only_on_sagemaker(job, line, grid)
         yield from _wrong_hosts(job, grid)
+        yield from _cut_hosts(job, settings.eks)
         for name, channel in job.inputs.items():
             if wrong := _channel(name, channel, job, settings.eks):
                 yield "inputs", channel.location, wrong
@@ -150,6 +151,21 @@ def _wrong_hosts(job: Job, grid: Grid) -> Iterator[Wrong]:
         reason = "encrypt_traffic in grid.yaml is on, which is the default, and Kubernetes does not encrypt traffic"
         step = "Train on one host, write backend sagemaker, or set `training: {encrypt_traffic: false}` and deploy."
         yield "instance_count", str(job.instance_count), RefusedError(reason, step)
+
+
+def _cut_hosts(job: Job, cluster: EksCluster) -> Iterator[Wrong]:
+    """Yield an error if an MPIJob would end hosts that still train, or complete although one has failed.
+
+    An MPIJob has the end of its launcher, which is the first host: the operator does not look at the exit codes of the
+    workers, and deletes those that still run
+    (https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go, updateMPIJobStatus and
+    deleteWorkerPods). With mpi, the launcher ends after all ranks. So it does with torchrun, whose agents wait for each
+    other (`exit_barrier_timeout` of torch.distributed.elastic.agent.server.api, 300 s). With none, each host ends when
+    its own program does.
+    """
+    if job.launcher == "none" and job.instance_count > 1 and (job.eks_kind or cluster.kind) == "mpijob":
+        reason = "an MPIJob ends with its first host, and the programs of the other hosts with it"
+        yield "launcher", "none", RefusedError(reason, "Write eks_kind job, or launcher mpi or torchrun.")
 
 
 def _channel(name: str, channel: Channel, job: Job, cluster: EksCluster) -> RefusedError | None:

@@ -154,9 +154,9 @@ def _resolves_names(pod: Object, *, prepares: bool) -> bool:
     described = json.loads(request) if request else {}
     if prepares:
         return not described or len(hosts(described)) > 1
-    if _MPI_LABEL in (metadata.get("labels") or {}):
-        return False
-    return not described or needs_names(described, [host.name for host in hosts(described)])
+    if described:
+        return needs_names(described, [host.name for host in hosts(described)])
+    return _MPI_LABEL not in (metadata.get("labels") or {})
 
 
 def _id(uid: str) -> str:

@@ -73,6 +73,20 @@ code = subprocess.run(['mpirun', *options, 'sh', '-c', 'echo rank $OMPI_COMM_WOR
 subprocess.run(['ssh', other, end])
 sys.exit(code)
 """
+CONNECT = """
+import json, os, pathlib, socket, time
+hosts = json.loads(pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'], 'input/config/resourceconfig.json').read_text())
+main, port = hosts['hosts'][0], int(os.environ['MASTER_PORT'])
+if hosts['current_host'] == main:
+    with socket.create_server(('', port)) as server:
+        print('connected:', server.accept()[0].recv(100).decode(), flush=True)
+while hosts['current_host'] != main:
+    try:
+        socket.create_connection((main, port)).sendall(hosts['current_host'].encode())
+        break
+    except OSError:  # the first host does not listen yet
+        time.sleep(0.1)
+"""
 _NAMESPACE = Kind(version="v1", kind="Namespace", plural="namespaces")
 
 
@@ -248,6 +262,17 @@ def test_an_image_with_its_own_mpirun_reaches_the_other_host(
     assert (code, line.item().state) == (0, "Completed"), output
     for rank in (0, 1):
         assert f"rank {rank} runs" in output
+
+
+@pytest.mark.parametrize(("kind", "second"), [("job", "1"), ("mpijob", "worker-0")])
+def test_a_program_with_torchrun_connects_to_the_first_host(
+    account: ClusterAccount, request: pytest.FixtureRequest, kind: Any, second: str
+) -> None:
+    uri = image(client("ecr", OTHER), f"connects-{kind}", CONNECT)
+    line = submitted(account, request, instance_count=2, eks_kind=kind, image=uri, launcher="torchrun")
+    code, output = ended(line.child(), within=120)
+    assert (code, line.item().state) == (0, "Completed"), output
+    assert f"connected: {line.name}-1-{second}.{line.name}-1" in output
 
 
 @pytest.mark.parametrize("kind", ["job", "mpijob"])

@@ -173,6 +173,25 @@ def test_several_hosts_without_encrypted_traffic_are_accepted(mixed: Deployment)
     assert "the channel a is sharded, but a volume of its bucket shows every host all objects" in error.reason
 
 
+@pytest.mark.parametrize("kind", ["mpijob", "job"])
+@pytest.mark.parametrize("launcher", ["none", "torchrun", "mpi"])
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_an_mpijob_does_not_end_hosts_whose_programs_are_independent(
+    mixed: Deployment, kind: str, launcher: str, hosts: int
+) -> None:
+    plain = changed(mixed, training={"encrypt_traffic": False})
+    script = {"source": "s3://ragab-ml/source.tar.gz", "entry_point": "train.py"}
+    line = {**script, "eks_kind": kind, "launcher": launcher, "instance_count": hosts}
+    if (kind, launcher, hosts) != ("mpijob", "none", 2):
+        assert job_of(plain, LINE | line | {"backend": "eks"}).launcher == launcher
+        return
+    (error,) = refused(plain, **line)
+    assert (error.field, error.reason) == (
+        "launcher",
+        "an MPIJob ends with its first host, and the programs of the other hosts with it",
+    )
+
+
 def test_settings_that_only_sagemaker_has_are_refused(mixed: Deployment) -> None:
     queued = {EAST: {"service_queue": {"instances": 4}, "training_plans": ["november"]}}
     grid = changed(
