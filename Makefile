@@ -22,11 +22,11 @@ ENGINE ?= sagemaker
 demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest; with ENGINE=mixed two on Kubernetes
 	.venv/bin/python -m examples.digits.demo --engine $(ENGINE) $(if $(KEEP),--keep)
 
-demo-launchers: setup  ## Run a script with mpi and one without a launcher on two hosts each of a local AWS
-	.venv/bin/python -m examples.launchers.demo
+demo-launchers: setup  ## Run a script with mpi and one without a launcher on two hosts each of a local AWS; with ENGINE=eks on Kubernetes
+	.venv/bin/python -m examples.launchers.demo --engine $(ENGINE)
 
-demo-torch: setup-control setup-torch  ## Train PyTorch on two hosts of two ranks, kill a host, resume, and compare the numbers
-	.venv/bin/python -m examples.torch_ddp.demo
+demo-torch: setup-control setup-torch  ## Train PyTorch on two hosts of two ranks, kill a host, resume, and compare the numbers; with ENGINE=eks on Kubernetes
+	.venv/bin/python -m examples.torch_ddp.demo --engine $(ENGINE)
 
 demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
 	.venv/bin/python -m examples.catalog.demo

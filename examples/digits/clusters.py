@@ -1,4 +1,4 @@
-"""Clusters of the mixed demo: creates a user's own clusters of EKS, and gives the grid access to them.
+"""Clusters of the demos: creates a user's own clusters of EKS, and gives the grid access to them.
 
 Both steps are those of docs/kubernetes.md, with the same programs: EKS' API creates a cluster, and kubectl applies the
 output of `traingrid eks access`.
@@ -6,6 +6,7 @@ output of `traingrid eks access`.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -21,13 +22,28 @@ from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from localcloud.server.local_cloud import LocalCloud
     from traingrid.grid.model import Grid
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 
 
-def create_clusters(cloud: LocalCloud, grid_file: Path) -> list[str]:
+def grid_file_of(arguments: Sequence[str], engines: Mapping[str, Path], document: str) -> Path:
+    """Return the grid of the engine that the option --engine names.
+
+    Args:
+        arguments: The arguments of the command line.
+        engines: The grid of each engine; the first one is the default.
+        document: The docstring of the demo, whose first sentence the help shows.
+    """
+    parser = argparse.ArgumentParser(description=document.split("\n", maxsplit=1)[0])
+    parser.add_argument("--engine", choices=engines, default=next(iter(engines)), help="the service that trains")
+    return engines[parser.parse_args(arguments).engine]
+
+
+def create_clusters(cloud: LocalCloud, grid_file: Path) -> dict[str, str]:
     """Create the cluster of each Region with `eks`, and apply the grid's access to it.
 
     Args:
@@ -35,13 +51,17 @@ def create_clusters(cloud: LocalCloud, grid_file: Path) -> list[str]:
         grid_file: The grid.
 
     Returns:
-        The ARNs of the clusters, which are their names in the kubeconfig.
+        The namespace of the grid in each cluster, by the cluster's ARN, which is its name in the kubeconfig.
 
     Raises:
         TraingridError: kubectl failed.
     """
     grid = load_grid(grid_file)
-    return [create_cluster(cloud, grid, region) for region, settings in grid.regions.items() if settings.eks]
+    return {
+        create_cluster(cloud, grid, region): settings.eks.namespace
+        for region, settings in grid.regions.items()
+        if settings.eks
+    }
 
 
 def create_cluster(cloud: LocalCloud, grid: Grid, region: str, *, with_operator: bool = True, account: str = "") -> str:

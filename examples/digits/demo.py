@@ -87,9 +87,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         status = submit_and_watch(plane, manifest)
         Submission(Grid(plane), status.submission).report(PAGE)
         rows = [report_row(job) for job in status.jobs]
-        for cluster in clusters:
-            print_text(f"kubectl --context {cluster} get jobs,mpijobs,pods --namespace traingrid")
-            print_text(kubectl(cloud, cluster, "get", "jobs,mpijobs,pods", "--namespace", "traingrid"))
+        for cluster, namespace in clusters.items():
+            print_text(f"kubectl --context {cluster} get jobs,mpijobs,pods --namespace {namespace}")
+            print_text(kubectl(cloud, cluster, "get", "jobs,mpijobs,pods", "--namespace", namespace))
         seconds = round(time.monotonic() - started, 1)
         REPORT.write_text(json.dumps({"regions": rows, "seconds": seconds, **fields}, indent=2) + "\n")
         show(rows, seconds)

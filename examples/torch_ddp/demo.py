@@ -3,6 +3,9 @@
 AWS is localcloud, and ranks communicate through Gloo on the CPUs of this machine. Two jobs of one manifest train the
 same model. A host of the second job is killed in the middle of the training, as if its machine had failed. The retried
 job resumes from its checkpoint in S3. Every weight and result must then equal those of the first job within 1e-6.
+
+With --engine eks, the hosts are pods of a Kubernetes cluster of Amazon EKS: the first job is an MPIJob, and the second
+one an Indexed Job, of which `kubectl` deletes a pod.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from examples.digits import demo as digits
+from examples.digits.clusters import create_clusters, grid_file_of, kubectl
 from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import groups
@@ -34,27 +39,30 @@ from traingrid.submission.status import JobStatus
 HERE = Path(__file__).parent
 DATA, WORK = digits.ROOT / "build/torch-digits", digits.ROOT / "build/demo-torch"
 PYTHON = digits.ROOT / ".venv-torch/bin/python"
-REGION, EPOCHS = "us-east-1", 10
+ENGINES = {"sagemaker": HERE / "grid.yaml", "eks": HERE / "eks.yaml"}
+REGION = "us-east-1"
+EPOCHS, EPOCHS_ON_EKS = 10, 30  # a pod copies its checkpoints every 15 s, which is longer than 10 epochs take
 KILL_AFTER = 3  # checkpoints, one at the end of each epoch
 UNINTERRUPTED, INTERRUPTED = 0, 1  # lines of the manifest
 ENOUGH = 0.85  # held-out top-1
 WAIT_SECONDS = 1200.0
 
 
-def main(_arguments: Sequence[str] = ()) -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; return 0 if the resumed job has the numbers of the uninterrupted one, and 1 otherwise."""
+    grid_file = grid_file_of(arguments, ENGINES, __doc__ or "")
     started = time.monotonic()
     work = digits.own_folder(WORK)
     with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(1, 2))) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
         digits.print_text(f"AWS for this run is localcloud at {cloud.endpoint_url}, which works with any AWS client")
-        digits.timed(
-            "bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, HERE / "grid.yaml", work)
-        )
-        plane = ControlPlane.of(HERE / "grid.yaml")
-        submission = Grid(plane).submit(write_manifest(plane, work))
+        clusters = create_clusters(cloud, grid_file)
+        digits.timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, grid_file, work))
+        plane = ControlPlane.of(grid_file)
+        submission = Grid(plane).submit(write_manifest(plane, work, on_eks=bool(clusters)))
         digits.print_text(f"submission {submission.id}: two jobs, each with two hosts of two ranks")
-        name = kill_a_host(submission)
+        lose = next((partial(delete_pod, cloud, *cluster) for cluster in clusters.items()), lose_host)
+        name = kill_a_host(submission, lose)
         watch_submission(plane, submission.id, digits.out)
         digits.print_text(
             f"{name} has failed: {submission.jobs[INTERRUPTED].reason}\n$ traingrid retry {submission.id}"
@@ -66,8 +74,8 @@ def main(_arguments: Sequence[str] = ()) -> int:
     return 0 if good else 1
 
 
-def write_manifest(plane: ControlPlane, work: Path) -> Path:
-    """Upload the scans, and return a manifest with two equal lines."""
+def write_manifest(plane: ControlPlane, work: Path, *, on_eks: bool) -> Path:
+    """Upload the scans, and return a manifest with two equal lines; on EKS, with different kinds of objects."""
     data = digits.timed("upload the scans", lambda: upload_folder(plane.deployment, DATA, REGION))
     line = {
         "region": REGION,
@@ -75,16 +83,41 @@ def write_manifest(plane: ControlPlane, work: Path) -> Path:
         "source": str(HERE / "source"),
         "entry_point": "train.py",
         "checkpoints": True,
-        "hyperparameters": {"epochs": EPOCHS},
+        "retries": 0,  # `traingrid retry` starts the second attempt
+        "hyperparameters": {"epochs": EPOCHS_ON_EKS if on_eks else EPOCHS},
     }
     manifest = work / "torch.jsonl"
     names = {UNINTERRUPTED: "uninterrupted", INTERRUPTED: "interrupted"}
-    manifest.write_text("".join(json.dumps({"name": name, **line}) + "\n" for _, name in sorted(names.items())))
+    kinds = [{"eks_kind": "mpijob"}, {"eks_kind": "job"}] if on_eks else [{}, {}]
+    rows = [{"name": names[index], **line, **kinds[index]} for index in sorted(names)]
+    manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return manifest
 
 
-def kill_a_host(submission: Submission) -> str:
+def lose_host(name: str) -> bool:
+    """Kill all processes of a training job's second host on SageMaker; return False if it has not started."""
+    hosts = groups(f"training/{name}/algo-2")
+    for host in hosts:
+        host.lose(host_lost=True)
+    return bool(hosts)
+
+
+def delete_pod(cloud: LocalCloud, cluster: str, namespace: str, name: str) -> bool:
+    """Delete the pod of a training job's second host on EKS, and return False if there is none."""
+    pod = f"batch.kubernetes.io/job-name={name},batch.kubernetes.io/job-completion-index=1"
+    arguments = ("delete", "pod", "--namespace", namespace, "--selector", pod, "--now")
+    digits.print_text(f"$ kubectl {' '.join(arguments)}")
+    deleted = kubectl(cloud, cluster, *arguments)
+    digits.print_text(deleted.rstrip())
+    return bool(deleted)
+
+
+def kill_a_host(submission: Submission, lose: Callable[[str], bool]) -> str:
     """Kill the second host of the interrupted job after some checkpoints, and return the job's name.
+
+    Args:
+        submission: The submission.
+        lose: Ends the second host of the training job of this name; returns False if there is none.
 
     Raises:
         TraingridError: The job ended before, or has no such checkpoints in time.
@@ -92,10 +125,10 @@ def kill_a_host(submission: Submission) -> str:
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         job = submission.jobs[INTERRUPTED]
-        hosts = groups(f"training/{job.training_job}/algo-2") if job.training_job else []
-        if checkpoints(submission) >= KILL_AFTER and hosts:
-            hosts[0].lose(host_lost=True)
-            digits.print_text(f"killed algo-2 of {job.training_job} after {checkpoints(submission)} checkpoints")
+        if job.training_job and checkpoints(submission) >= KILL_AFTER and lose(job.training_job):
+            digits.print_text(
+                f"killed the second host of {job.training_job} after {checkpoints(submission)} checkpoints"
+            )
             return job.training_job
         if job.ended:
             raise TraingridError(f"{job.training_job} has ended before a host was killed: {job.reason or job.state}.")

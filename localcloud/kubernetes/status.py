@@ -86,6 +86,14 @@ def invalid(resource: Resource, name: str, causes: Mapping[str, str]) -> ApiErro
     return ApiError(code=422, reason="Invalid", message=message, details=details)
 
 
+def invalid_option(name: str, problem: str) -> ApiError:
+    """Return the error for a parameter of a list or a watch that contradicts another one."""
+    causes = [{"message": problem, "field": name}]
+    message = f'ListOptions.meta.k8s.io "" is invalid: {name}: {problem}'
+    details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
+    return ApiError(code=422, reason="Invalid", message=message, details=details)
+
+
 def bad_request(message: str) -> ApiError:
     """Return the error for a body or parameter that cannot be read."""
     return ApiError(code=400, reason="BadRequest", message=message)

@@ -1,7 +1,9 @@
 """Watch: the stream of changes after a resource version, filtered by namespace, name and selectors.
 
 An object that begins to match a selector is sent as ADDED, and one that ceases to match as DELETED
-(https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes).
+(https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes). A client that asks for
+initial events, as kubectl does while it waits, waits for the bookmark that ends them
+(https://kubernetes.io/docs/reference/using-api/api-concepts/#streaming-lists; on by default in 1.34 and later).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from localcloud.kubernetes.selectors import selector
-from localcloud.kubernetes.status import ApiError, bad_request
+from localcloud.kubernetes.status import ApiError, bad_request, invalid_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +25,7 @@ _DEFAULT_SECONDS = 1800.0
 """A real server ends a watch after 30 to 60 minutes (kube-apiserver's --min-request-timeout)."""
 _BOOKMARK_SECONDS = 60.0
 _STEP_SECONDS = 0.5
+_END_OF_INITIAL_EVENTS = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
 def events(
@@ -45,10 +48,31 @@ def events(
     if not given.isdigit():
         text = f'Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
         raise bad_request(f"resourceVersion: {text}")
+    initial = _sends_initial_events(query)
     until = time.monotonic() + float(query.get("timeoutSeconds") or _DEFAULT_SECONDS)
     watch = _Watch(store=store, target=target, matches=matches, ended=lambda: stopped() or time.monotonic() >= until)
     bookmarks = query.get("allowWatchBookmarks") == "true"
-    return watch.events(int(given), _BOOKMARK_SECONDS if bookmarks else float("inf"))
+    return watch.events(int(given), initial, _BOOKMARK_SECONDS if bookmarks else float("inf"))
+
+
+def _sends_initial_events(query: Mapping[str, str]) -> bool | None:
+    """Return whether a watch begins with the present objects; None if the client did not choose.
+
+    Source: validateWatchOptions in
+    https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/internalversion/validation/validation.go.
+
+    Raises:
+        ApiError: The parameters contradict each other.
+    """
+    given, match = query.get("sendInitialEvents", ""), query.get("resourceVersionMatch", "")
+    problem = ""
+    if given and match != "NotOlderThan":
+        problem = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    elif match and not given:
+        problem = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    if problem:
+        raise invalid_option("resourceVersionMatch", f"Forbidden: {problem}")
+    return given in ("1", "true") if given else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +91,21 @@ class _Watch:
     matches: Callable[[Mapping[str, Any]], bool]
     ended: Callable[[], bool]
 
-    def events(self, version: int, bookmark_seconds: float) -> Iterator[dict[str, Any]]:
-        """Yield the events after a version; 0 for the present objects and all later events."""
-        resource = self.target.resource
-        if version == 0:
-            objects, version = self.store.all(resource, self.target.namespace)
-            yield from (
-                {"type": "ADDED", "object": one} for one in objects if self._concerns(one) and self.matches(one)
-            )
+    def events(self, version: int, initial: bool | None, bookmark_seconds: float) -> Iterator[dict[str, Any]]:
+        """Yield the events after a version.
+
+        Args:
+            version: The version; 0 for the present one.
+            initial: Begin with the present objects; None does so only without a version.
+            bookmark_seconds: The interval of bookmarks; infinite for none.
+        """
+        if initial or version == 0:
+            objects, version = self.store.all(self.target.resource, self.target.namespace)
+            if initial is not False:
+                found = (one for one in objects if self._concerns(one) and self.matches(one))
+                yield from ({"type": "ADDED", "object": one} for one in found)
+            if initial and bookmark_seconds < float("inf"):
+                yield self._bookmark(version, _END_OF_INITIAL_EVENTS)
         next_bookmark = time.monotonic() + bookmark_seconds
         while not self.ended():
             try:
@@ -88,10 +119,13 @@ class _Watch:
                     yield event
             if time.monotonic() >= next_bookmark:
                 next_bookmark = time.monotonic() + bookmark_seconds
-                metadata = {"resourceVersion": str(version)}
-                one = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-                yield {"type": "BOOKMARK", "object": one}
+                yield self._bookmark(version, {})
             self.store.wait(version, _STEP_SECONDS)
+
+    def _bookmark(self, version: int, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        resource = self.target.resource
+        one = {"kind": resource.kind, "apiVersion": resource.api_version}
+        return {"type": "BOOKMARK", "object": {**one, "metadata": {"resourceVersion": str(version), **metadata}}}
 
     def _event(self, change: Change) -> dict[str, Any] | None:
         if change.resource is not self.target.resource or not self._concerns(change.after):

@@ -1,6 +1,7 @@
 """The API of a cluster, where a real server has not been asked: sources are in the modules of localcloud/kubernetes."""
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -84,6 +85,41 @@ def test_a_watch_without_a_version_begins_with_the_present_objects(cluster: Clus
     cluster.ask("PATCH", f"{JOBS}/present", {"metadata": {"labels": {"test": "absent"}}}, MERGE_PATCH)
     assert next(seen)["type"] == "DELETED", "it does not match the selector any more"
     assert cluster.ask("GET", JOBS, watch="1", resourceVersion="x")[0] == 400
+
+
+def test_a_bookmark_ends_the_initial_events_that_a_client_asks_for(cluster: Cluster) -> None:
+    _, made = cluster.ask("POST", JOBS, indexed_job("initial", labels={"test": "initial"}))
+    watched = {"labelSelector": "test=initial", "resourceVersionMatch": "NotOlderThan", "timeoutSeconds": "5"}
+    version = made["metadata"]["resourceVersion"]
+    seen = cluster.events(
+        JOBS, **watched, sendInitialEvents="true", allowWatchBookmarks="true", resourceVersion=version
+    )
+    assert next(seen)["type"] == "ADDED", "also with a version"
+    bookmark = next(seen)
+    assert (bookmark["type"], bookmark["object"]["kind"]) == ("BOOKMARK", "Job")
+    assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    later = cluster.events(JOBS, **watched, sendInitialEvents="false")
+    change = {"metadata": {"annotations": {"a": "b"}}}
+    for events in (seen, later):
+        threading.Timer(0.3, cluster.ask, ("PATCH", f"{JOBS}/initial", change, MERGE_PATCH)).start()
+        change = {"metadata": {"annotations": {"a": "c"}}}
+        assert next(events)["type"] == "MODIFIED"
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ({"sendInitialEvents": "true"}, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+        (
+            {"resourceVersionMatch": "NotOlderThan"},
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+    ],
+)
+def test_initial_events_require_both_parameters(cluster: Cluster, query: dict[str, str], problem: str) -> None:
+    code, status = cluster.ask("GET", JOBS, watch="1", **query)
+    text = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {problem}'
+    assert (code, status["reason"], status["message"]) == (422, "Invalid", text)
 
 
 @pytest.mark.parametrize(

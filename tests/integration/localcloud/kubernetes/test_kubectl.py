@@ -1,9 +1,12 @@
 """kubectl, the real one of PyPI, against a cluster of localcloud."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import Cluster, a_cluster, indexed_job, kubectl, mpi_job
 
 
@@ -36,6 +39,17 @@ def test_kubectl_waits_for_an_object_with_a_finalizer(cluster: Cluster) -> None:
     waited = kubectl(cluster, "delete", "job", "kept", "--timeout=2s")
     assert waited.returncode == 1
     assert waited.stderr.endswith("error: timed out waiting for the condition on jobs/kept\n")
+
+
+def test_kubectl_waits_until_an_object_is_gone(cluster: Cluster) -> None:
+    kubectl(cluster, "create", "-f", "-", given=indexed_job("waited", finalizers=["traingrid.dev/recorded"]))
+    with ThreadPoolExecutor() as pool:
+        deletion = pool.submit(kubectl, cluster, "delete", "job", "waited", "--timeout=50s")
+        wait_until(lambda: "deletionTimestamp" in kubectl(cluster, "get", "job", "waited", "-o", "yaml").stdout)
+        time.sleep(1.0)
+        assert not deletion.done()
+        kubectl(cluster, "patch", "job", "waited", "--type", "merge", "-p", '{"metadata":{"finalizers":null}}')
+        assert deletion.result().stdout == 'job.batch "waited" deleted from default namespace\n'
 
 
 def test_kubectl_reports_an_unknown_field(cluster: Cluster) -> None:
