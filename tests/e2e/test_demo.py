@@ -1,5 +1,6 @@
 """Demos: the manifest of `make demo`, and demos that a user interrupts or watches from another terminal."""
 
+import json
 import subprocess
 from contextlib import suppress
 from dataclasses import replace
@@ -97,3 +98,35 @@ def test_the_manifest_of_the_demo_is_accepted(
     manifest = demo.upload_campaigns(plane, {})
     jobs = jobs_of_lines(parse(manifest.encode(), deployment), deployment, "0123abcd")
     assert [(job.backends[0], job.instance_count, job.processes_per_host) for job in jobs] == expected
+
+
+@pytest.mark.parametrize(
+    ("engine", "kinds"),
+    [("sagemaker", {"mpi": "", "none": ""}), ("eks", {"mpi": "", "none": "", "mpijob": "mpijob"})],
+)
+def test_the_lines_of_the_launchers_are_accepted(engine: str, kinds: dict[str, str]) -> None:
+    demo = examples.launchers.demo
+    deployment = replace(sample_deployment(), grid=load_grid(demo.ENGINES[engine]))
+    bucket = names.data_bucket("traingrid", deployment.account, demo.REGION)
+    lines = demo.lines(f"s3://{bucket}/campaign-1", on_eks=engine == "eks")
+    uploaded = [json.dumps(line | {"source": f"s3://{bucket}/sources/code.tar.gz"}) for line in lines]
+    jobs = jobs_of_lines(parse("\n".join(uploaded).encode(), deployment), deployment, "0123abcd")
+    assert {job.name: job.eks_kind for job in jobs} == kinds
+    assert {(job.backends[0], job.instance_count) for job in jobs} == {(engine, 2)}
+
+
+@pytest.mark.parametrize(("engine", "kinds"), [("sagemaker", ["", ""]), ("eks", ["mpijob", "job"])])
+def test_the_manifest_of_the_torch_demo_is_accepted(
+    engine: str, kinds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo = examples.torch_ddp.demo
+    deployment = replace(sample_deployment(), grid=load_grid(demo.ENGINES[engine]))
+    bucket = names.data_bucket("traingrid", deployment.account, demo.REGION)
+    monkeypatch.setattr(demo, "upload_folder", lambda *_: f"s3://{bucket}/digits")
+    plane: Any = SimpleNamespace(deployment=deployment)
+    manifest = demo.write_manifest(plane, tmp_path, on_eks=engine == "eks").read_text()
+    uploaded = manifest.replace(str(demo.HERE / "source"), f"s3://{bucket}/sources/code.tar.gz")
+    jobs = jobs_of_lines(parse(uploaded.encode(), deployment), deployment, "0123abcd")
+    assert [(job.backends[0], job.eks_kind, job.launcher) for job in jobs] == [
+        (engine, kind, "torchrun") for kind in kinds
+    ]
