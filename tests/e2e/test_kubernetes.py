@@ -450,7 +450,7 @@ def test_an_object_of_another_program_fails_the_line_and_is_left_alone(world: Wo
 def test_a_lost_node_is_retried_from_its_checkpoint_and_the_model_trains_another_line(
     world: World, ended: tg.Submission, tmp_path: Path
 ) -> None:
-    submission = world.submit(world.line(JOBS, "resumed", 18, checkpoints=True, retries=1))
+    submission = world.submit(world.line(JOBS, "resumed", 36, checkpoints=True, retries=1))
     name = names.training_job("traingrid", submission.id, 0, 1)
     until(lambda: submission.jobs and submission.jobs[0].phase == "Training")
     until(lambda: "epoch=2" in world.kubectl(JOBS, "logs", f"job/{name}", "--container", "train"))
