@@ -48,18 +48,19 @@ def events(
     if not given.isdigit():
         text = f'Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
         raise bad_request(f"resourceVersion: {text}")
-    initial = _sends_initial_events(query)
+    initial = _sends_initial_events(query, int(given))
     until = time.monotonic() + float(query.get("timeoutSeconds") or _DEFAULT_SECONDS)
     watch = _Watch(store=store, target=target, matches=matches, ended=lambda: stopped() or time.monotonic() >= until)
     bookmarks = query.get("allowWatchBookmarks") == "true"
     return watch.events(int(given), initial, _BOOKMARK_SECONDS if bookmarks else float("inf"))
 
 
-def _sends_initial_events(query: Mapping[str, str]) -> bool | None:
-    """Return whether a watch begins with the present objects; None if the client did not choose.
+def _sends_initial_events(query: Mapping[str, str], version: int) -> bool:
+    """Return whether a watch begins with the present objects, as it does by default without a version.
 
-    Source: validateWatchOptions in
-    https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/internalversion/validation/validation.go.
+    Sources: SetListOptionsDefaults and validateWatchOptions in
+    https://github.com/kubernetes/apimachinery/tree/master/pkg/apis/meta/internalversion (defaults.go and
+    validation/validation.go).
 
     Raises:
         ApiError: The parameters contradict each other.
@@ -72,7 +73,7 @@ def _sends_initial_events(query: Mapping[str, str]) -> bool | None:
         problem = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     if problem:
         raise invalid_option("resourceVersionMatch", f"Forbidden: {problem}")
-    return given in ("1", "true") if given else None
+    return given in ("1", "true") if given else version == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,19 +92,18 @@ class _Watch:
     matches: Callable[[Mapping[str, Any]], bool]
     ended: Callable[[], bool]
 
-    def events(self, version: int, initial: bool | None, bookmark_seconds: float) -> Iterator[dict[str, Any]]:
+    def events(self, version: int, initial: bool, bookmark_seconds: float) -> Iterator[dict[str, Any]]:
         """Yield the events after a version.
 
         Args:
             version: The version; 0 for the present one.
-            initial: Begin with the present objects; None does so only without a version.
+            initial: Begin with the present objects, and a bookmark after them.
             bookmark_seconds: The interval of bookmarks; infinite for none.
         """
         if initial or version == 0:
             objects, version = self.store.all(self.target.resource, self.target.namespace)
-            if initial is not False:
-                found = (one for one in objects if self._concerns(one) and self.matches(one))
-                yield from ({"type": "ADDED", "object": one} for one in found)
+            found = [one for one in objects if initial and self._concerns(one) and self.matches(one)]
+            yield from ({"type": "ADDED", "object": one} for one in found)
             if initial and bookmark_seconds < float("inf"):
                 yield self._bookmark(version, _END_OF_INITIAL_EVENTS)
         next_bookmark = time.monotonic() + bookmark_seconds

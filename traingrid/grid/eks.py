@@ -1,6 +1,6 @@
 """EKS clusters: the `eks` section of a training Region in grid.yaml, a user's own cluster that runs training jobs."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -8,6 +8,9 @@ from traingrid.grid.field_types import BucketName
 from traingrid.grid.file_systems import FileSystemId
 from traingrid.grid.part import GridPart
 from traingrid.job.job import ObjectKind
+
+if TYPE_CHECKING:
+    from traingrid.job.job import Job
 
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$", strict=True)]
 """The shape ClusterName of EKS' service model in botocore."""
@@ -64,6 +67,14 @@ class EksCluster(GridPart):
     """PersistentVolumeClaims of FSx for Lustre and EFS by file system, which channels on file systems require."""
     tolerations: tuple[Toleration, ...] = Field(default=(), examples=[[{"key": "team", "value": "research"}]])
     """Tolerations of the pods, besides those for GPUs and EFA."""
+
+    def kind_of(self, job: "Job") -> ObjectKind:
+        """Return the kind of object of a job's training jobs, which is the job's own or that of the Region.
+
+        Args:
+            job: The job.
+        """
+        return job.eks_kind or self.kind
 
     @property
     def place(self) -> str:

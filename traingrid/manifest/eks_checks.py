@@ -163,7 +163,7 @@ def _cut_hosts(job: Job, cluster: EksCluster) -> Iterator[Wrong]:
     other (`exit_barrier_timeout` of torch.distributed.elastic.agent.server.api, 300 s). With none, each host ends when
     its own program does.
     """
-    if job.launcher == "none" and job.instance_count > 1 and (job.eks_kind or cluster.kind) == "mpijob":
+    if job.launcher == "none" and job.instance_count > 1 and cluster.kind_of(job) == "mpijob":
         reason = "an MPIJob ends with its first host, and the programs of the other hosts with it"
         yield "launcher", "none", RefusedError(reason, "Write eks_kind job, or launcher mpi or torchrun.")
 

@@ -48,7 +48,7 @@ class TrainingObject:
     @property
     def kind(self) -> ObjectKind:
         """The kind of the object."""
-        return self.job.eks_kind or self.cluster.kind
+        return self.cluster.kind_of(self.job)
 
     @property
     def queue(self) -> str:

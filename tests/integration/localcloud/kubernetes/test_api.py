@@ -1,10 +1,10 @@
 """The API of a cluster, where a real server has not been asked: sources are in the modules of localcloud/kubernetes."""
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import pytest
@@ -98,12 +98,15 @@ def test_a_bookmark_ends_the_initial_events_that_a_client_asks_for(cluster: Clus
     bookmark = next(seen)
     assert (bookmark["type"], bookmark["object"]["kind"]) == ("BOOKMARK", "Job")
     assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    cluster.ask("PATCH", f"{JOBS}/initial", {"metadata": {"annotations": {"a": "b"}}}, MERGE_PATCH)
+    assert next(seen)["type"] == "MODIFIED"
     later = cluster.events(JOBS, **watched, sendInitialEvents="false")
-    change = {"metadata": {"annotations": {"a": "b"}}}
-    for events in (seen, later):
-        threading.Timer(0.3, cluster.ask, ("PATCH", f"{JOBS}/initial", change, MERGE_PATCH)).start()
-        change = {"metadata": {"annotations": {"a": "c"}}}
-        assert next(events)["type"] == "MODIFIED"
+    with ThreadPoolExecutor() as pool:
+        first, changes = pool.submit(next, later), count()
+        while not first.done():  # the watch begins at the version that it finds
+            change = {"metadata": {"annotations": {"a": f"change {next(changes)}"}}}
+            cluster.ask("PATCH", f"{JOBS}/initial", change, MERGE_PATCH)
+    assert first.result()["type"] == "MODIFIED"
 
 
 @pytest.mark.parametrize(
