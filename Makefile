@@ -116,9 +116,11 @@ image-orchestrator image-cpu image-gpu image-torch:  ## Build an image with buil
 synth: setup-control  ## Write the CloudFormation templates to cdk.out/
 	npx cdk synth --quiet
 
+# requirements-dev.txt keeps extras: for a dependency such as coverage[toml], pip 23 otherwise takes a newer version than
+# the locked one, and refuses it because it has no hash (https://github.com/pypa/pip/issues/12345).
 lock: .venv/.installed  ## Resolve the *.in files into locked requirements with hashes
 	$(LOCK) requirements.in --output-file requirements.txt
-	$(LOCK) requirements-dev.in --output-file requirements-dev.txt
+	$(LOCK) --no-strip-extras requirements-dev.in --output-file requirements-dev.txt
 	$(LOCK) requirements-scanners.in --output-file requirements-scanners.txt
 	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
 	$(LOCK) requirements-catalog-function.in --output-file requirements-catalog-function.txt
