@@ -13,16 +13,26 @@ settings.register_profile("traingrid", deadline=None)
 settings.load_profile("traingrid")
 
 _CONFIGURED = ("", "traingrid", "boto3", "botocore", "botocore.retries", "botocore.retryhandler")
+_LEVELS = {name: logging.getLogger(name).level for name in _CONFIGURED}
 
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    """Undo the set-up of logging by a command or a child that runs in the test's process."""
-    handlers, levels = list(logging.root.handlers), {name: logging.getLogger(name).level for name in _CONFIGURED}
+    """Undo the set-up of logging by a command or a child that runs in the test's process.
+
+    A fixture of a module may have run a command before the first test of the module; the levels are therefore those of
+    the process's start, not of the test's. Otherwise a later file of the same worker would find other levels.
+    """
+    handlers = list(logging.root.handlers)
+    _restore_levels()
     yield
     for handler in set(logging.root.handlers) - set(handlers):
         logging.root.removeHandler(handler)
-    for name, level in levels.items():
+    _restore_levels()
+
+
+def _restore_levels() -> None:
+    for name, level in _LEVELS.items():
         logging.getLogger(name).setLevel(level)
 
 
