@@ -62,6 +62,12 @@ def test_a_file_system_with_a_volume_needs_no_subnets(tmp_path: Path) -> None:
             "training jobs mount a file system through a VPC; set subnets and security_groups, too",
         ),
         ("{eks: {cluster: a, tolerations: [{key: a, effect: Never}]}}", "regions.us-west-2.eks.tolerations.0.effect"),
+        (
+            "{eks: {cluster: a, node_selector: {node.kubernetes.io/instance-type: p5.48xlarge}}}",
+            "node.kubernetes.io/instance-type is the instance_type of each line; remove it from node_selector",
+        ),
+        ("{eks: {cluster: a, node_selector: {-team: a}}}", "regions.us-west-2.eks.node_selector"),
+        ("{eks: {cluster: a, queue: b, queue_priority: High}}", "regions.us-west-2.eks.queue_priority: 'High'"),
     ],
 )
 def test_invalid_settings_of_a_cluster_are_refused(tmp_path: Path, settings: str, sentence: str) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from traingrid.backends.eks.training_object import TrainingObject
 
 
+_QUEUE = (labels.QUEUE, labels.QUEUE_PRIORITY)
+
+
 def indexed_job(wanted: TrainingObject) -> dict[str, Any]:
     """Return the Job of a training job.
 
@@ -53,7 +56,7 @@ def headless_service(job: Mapping[str, Any]) -> dict[str, Any]:
         "metadata": {
             "name": metadata["name"],
             "namespace": metadata["namespace"],
-            "labels": {name: value for name, value in metadata["labels"].items() if name != labels.QUEUE},
+            "labels": {name: value for name, value in metadata["labels"].items() if name not in _QUEUE},
             "ownerReferences": [owner],
         },
         "spec": {

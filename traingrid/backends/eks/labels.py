@@ -12,6 +12,9 @@ RECORDED = "traingrid/recorded"
 """The label of an object whose end is recorded: the date on which it was released."""
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label with the LocalQueue of an object (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/)."""
+QUEUE_PRIORITY = "kueue.x-k8s.io/priority-class"
+"""The label with the WorkloadPriorityClass of an object in a queue
+(https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/)."""
 
 FINGERPRINT, TAGS, REQUEST = (f"traingrid/{name}" for name in ("fingerprint", "tags", "request"))
 """The annotations with the fingerprint of the request and all tags (of the object), and with the request (of pods)."""

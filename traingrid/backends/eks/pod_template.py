@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_names
 from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources, uses_efa
+from traingrid.grid.eks import INSTANCE_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,6 @@ TRAIN, PREPARE, RESULTS = "train", "prepare", "results"
 ROOT, JOB_FOLDER = "/opt/ml", "/etc/traingrid"
 _GRACE_SECONDS = 900
 """The time in which a pod that is stopped uploads its results."""
-_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _KARPENTER, _MANAGED = "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"
 """The labels of spot and on-demand nodes: of Karpenter and EKS Auto Mode
 (https://karpenter.sh/docs/concepts/scheduling/#well-known-labels), and of managed node groups
@@ -58,6 +58,11 @@ _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict[str, Any]:
     """Return the pod template of a training job, which is the same for all of its hosts.
 
+    Pods have the label of the queue, too, because the admission policy of HyperPod task governance refuses pods without
+    it (https://awslabs.github.io/ai-on-sagemaker-hyperpod/docs/eks-orchestration/add-ons/Spaces-Node-Overprovisioning/namespace-and-priorityclass).
+    Kueue queues only their Job, because it manages that (Default in pkg/controller/jobs/pod/pod_webhook.go of
+    https://github.com/kubernetes-sigs/kueue).
+
     Args:
         wanted: The training job.
         restart_policy: False leaves out `restartPolicy`, which MPIJob sets from its replicas.
@@ -88,10 +93,13 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         "containers": [_train(wanted, data)],
         "volumes": volumes,
     }
+    if wanted.cluster.node_selector:
+        spec["nodeSelector"] = dict(wanted.cluster.node_selector)
     if restart_policy:
         spec["restartPolicy"] = "Never"
     annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))} | _NOT_DISRUPTED
-    return {"metadata": {"labels": object_labels(wanted), "annotations": annotations}, "spec": spec}
+    pod_labels = object_labels(wanted) | ({labels.QUEUE: wanted.queue} if wanted.queue else {})
+    return {"metadata": {"labels": pod_labels, "annotations": annotations}, "spec": spec}
 
 
 def object_labels(wanted: TrainingObject) -> dict[str, str]:
@@ -105,14 +113,21 @@ def object_labels(wanted: TrainingObject) -> dict[str, str]:
     }
 
 
+def queue_labels(wanted: TrainingObject) -> dict[str, str]:
+    """Return the labels by which Kueue queues a training job's object; none without a queue."""
+    if not wanted.queue:
+        return {}
+    priority = wanted.cluster.queue_priority
+    return {labels.QUEUE: wanted.queue} | ({labels.QUEUE_PRIORITY: priority} if priority else {})
+
+
 def object_metadata(wanted: TrainingObject) -> dict[str, Any]:
     """Return the metadata of a training job's object."""
-    queue = {labels.QUEUE: wanted.queue} if wanted.queue else {}
     tags = json.dumps(dict(wanted.tags), sort_keys=True)
     return {
         "name": wanted.name,
         "namespace": wanted.cluster.namespace,
-        "labels": object_labels(wanted) | queue,
+        "labels": object_labels(wanted) | queue_labels(wanted),
         "annotations": {labels.FINGERPRINT: wanted.fingerprint, labels.TAGS: tags},
         "finalizers": [labels.FINALIZER],
     }
@@ -207,7 +222,7 @@ def _node_affinity(instance_type: str, *, spot: bool, auto_mode: bool) -> dict[s
     labels (https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html#auto-supported-labels,
     https://github.com/komodorio/helm-charts/pull/640).
     """
-    of_type = {"key": _INSTANCE_TYPE, "operator": "In", "values": [instance_type.removeprefix("ml."), instance_type]}
+    of_type = {"key": INSTANCE_TYPE, "operator": "In", "values": [instance_type.removeprefix("ml."), instance_type]}
     labels_of_spot = {_KARPENTER: "spot"} | ({} if auto_mode else {_MANAGED: "SPOT"})
     operator = "In" if spot else "NotIn"
     ways = [{"key": key, "operator": operator, "values": [value]} for key, value in labels_of_spot.items()]

@@ -21,7 +21,10 @@ SETTINGS: dict[str, Any] = {
     "file_system_volumes": {LUSTRE: "recordings"},
     "tolerations": [{"key": "team", "value": "research", "effect": "NoSchedule"}],
     "queue": "gpus",
+    "queue_priority": "training-priority",
+    "node_selector": {"karpenter.sh/capacity-type": "reserved"},
 }
+QUEUED = {"kueue.x-k8s.io/queue-name": "gpus", "kueue.x-k8s.io/priority-class": "training-priority"}
 JOBS = {
     "plain": eks_job(),
     "hosts": eks_job(instance_count=3, instance_type="ml.p5.48xlarge", processes_per_host=8),
@@ -104,13 +107,32 @@ def test_labels_annotations_and_the_finalizer_identify_the_attempt() -> None:
     assert json.loads(metadata["annotations"]["traingrid/tags"]).items() >= {"a": "b"}.items()
     assert metadata["finalizers"] == ["traingrid/recorded"]
     template = indexed_job(wanted)["spec"]["template"]["metadata"]
-    assert labels.QUEUE not in template["labels"]
+    assert template["labels"] == metadata["labels"]
     assert json.loads(template["annotations"]["traingrid/request"]) == wanted.request
 
 
 def test_the_queue_and_kind_of_a_line_replace_those_of_the_region() -> None:
     wanted = training_object(eks_job(eks_queue="urgent", eks_kind="mpijob"), queue="gpus")
     assert (wanted.kind, indexed_job(wanted)["metadata"]["labels"][labels.QUEUE]) == ("mpijob", "urgent")
+
+
+def test_objects_in_a_queue_have_the_priority_of_the_settings() -> None:
+    for make, hosts in ((indexed_job, 1), (mpi_job, 2)):
+        made = make(training_object(eks_job(instance_count=hosts), **SETTINGS))
+        assert made["metadata"]["labels"].items() >= QUEUED.items()
+    without = indexed_job(training_object(queue_priority="training-priority"))
+    assert QUEUED.keys().isdisjoint(without["metadata"]["labels"]), "only a queue has priorities"
+    created = indexed_job(training_object(**SETTINGS))
+    created["metadata"]["uid"] = "1"
+    assert QUEUED.keys().isdisjoint(headless_service(created)["metadata"]["labels"])
+
+
+def test_pods_run_on_selected_nodes_only() -> None:
+    assert pods_of(indexed_job(training_object(**SETTINGS)))["nodeSelector"] == SETTINGS["node_selector"]
+    replicas = mpi_job(training_object(eks_job(instance_count=2), **SETTINGS))["spec"]["mpiReplicaSpecs"]
+    for replica in replicas.values():
+        assert replica["template"]["spec"]["nodeSelector"] == SETTINGS["node_selector"]
+    assert "nodeSelector" not in pods_of(indexed_job(training_object()))
 
 
 def test_hosts_know_their_names() -> None:
