@@ -13,7 +13,16 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from localcloud.kubernetes import admission, deletion, pod_requests, pod_security, rules, status, tables
+from localcloud.kubernetes import (
+    admission,
+    deletion,
+    pod_requests,
+    pod_security,
+    rules,
+    status,
+    tables,
+    task_governance,
+)
 from localcloud.kubernetes.discovery import discovery
 from localcloud.kubernetes.kubelet.logs import PodLogs
 from localcloud.kubernetes.merge_patch import merged
@@ -166,6 +175,7 @@ class Api:
         made, warnings = self._body(request, target)
         if target.resource.namespaced:
             admission.check_namespace(target.resource, namespace, made["metadata"]["name"])
+            task_governance.check(namespace, target.resource, made)
         if target.resource is POD:
             pod_security.check(namespace, made)
         for webhook in self.webhooks:

@@ -124,6 +124,17 @@ def forbidden(resource: Resource, name: str, why: str) -> ApiError:
     return ApiError(code=403, reason="Forbidden", message=message, details=_details(resource, name))
 
 
+def denied(resource: Resource, name: str, policy: str, why: str) -> ApiError:
+    """Return the error for an object that a ValidatingAdmissionPolicy denies, whose reason is Invalid by default.
+
+    Source: Validation.reason in
+    https://kubernetes.io/docs/reference/kubernetes-api/policy-resources/validating-admission-policy-v1/.
+    """
+    binding = f"ValidatingAdmissionPolicy '{policy}' with binding '{policy}-binding' denied request: {why}"
+    message = f'{resource.full_name} "{name}" is forbidden: {binding}'
+    return ApiError(code=422, reason="Invalid", message=message, details=_details(resource, name))
+
+
 def unauthorized() -> ApiError:
     """Return the error for a request without valid credentials."""
     return ApiError(code=401, reason="Unauthorized", message="Unauthorized")
