@@ -81,7 +81,7 @@ def _row(one: Finding, grid_file: Path) -> dict[str, str]:
 
 
 def needs_of(grid: Grid, account: str, manifest: Path | None) -> list[Need]:
-    """Return the instances that a manifest's jobs need; without a manifest, one job with grid.yaml's defaults.
+    """Return the instances of SageMaker that a manifest's jobs need; without one, those of one job with the defaults.
 
     Raises:
         ManifestError: The manifest is invalid.

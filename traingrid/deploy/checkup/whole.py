@@ -35,7 +35,7 @@ def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Findin
     Args:
         grid: The grid, as its file describes it.
         account: The account of the credentials.
-        needs: The instances that jobs need.
+        needs: The instances that jobs on SageMaker need.
     """
     home = grid.account or account
     own = {region for region in grid.regions if grid.account_of(region, home) == account}
