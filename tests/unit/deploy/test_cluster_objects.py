@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
-from tests.unit.deploy.test_cluster import place
+from tests.unit.deploy.test_cluster import Eks, place
 from traingrid.deploy.checkup.cluster_objects import objects
 from traingrid.deploy.checkup.finding import Finding, Verdict
 from traingrid.deploy.cluster_access import access_objects
+from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 
 if TYPE_CHECKING:
@@ -264,9 +265,32 @@ def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> 
     assert "it does not answer here: timed out; whether children and the reconciler reach it is unknown" in found.why
 
 
-def test_without_an_answer_of_aws_nothing_is_checked() -> None:
+@pytest.mark.parametrize(
+    ("error", "why", "mend"),
+    [
+        (
+            ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeCluster"),
+            "AWS returned AccessDeniedException: no",
+            "allow the caller eks:DescribeCluster",
+        ),
+        (EndpointConnectionError(endpoint_url="https://eks"), "AWS does not answer: ", ""),
+    ],
+)
+def test_without_a_description_of_the_cluster_nothing_is_checked(error: Exception, why: str, mend: str) -> None:
     def fails(_: object) -> Client:
-        raise EndpointConnectionError(endpoint_url="https://eks")
+        raise error
 
     (found,) = objects(WHERE, fails)
-    assert (found.verdict, found.what) == (Verdict.UNKNOWN, "API of research")
+    assert (found.verdict, found.what, found.mend) == (Verdict.UNKNOWN, "API of research", mend)
+    assert found.why.startswith(why)
+
+
+@pytest.mark.parametrize("status", ["CREATING", "FAILED"])
+def test_objects_of_a_cluster_without_an_api_are_not_checked(status: str) -> None:
+    eks = Eks()
+    eks.cluster = {"status": status}
+
+    def fails(_: object) -> Client:
+        return cast("Client", cluster_of("research", "eu-west-1", lambda *_: eks))
+
+    assert not list(objects(WHERE, fails))

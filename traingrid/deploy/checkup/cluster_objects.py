@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from traingrid import names
 from traingrid.aws.clients import client as make
-from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, KUEUE, RBAC, RULES, role_name
 from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
-from traingrid.kubernetes.cluster import cluster_of
+from traingrid.kubernetes.cluster import NoClusterError, cluster_of
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 
@@ -79,20 +77,26 @@ def client_of(place: Place) -> Client:
 def objects(place: Place, open_client: Callable[[Place], Client] = client_of) -> Iterator[Finding]:
     """Check the API of a cluster, and the objects that training jobs need.
 
+    A cluster that EKS is creating, or could not create, has no API yet. `cluster.described` reports it.
+
     Args:
         place: The cluster.
         open_client: Makes the client.
     """
     what = f"API of {place.settings.cluster}"
+    opened: list[_Objects] = []
+
+    def look() -> Finding:
+        opened.append(_Objects(place, open_client(place)))
+        return opened[0].api(what)
+
     try:
-        client = open_client(place)
-        reached = _Objects(place, client).api(what)
-    except (ClientError, BotoCoreError) as error:
-        yield place.finding(what, Verdict.UNKNOWN, f"AWS does not answer: {error}")
+        reached = looked(place.region, what, look, "eks:DescribeCluster")
+    except NoClusterError:
         return
     yield reached
     if reached.verdict is Verdict.GOOD:
-        yield from _Objects(place, client).all()
+        yield from opened[0].all()
 
 
 class _Objects:
