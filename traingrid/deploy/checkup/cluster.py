@@ -69,7 +69,8 @@ class Place:
         They do not depend on the caller, who may be a user of the other account and assume no role.
         """
         if self.role or self.region in self.grid.elsewhere():
-            return {names.acting_role(self.grid.name, part, self.region): part for part in ("launch", "sweep")}
+            parts: tuple[Part, ...] = ("launch", "sweep", "use")
+            return {names.acting_role(self.grid.name, part, self.region): part for part in parts}
         return {
             names.home_role(self.grid.name, "launch"): "launch",
             names.home_role(self.grid.name, "sweep"): "sweep",
