@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from tests.unit.deploy.test_cluster import Eks, place
+from tests.unit.deploy.test_cluster import ACTING, Eks, place
+from traingrid.deploy.checkup import cluster_objects
 from traingrid.deploy.checkup.cluster_objects import objects
-from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import ApiError, UnavailableError
@@ -250,12 +251,26 @@ def test_without_reviews_and_roles_the_permissions_are_unknown(cluster: InMemory
     )
 
 
-def test_a_caller_without_access_checks_nothing_more(cluster: InMemory) -> None:
+def test_a_caller_without_access_checks_nothing_more(cluster: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_objects, "principal", lambda home: f"arn:of:{home}")
     cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
     (found,) = checked(cluster).values()
     assert found.verdict is Verdict.UNKNOWN
-    assert found.mend.startswith("aws eks create-access-entry --region eu-west-1 --cluster-name research")
-    assert found.mend.endswith("--kubernetes-groups traingrid:grid:use")
+    assert found.why == "it does not accept your credentials, so the objects in it are not checked"
+    entry = "--region eu-west-1 --cluster-name research --principal-arn arn:of:us-east-1"
+    assert found.mend == (
+        f"aws eks create-access-entry {entry} --kubernetes-groups traingrid:grid:use; "
+        f"if it has an access entry already: aws eks update-access-entry {entry} --kubernetes-groups "
+        f"$(aws eks describe-access-entry {entry} --query accessEntry.kubernetesGroups --output text) "
+        "traingrid:grid:use"
+    )
+
+
+def test_a_deployment_gives_the_role_of_users_in_another_account_its_access(cluster: InMemory) -> None:
+    cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
+    (found,) = objects(place(ACTING), lambda _: cast("Client", cluster))
+    assert found.why == "it does not accept the role grid-use-eu-west-1, so the objects in it are not checked"
+    assert found.mend == REVERT_DRIFT
 
 
 def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> None:

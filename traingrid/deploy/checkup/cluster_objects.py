@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.clients import client as make
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.account import principal
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
 from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, KUEUE, RBAC, RULES, role_name
 from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
 from traingrid.kubernetes.cluster import NoClusterError, cluster_of
@@ -113,16 +114,32 @@ class _Objects:
             self._client.find(NAMESPACE, settings.namespace)
         except ApiError as error:
             if error.code == UNAUTHORIZED:
-                why = "it does not accept your credentials, so the objects in it are not checked"
-                entry = f"aws eks create-access-entry --region {place.region} --cluster-name {settings.cluster}"
-                group = names.kubernetes_group(place.grid.name, "use")
-                mend = f"{entry} --principal-arn YOUR-ROLE --kubernetes-groups {group}"
-                return place.finding(what, Verdict.UNKNOWN, why, mend)
+                who = f"the role {place.role.arn.rpartition('/')[2]}" if place.role else "your credentials"
+                why = f"it does not accept {who}, so the objects in it are not checked"
+                return place.finding(what, Verdict.UNKNOWN, why, self._let_in())
             if isinstance(error, UnavailableError):
                 why = f"it does not answer here: {error.message}"
                 why = f"{why}; whether children and the reconciler reach it is unknown"
                 return place.finding(what, Verdict.UNKNOWN, why)
         return place.finding(what, why="answers here")
+
+    def _let_in(self) -> str:
+        """Return the command that gives the caller access to the API.
+
+        The deployment creates the access entry of the role in another account. An update replaces the groups of an
+        entry (https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAccessEntry.html).
+        """
+        place = self._place
+        if place.role:
+            return REVERT_DRIFT
+        entry = f"--region {place.region} --cluster-name {place.settings.cluster}"
+        entry = f"{entry} --principal-arn {principal(place.grid.home)}"
+        group = names.kubernetes_group(place.grid.name, "use")
+        present = f"aws eks describe-access-entry {entry} --query accessEntry.kubernetesGroups --output text"
+        return (
+            f"aws eks create-access-entry {entry} --kubernetes-groups {group}; if it has an access entry already: "
+            f"aws eks update-access-entry {entry} --kubernetes-groups $({present}) {group}"
+        )
 
     def all(self) -> Iterator[Finding]:
         """Check all objects."""
