@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
     from traingrid.kubernetes.client import Client, Kind
 
-APPLY = "traingrid eks access eu-west-1 | kubectl apply -f -"
+CONTEXT = "aws eks update-kubeconfig --region eu-west-1 --name research --alias research"
+APPLY = (
+    f"as an administrator of the cluster: {CONTEXT} && "
+    "traingrid eks access eu-west-1 | kubectl --context research apply -f -"
+)
 SETTINGS: dict[str, Any] = {
     "cluster": "research",
     "namespace": "training",
@@ -159,6 +163,31 @@ def test_a_missing_object_is_reported(cluster: InMemory, missing: str, what: str
     assert found.mend.startswith(mend)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "why", "mend"),
+    [
+        (
+            {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+            "enforces the Pod Security Standard restricted",
+            f"as an administrator of the cluster: {CONTEXT} && kubectl --context research label --overwrite namespace",
+        ),
+        (
+            {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "is being deleted",
+            f"find the objects that keep it: {CONTEXT} && kubectl --context research describe namespace training",
+        ),
+    ],
+)
+def test_a_namespace_that_admits_no_pods_is_wrong(
+    cluster: InMemory, metadata: dict[str, Any], why: str, mend: str
+) -> None:
+    cluster.objects["/api/v1/namespaces/training"]["metadata"] |= metadata
+    found = wrong(cluster)
+    assert (found.what, found.verdict) == ("namespace training", Verdict.WRONG)
+    assert found.why.startswith(why)
+    assert found.mend.startswith(mend)
+
+
 def test_a_missing_permission_is_named(cluster: InMemory) -> None:
     role = cluster.objects[f"/apis/rbac.authorization.k8s.io/v1{NAMESPACED}roles/traingrid-grid-launch"]
     for rule in role["rules"]:
@@ -175,6 +204,7 @@ def test_the_reconciler_must_not_create_jobs(cluster: InMemory) -> None:
     found = wrong(cluster)
     assert found.what == "permissions of traingrid:grid:sweep"
     assert "it may create jobs or pods" in found.why
+    assert f"{CONTEXT} && kubectl --context research get rolebindings,clusterrolebindings" in found.mend
 
 
 def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
@@ -217,7 +247,9 @@ def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> N
     found = checked(cluster)
     assert found["LocalQueue gpus"].why == "it is not active: ClusterQueue is missing"
     assert found["claim recordings"].why == "it is Pending, not Bound"
-    assert found["claim recordings"].mend == "kubectl describe pvc --namespace training recordings"
+    describe = f"{CONTEXT} && kubectl --context research describe"
+    assert found["claim recordings"].mend == f"{describe} pvc --namespace training recordings"
+    assert found["LocalQueue gpus"].mend == f"{describe} localqueue --namespace training gpus"
 
 
 def test_a_queue_of_a_newer_version_is_found(cluster: InMemory) -> None:

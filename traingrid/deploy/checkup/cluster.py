@@ -59,6 +59,21 @@ class Place:
         """The options of the AWS CLI for the cluster, except of `create-addon`."""
         return f"--region {self.region} --name {self.settings.cluster}"
 
+    def kubectl(self, arguments: str, source: str = "") -> str:
+        """Return a command for this cluster that does not depend on the current context of kubectl.
+
+        Args:
+            arguments: The arguments of kubectl.
+            source: A command whose output kubectl reads.
+        """
+        name = self.settings.cluster
+        add = f"aws eks update-kubeconfig {self.command} --alias {name}"
+        return f"{add} && {f'{source} | ' if source else ''}kubectl --context {name} {arguments}"
+
+    def as_administrator(self, arguments: str, source: str = "") -> str:
+        """Return such a command for an administrator of the cluster."""
+        return f"as an administrator of the cluster: {self.kubectl(arguments, source)}"
+
     def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", mend: str = "") -> Finding:
         """Return a finding about the cluster or an object in it."""
         return Finding(region=self.region, what=what, verdict=verdict, why=why, mend=mend)

@@ -105,7 +105,7 @@ class _Objects:
 
     def __init__(self, place: Place, client: Client) -> None:
         self._place, self._client, self._settings = place, client, place.settings
-        self._apply = f"traingrid eks access {place.region} | kubectl apply -f -"
+        self._apply = place.as_administrator("apply -f -", f"traingrid eks access {place.region}")
 
     def api(self, what: str) -> Finding:
         """Check that the API server answers here, and accepts the caller's token."""
@@ -186,11 +186,11 @@ class _Objects:
         if found is None:
             return self._place.finding(what, Verdict.WRONG, "does not exist", self._apply)
         if "deletionTimestamp" in found["metadata"]:
-            mend = f"kubectl describe namespace {name} shows the objects that keep it"
+            mend = f"find the objects that keep it: {self._place.kubectl(f'describe namespace {name}')}"
             return self._place.finding(what, Verdict.WRONG, "is being deleted", mend)
         if (found["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
             why = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
-            mend = f"kubectl label --overwrite namespace {name} {_ENFORCED}=baseline"
+            mend = self._place.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
             return self._place.finding(what, Verdict.WRONG, why, mend)
         return self._place.finding(what)
 
@@ -210,7 +210,8 @@ class _Objects:
             return self._place.finding(what, Verdict.WRONG, why, self._apply)
         if created:
             why = "it may create jobs or pods, although the reconciler must not cause costs"
-            mend = "remove it from the bindings of other Roles: kubectl get rolebindings,clusterrolebindings -A -o wide"
+            bindings = self._place.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
+            mend = f"remove it from the bindings of other Roles; to list them, {bindings}"
             return self._place.finding(what, Verdict.WRONG, why, mend)
         return self._place.finding(what, why="as the API server reports")
 
@@ -278,8 +279,8 @@ class _Objects:
         conditions = (found.get("status") or {}).get("conditions") or []
         if bad := [one for one in conditions if one.get("type") == "Active" and one.get("status") == "False"]:
             why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
-            mend = f"kubectl describe localqueue --namespace {self._settings.namespace} {self._settings.queue}"
-            return self._place.finding(what, Verdict.WRONG, why, mend)
+            command = f"describe localqueue --namespace {self._settings.namespace} {self._settings.queue}"
+            return self._place.finding(what, Verdict.WRONG, why, self._place.kubectl(command))
         return self._place.finding(what)
 
     def _claim(self, claim: str) -> Finding:
@@ -290,7 +291,7 @@ class _Objects:
         phase = (found.get("status") or {}).get("phase", "Pending")
         if phase == "Bound":
             return self._place.finding(what, why=phase)
-        mend = f"kubectl describe pvc --namespace {self._settings.namespace} {claim}"
+        mend = self._place.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
         return self._place.finding(what, Verdict.WRONG, f"it is {phase}, not Bound", mend)
 
 
