@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.unit.deploy.test_cluster import ACTING, Eks, place
+from traingrid.backends.eks.refusals import OPERATOR
 from traingrid.deploy.checkup import cluster_objects
 from traingrid.deploy.checkup.cluster_objects import objects
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
+from traingrid.deploy.checkup.mpi_operator import LEAST_OPERATOR
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import ApiError, UnavailableError
@@ -42,6 +45,16 @@ REGION: dict[str, Any] = {
 WHERE = place(regions={"eu-west-1": REGION})
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 NAMESPACED = "/namespaces/training/"
+DEPLOYMENTS = "/apis/apps/v1"
+COREDNS = {"replicas": 2, "template": {"spec": {"containers": [{"name": "coredns", "image": "coredns:v1.11.4"}]}}}
+INSTALL = (
+    f"as an administrator of the cluster: {CONTEXT} && kubectl --context research apply --server-side -f "
+    "https://raw.githubusercontent.com/kubeflow/mpi-operator/v0.8.1/deploy/v2beta1/mpi-operator.yaml"
+)
+FIND = (
+    f"find its image, whose version must be 0.8.1 or later: {CONTEXT} && "
+    "kubectl --context research get deployments --all-namespaces --output wide | grep mpi-operator"
+)
 
 
 class InMemory:
@@ -66,10 +79,14 @@ class InMemory:
         path = f"/{root}/{made['apiVersion']}{where}{made['kind'].lower()}s/{made['metadata']['name']}"
         self.objects[path] = made
 
-    def operator(self, image: str) -> None:
-        containers = [{"name": "mpi-operator", "image": image}]
-        path = "/apis/apps/v1/namespaces/mpi-operator/deployments/mpi-operator"
-        self.objects[path] = {"spec": {"template": {"spec": {"containers": containers}}}}
+    def operator(
+        self, image: str, namespace: str = "mpi-operator", name: str = "mpi-operator", replicas: int = 1
+    ) -> None:
+        containers = [{"name": "proxy", "image": "proxy:1.0.0"}, {"name": "mpi-operator", "image": image}]
+        self.objects[f"{DEPLOYMENTS}/namespaces/{namespace}/deployments/{name}"] = {
+            "metadata": {"namespace": namespace, "name": name},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
+        }
 
     def remove(self, end: str) -> None:
         (path,) = [path for path in self.objects if path.endswith(f"/{end}")]
@@ -77,6 +94,11 @@ class InMemory:
 
     def find(self, kind: Kind, name: str) -> dict[str, Any] | None:
         return self.objects.get(self._asked(kind.path(self.namespace, name)))
+
+    def all(self, kind: Kind) -> Iterator[dict[str, Any]]:
+        assert self._asked(kind.path(self.namespace)) == f"{DEPLOYMENTS}/deployments"
+        yield {"metadata": {"namespace": "kube-system", "name": "coredns"}, "spec": COREDNS}
+        yield from [one for path, one in self.objects.items() if path.startswith(DEPLOYMENTS)]
 
     def pages(self, kind: Kind) -> Iterator[tuple[list[Any], str]]:
         if self._asked(kind.path(self.namespace)) not in self.objects:
@@ -149,7 +171,7 @@ def test_a_cluster_with_all_objects_is_good(cluster: InMemory) -> None:
         ("serviceaccounts/jobs", "service account jobs", APPLY),
         ("roles/traingrid-grid-sweep", "permissions of traingrid:grid:sweep", APPLY),
         ("rolebindings/traingrid-grid-launch", "permissions of traingrid:grid:launch", APPLY),
-        ("training/mpijobs", "MPIJob v2beta1", "install mpi-operator"),
+        ("training/mpijobs", "MPIJob v2beta1", INSTALL),
         ("localqueues/gpus", "LocalQueue gpus", "create it in training"),
         ("persistentvolumeclaims/recordings", "claim recordings", "create it in training"),
     ],
@@ -216,26 +238,70 @@ def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "verdict", "words"),
+    ("image", "verdict", "why", "mend"),
     [
-        ("mpioperator/mpi-operator:0.8.0", Verdict.WRONG, "a second launcher could run beside the first"),
-        ("ghcr.io/kubeflow/mpi-operator:v0.6.0@sha256:00", Verdict.WRONG, "before 0.8.1"),
-        ("mpioperator/mpi-operator:latest", Verdict.UNKNOWN, "has no version"),
-        ("ghcr.io/kubeflow/mpi-operator:v0.8.2", Verdict.GOOD, "0.8.2"),
-        ("mpioperator/mpi-operator:0.10.0", Verdict.GOOD, "0.10.0"),
+        ("mpioperator/mpi-operator:0.8.0", Verdict.WRONG, "a second launcher could run beside the first", INSTALL),
+        ("ghcr.io/kubeflow/mpi-operator:v0.6.0@sha256:00", Verdict.WRONG, "before 0.8.1", INSTALL),
+        ("mpioperator/mpi-operator:0.5", Verdict.WRONG, "before 0.8.1", INSTALL),
+        ("mpioperator/mpi-operator:latest", Verdict.UNKNOWN, "does not name its version", FIND),
+        ("mpioperator/mpi-operator:0.8", Verdict.UNKNOWN, "does not name its version", FIND),
+        ("ghcr.io/kubeflow/mpi-operator:v0.8.2", Verdict.GOOD, "0.8.2", ""),
+        ("mpioperator/mpi-operator:0.10.0", Verdict.GOOD, "0.10.0", ""),
+        ("mpioperator/mpi-operator:0.9", Verdict.GOOD, "0.9", ""),
     ],
 )
-def test_the_version_of_mpi_operator_is_checked(cluster: InMemory, image: str, verdict: Verdict, words: str) -> None:
+def test_the_version_of_mpi_operator_is_checked(
+    cluster: InMemory, image: str, verdict: Verdict, why: str, mend: str
+) -> None:
     cluster.operator(image)
     found = checked(cluster)["mpi-operator"]
-    assert found.verdict is verdict
-    assert words in found.why
+    assert (found.verdict, found.mend) == (verdict, mend)
+    assert why in found.why
 
 
-def test_an_operator_in_another_namespace_is_not_checked(cluster: InMemory) -> None:
+def test_the_operator_of_a_hyperpod_cluster_is_found_in_its_namespace(cluster: InMemory) -> None:
     cluster.remove("deployments/mpi-operator")
+    cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator")
     found = wrong(cluster)
-    assert (found.what, found.verdict) == ("mpi-operator", Verdict.UNKNOWN)
+    assert (found.what, found.verdict) == ("mpi-operator", Verdict.WRONG)
+    assert found.why.endswith("; dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5")
+    assert found.mend == (
+        "when no MPIJob runs, remove dependencies-mpi-operator from kube-system (in the Helm chart of SageMaker "
+        f"HyperPod by `mpi-operator.enabled: false`), then {INSTALL}"
+    )
+
+
+def test_an_old_operator_beside_a_new_one_is_wrong_while_it_runs(cluster: InMemory) -> None:
+    cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator")
+    assert "dependencies-mpi-operator in kube-system" in wrong(cluster).why
+    cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator", replicas=0)
+    assert checked(cluster)["mpi-operator"].verdict is Verdict.GOOD
+
+
+@pytest.mark.parametrize(
+    ("denied", "is_there", "verdict", "why"),
+    [
+        ({f"{DEPLOYMENTS}/deployments"}, True, Verdict.GOOD, "0.8.1"),
+        ({f"{DEPLOYMENTS}/deployments"}, False, Verdict.UNKNOWN, "it has no Deployment in the namespace mpi-operator"),
+        (set(), False, Verdict.UNKNOWN, "it has no Deployment in the cluster, so its version is not checked"),
+        ({DEPLOYMENTS}, True, Verdict.UNKNOWN, "the caller may not read its Deployment"),
+    ],
+)
+def test_an_operator_that_cannot_be_found_has_a_command(
+    cluster: InMemory, denied: set[str], is_there: bool, verdict: Verdict, why: str
+) -> None:
+    if not is_there:
+        cluster.remove("deployments/mpi-operator")
+    cluster.denied = denied
+    found = checked(cluster)["mpi-operator"]
+    assert (found.verdict, found.mend) == (verdict, "" if verdict is Verdict.GOOD else FIND)
+    assert found.why.startswith(why)
+
+
+def test_the_command_installs_an_operator_that_is_new_enough() -> None:
+    version = re.search(r"/v(\d+)\.(\d+)\.(\d+)/", OPERATOR)
+    assert version
+    assert tuple(map(int, version.groups())) >= LEAST_OPERATOR
 
 
 def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> None:
@@ -263,7 +329,6 @@ def test_a_queue_of_a_newer_version_is_found(cluster: InMemory) -> None:
     [
         ("persistentvolumeclaims/recordings", "claim recordings", "get persistentvolumeclaims"),
         ("localqueues", "LocalQueue gpus", "get localqueues"),
-        ("mpi-operator/deployments", "mpi-operator", "get deployments in mpi-operator"),
         ("serviceaccounts", "service account jobs", "get serviceaccounts"),
     ],
 )

@@ -7,8 +7,6 @@ not create one, the Role and the RoleBinding are compared instead; a check that 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +14,10 @@ from traingrid import names
 from traingrid.aws.clients import client as make
 from traingrid.deploy.checkup.account import principal
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
-from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, KUEUE, RBAC, RULES, role_name
-from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
+from traingrid.deploy.checkup.kinds import ACCESS_REVIEW, CLAIM, NAMESPACE, QUEUES, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
+from traingrid.deploy.checkup.mpi_operator import installation, mpi_operator
+from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, role_name
+from traingrid.kubernetes.client import MPI_JOB, Client, Patience
 from traingrid.kubernetes.cluster import NoClusterError, cluster_of
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
@@ -27,44 +27,15 @@ if TYPE_CHECKING:
 
     from traingrid.deploy.checkup.cluster import Place
     from traingrid.deploy.cluster_access import Rule
+    from traingrid.kubernetes.client import Kind
     from traingrid.names import Part
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Outside(Kind):
-    """A kind of objects in another namespace, or in none."""
-
-    namespace: str = ""
-
-    def path(self, namespace: str, name: str = "") -> str:
-        """Return the path of all objects, or of one object."""
-        del namespace
-        if self.namespace:
-            return super().path(self.namespace, name)
-        root = "apis" if "/" in self.version else "api"
-        return f"/{root}/{self.version}/{self.plural}" + (f"/{name}" if name else "")
-
-
-NAMESPACE = _Outside(version="v1", kind="Namespace", plural="namespaces")
-ACCESS_REVIEW = _Outside(version="authorization.k8s.io/v1", kind="SubjectAccessReview", plural="subjectaccessreviews")
-OPERATOR = _Outside(version="apps/v1", kind="Deployment", plural="deployments", namespace="mpi-operator")
-"""The Deployment of mpi-operator's own manifests (https://github.com/kubeflow/mpi-operator/tree/master/deploy)."""
-SERVICE_ACCOUNT = Kind(version="v1", kind="ServiceAccount", plural="serviceaccounts")
-CLAIM = Kind(version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
-ROLE = Kind(version=f"{RBAC}/v1", kind="Role", plural="roles")
-ROLE_BINDING = Kind(version=f"{RBAC}/v1", kind="RoleBinding", plural="rolebindings")
-QUEUES = tuple(
-    Kind(version=f"{KUEUE}/{version}", kind="LocalQueue", plural="localqueues") for version in ("v1beta2", "v1beta1")
-)
-LEAST_OPERATOR = (0, 8, 1)
-"""The version of mpi-operator since which no second launcher runs beside the first
-(https://github.com/kubeflow/mpi-operator/pull/810)."""
-
 _BRIEF = Patience(connect=5.0, read=20.0, tries=2)
-_VERSION = re.compile(r":v?(\d+)\.(\d+)\.(\d+)(?:@.*)?$", re.ASCII)
 _NO_REVIEW = (FORBIDDEN, NOT_FOUND)
 _GROUPS: tuple[Part, ...] = ("launch", "sweep")
 _ENFORCED = "pod-security.kubernetes.io/enforce"
+_MPI_JOBS = "MPIJob v2beta1"
 _COSTLY = ((BATCH, "jobs"), (KUBEFLOW, "mpijobs"), ("", "pods"))
 
 
@@ -150,8 +121,7 @@ class _Objects:
             what = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
             yield self._looked(what, "get roles and rolebindings", partial(self._group, what, part))
         if settings.kind == "mpijob":
-            yield self._looked("MPIJob v2beta1", "list mpijobs", self._mpi_jobs)
-            yield self._looked("mpi-operator", "get deployments in mpi-operator", self._operator)
+            yield from self._mpi()
         if settings.queue:
             what = f"LocalQueue {settings.queue}"
             yield self._looked(what, "get localqueues", partial(self._queue, what))
@@ -242,6 +212,13 @@ class _Objects:
             return self._place.finding(what, Verdict.WRONG, why, self._apply)
         return self._place.finding(what, why=f"as in the Role {name}")
 
+    def _mpi(self) -> Iterator[Finding]:
+        """Check that the cluster serves MPIJobs, and the version of their operator."""
+        served = self._looked(_MPI_JOBS, "list mpijobs", self._mpi_jobs)
+        yield served
+        if served.verdict is not Verdict.WRONG:
+            yield self._looked("mpi-operator", "list deployments", partial(mpi_operator, self._place, self._client))
+
     def _mpi_jobs(self) -> Finding:
         try:
             next(self._client.pages(MPI_JOB), None)
@@ -249,27 +226,8 @@ class _Objects:
             if error.code != NOT_FOUND:
                 raise
             why = "the cluster does not serve it, but `kind` of the Region is mpijob"
-            mend = "install mpi-operator: https://github.com/kubeflow/mpi-operator#installation"
-            return self._place.finding("MPIJob v2beta1", Verdict.WRONG, why, mend)
-        return self._place.finding("MPIJob v2beta1")
-
-    def _operator(self) -> Finding:
-        found = self._client.find(OPERATOR, "mpi-operator")
-        if found is None:
-            why = "there is no Deployment mpi-operator in the namespace mpi-operator, so its version is unknown"
-            return self._place.finding("mpi-operator", Verdict.UNKNOWN, why)
-        containers: list[Mapping[str, Any]] = found["spec"]["template"]["spec"]["containers"]
-        image = next((str(one["image"]) for one in containers if one.get("name") == "mpi-operator"), "")
-        image = image or str(containers[0].get("image", ""))
-        version = _VERSION.search(image)
-        least = ".".join(map(str, LEAST_OPERATOR))
-        if version is None:
-            return self._place.finding("mpi-operator", Verdict.UNKNOWN, f"the image {image} has no version")
-        if tuple(map(int, version.groups())) < LEAST_OPERATOR:
-            why = f"before {least}, a second launcher could run beside the first; this is {image}"
-            mend = f"update it to {least} or later: https://github.com/kubeflow/mpi-operator/releases"
-            return self._place.finding("mpi-operator", Verdict.WRONG, why, mend)
-        return self._place.finding("mpi-operator", why=".".join(version.groups()))
+            return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, installation(self._place))
+        return self._place.finding(_MPI_JOBS)
 
     def _queue(self, what: str) -> Finding:
         found = next(filter(None, (self._client.find(kind, self._settings.queue or "") for kind in QUEUES)), None)
