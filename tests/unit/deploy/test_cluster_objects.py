@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -11,9 +12,11 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from tests.unit.deploy.test_cluster import ACTING, Eks, place
 from traingrid.backends.eks.refusals import OPERATOR
 from traingrid.deploy.checkup import cluster_objects
+from traingrid.deploy.checkup.cluster import Place
 from traingrid.deploy.checkup.cluster_objects import objects
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
 from traingrid.deploy.checkup.mpi_operator import LEAST_OPERATOR
+from traingrid.deploy.checkup.needs import ClusterNeed
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import ApiError, UnavailableError
@@ -171,7 +174,7 @@ def test_a_cluster_with_all_objects_is_good(cluster: InMemory) -> None:
         ("serviceaccounts/jobs", "service account jobs", APPLY),
         ("roles/traingrid-grid-sweep", "permissions of traingrid:grid:sweep", APPLY),
         ("rolebindings/traingrid-grid-launch", "permissions of traingrid:grid:launch", APPLY),
-        ("training/mpijobs", "MPIJob v2beta1", INSTALL),
+        ("training/mpijobs", "MPIJob v2beta1", f"change `kind` in `eks` of eu-west-1 to job, or {INSTALL}"),
         ("localqueues/gpus", "LocalQueue gpus", "create it in training"),
         ("persistentvolumeclaims/recordings", "claim recordings", "create it in training"),
     ],
@@ -302,6 +305,37 @@ def test_the_command_installs_an_operator_that_is_new_enough() -> None:
     version = re.search(r"/v(\d+)\.(\d+)\.(\d+)/", OPERATOR)
     assert version
     assert tuple(map(int, version.groups())) >= LEAST_OPERATOR
+
+
+def test_the_kind_and_the_queue_of_a_line_are_checked_as_those_of_the_region() -> None:
+    needs = [
+        ClusterNeed(region="eu-west-1", field="kind", value="mpijob", line=3),
+        ClusterNeed(region="eu-west-1", field="queue", value="nope", line=5),
+        ClusterNeed(region="us-west-2", field="queue", value="elsewhere", line=7),
+    ]
+    where = Place.of(place().grid, "123456789012", "eu-west-1", needs=needs)
+    assert where
+    cluster = InMemory()
+    cluster.remove("training/mpijobs")
+    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    assert [what for what, one in found.items() if one.verdict is Verdict.WRONG] == [
+        "MPIJob v2beta1",
+        "LocalQueue nope",
+    ]
+    assert found["MPIJob v2beta1"].why == "the cluster does not serve it, but `eks_kind` of line 3 is mpijob"
+    assert found["MPIJob v2beta1"].mend == f"change `eks_kind` of line 3 to job, or {INSTALL}"
+    assert found["LocalQueue nope"].mend.endswith(", or correct `eks_queue` of line 5")
+
+
+def test_the_queue_of_the_region_is_checked_beside_those_of_lines() -> None:
+    need = ClusterNeed(region="eu-west-1", field="queue", value="gpus", line=2)
+    where = replace(WHERE, needs=[need, replace(need, value="others", line=4)])
+    cluster = InMemory()
+    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    assert {what: one.verdict for what, one in found.items() if "Queue" in what} == {
+        "LocalQueue gpus": Verdict.GOOD,
+        "LocalQueue others": Verdict.WRONG,
+    }
 
 
 def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> None:

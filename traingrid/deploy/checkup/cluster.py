@@ -13,9 +13,10 @@ from traingrid.aws.clients import client
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from traingrid.aws.clients import ActingRole
+    from traingrid.deploy.checkup.needs import ClusterField, ClusterNeed
     from traingrid.grid.eks import EksCluster
     from traingrid.grid.model import Grid
     from traingrid.names import Part
@@ -40,6 +41,7 @@ class Place:
         account: The account of Region and cluster.
         region: The Region.
         role: The role to assume in another account.
+        needs: The kinds and queues that lines of a manifest require of the cluster.
     """
 
     grid: Grid
@@ -47,12 +49,40 @@ class Place:
     account: str
     region: str
     role: ActingRole | None = None
+    needs: Sequence[ClusterNeed] = ()
 
     @classmethod
-    def of(cls, grid: Grid, account: str, region: str, role: ActingRole | None = None) -> Place | None:
-        """Return the place of a Region's cluster; None for a Region without `eks`."""
+    def of(
+        cls,
+        grid: Grid,
+        account: str,
+        region: str,
+        role: ActingRole | None = None,
+        needs: Iterable[ClusterNeed] = (),
+    ) -> Place | None:
+        """Return the place of a Region's cluster; None for a Region without `eks`.
+
+        Args:
+            grid: The grid.
+            account: The account of Region and cluster.
+            region: The Region.
+            role: The role to assume in another account.
+            needs: The kinds and queues that lines of a manifest require of all clusters.
+        """
         settings = grid.regions[region].eks
-        return cls(grid=grid, settings=settings, account=account, region=region, role=role) if settings else None
+        if settings is None:
+            return None
+        here = tuple(need for need in needs if need.region == region)
+        return cls(grid=grid, settings=settings, account=account, region=region, role=role, needs=here)
+
+    def required(self, field: ClusterField) -> dict[str, str]:
+        """Return the values of a field that training jobs have, each with the place where it is set."""
+        own: str | None = getattr(self.settings, field)
+        found = {own: f"`{field}` in `eks` of {self.region}"} if own else {}
+        for need in self.needs:
+            if need.field == field:
+                found.setdefault(need.value, f"`eks_{field}` of line {need.line}")
+        return found
 
     @property
     def command(self) -> str:

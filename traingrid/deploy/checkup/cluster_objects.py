@@ -120,11 +120,10 @@ class _Objects:
         for part in _GROUPS:
             what = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
             yield self._looked(what, "get roles and rolebindings", partial(self._group, what, part))
-        if settings.kind == "mpijob":
-            yield from self._mpi()
-        if settings.queue:
-            what = f"LocalQueue {settings.queue}"
-            yield self._looked(what, "get localqueues", partial(self._queue, what))
+        if source := self._place.required("kind").get("mpijob"):
+            yield from self._mpi(source)
+        for queue, source in self._place.required("queue").items():
+            yield self._looked(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, source))
         for claim in sorted({*settings.s3_volumes.values(), *settings.file_system_volumes.values()}):
             yield self._looked(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
 
@@ -212,32 +211,34 @@ class _Objects:
             return self._place.finding(what, Verdict.WRONG, why, self._apply)
         return self._place.finding(what, why=f"as in the Role {name}")
 
-    def _mpi(self) -> Iterator[Finding]:
-        """Check that the cluster serves MPIJobs, and the version of their operator."""
-        served = self._looked(_MPI_JOBS, "list mpijobs", self._mpi_jobs)
+    def _mpi(self, source: str) -> Iterator[Finding]:
+        """Check that the cluster serves MPIJobs, which `source` requires, and the version of their operator."""
+        served = self._looked(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, source))
         yield served
         if served.verdict is not Verdict.WRONG:
             yield self._looked("mpi-operator", "list deployments", partial(mpi_operator, self._place, self._client))
 
-    def _mpi_jobs(self) -> Finding:
+    def _mpi_jobs(self, source: str) -> Finding:
         try:
             next(self._client.pages(MPI_JOB), None)
         except ApiError as error:
             if error.code != NOT_FOUND:
                 raise
-            why = "the cluster does not serve it, but `kind` of the Region is mpijob"
-            return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, installation(self._place))
+            why = f"the cluster does not serve it, but {source} is mpijob"
+            mend = f"change {source} to job, or {installation(self._place)}"
+            return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, mend)
         return self._place.finding(_MPI_JOBS)
 
-    def _queue(self, what: str) -> Finding:
-        found = next(filter(None, (self._client.find(kind, self._settings.queue or "") for kind in QUEUES)), None)
+    def _queue(self, queue: str, source: str) -> Finding:
+        what = f"LocalQueue {queue}"
+        found = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
         if found is None:
             mend = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
-            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{mend}, or correct `queue`")
+            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{mend}, or correct {source}")
         conditions = (found.get("status") or {}).get("conditions") or []
         if bad := [one for one in conditions if one.get("type") == "Active" and one.get("status") == "False"]:
             why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
-            command = f"describe localqueue --namespace {self._settings.namespace} {self._settings.queue}"
+            command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
             return self._place.finding(what, Verdict.WRONG, why, self._place.kubectl(command))
         return self._place.finding(what)
 
