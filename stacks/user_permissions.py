@@ -60,7 +60,7 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
 def _let_check_cluster(role: iam.Role, grid: Grid, region: str, cluster: str) -> None:
     """Allow a role to check that the grid's roles and pods have access to a cluster, and that the agent is there."""
     eks, because = f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}", "EKS appends an id of its choice to these ARNs"
-    parts: tuple[Part, ...] = ("launch", "sweep")
+    parts: tuple[Part, ...] = ("launch", "sweep", "use")
     entries = [
         f"{eks}:access-entry/{cluster}/role/{Aws.ACCOUNT_ID}/{names.acting_role(grid.name, part, region)}/*"
         for part in parts

@@ -202,7 +202,8 @@ def test_doctor_checks_both_accounts_and_reports_missing_access(trained: Submiss
         theirs = CliRunner().invoke(cli, arguments, env={"COLUMNS": "250"})
     renew()
     assert "0 wrong, 4 could not be checked" in theirs.output, (theirs.output, trained)
-    assert f"eu-west-1 account {HOME}: AWS_PROFILE=<a profile of account {HOME}> traingrid doctor" in theirs.output
+    profile = f"AWS_PROFILE=<a profile of account {HOME}>"
+    assert re.search(rf"eu-west-1 account {HOME}: {profile} traingrid --grid \S+/grid.yaml doctor\n", theirs.output)
 
 
 def test_the_reconciler_sweeps_both_accounts_and_the_audit_finds_no_violations(

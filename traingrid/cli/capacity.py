@@ -61,7 +61,7 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: 
     from traingrid.catalog.refresh_capacity import read_capacity, write_capacity
 
     account, _ = caller(grid.home)
-    needs = needs_of(grid, account, manifest)
+    needs = needs_of(grid, account, manifest).instances
     today = datetime.now(UTC).date()
     read = read_capacity(grid, grid.account or account, partial(reading_role, grid, account), today)
     write_capacity(database, read)

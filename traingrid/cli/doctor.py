@@ -15,6 +15,7 @@ from traingrid.cli.console import console
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Verdict, of_grid_file
+from traingrid.deploy.checkup.needs import Needs, of_clusters
 from traingrid.deploy.checkup.quotas import of_grid, of_jobs
 from traingrid.deploy.checkup.whole import check_up
 from traingrid.errors import TraingridError
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from traingrid.cli.export import Output
     from traingrid.deploy.checkup.finding import Finding
-    from traingrid.deploy.checkup.quotas import Need
     from traingrid.grid.model import Grid
 
 _ROWS = Schema(
@@ -50,11 +50,12 @@ _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow
 @output_option(_ROWS)
 @click.pass_obj
 def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
-    """Check the account, the stacks and quotas.
+    """Check account, stacks, quotas and clusters.
 
-    Checks credentials, Regions, quotas, networks, stacks, buckets, roles and images, and changes nothing. Works before
-    the first deployment and after it. Quotas and networks are compared with the needs of MANIFEST's jobs, or of one job
-    with grid.yaml's defaults.
+    Checks credentials, Regions, quotas, networks, stacks, buckets, roles, images and clusters of Amazon EKS, and
+    changes nothing. Works before the first deployment and after it. SageMaker's quotas and networks are compared with
+    the needs of MANIFEST's jobs that may run there, or of one job with grid.yaml's defaults. In clusters, the kinds of
+    objects and the queues of MANIFEST's lines are checked, too.
     """
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)
@@ -80,17 +81,18 @@ def _row(one: Finding, grid_file: Path) -> dict[str, str]:
     return {**found, "fix": of_grid_file(one.mend, grid_file)}
 
 
-def needs_of(grid: Grid, account: str, manifest: Path | None) -> list[Need]:
-    """Return the instances that a manifest's jobs need; without a manifest, one job with grid.yaml's defaults.
+def needs_of(grid: Grid, account: str, manifest: Path | None) -> Needs:
+    """Return the needs of a manifest's jobs; without a manifest, of one job with grid.yaml's defaults.
 
     Raises:
         ManifestError: The manifest is invalid.
     """
     if manifest is None:
-        return of_grid(grid)
+        return Needs(instances=of_grid(grid))
     deployment = _expected(grid, account)
     lines, _ = read_manifest(manifest, deployment)
-    return of_jobs(iter_jobs(lines, deployment, NO_SUBMISSION))
+    instances = of_jobs(iter_jobs(lines, deployment, NO_SUBMISSION))
+    return Needs(instances=instances, clusters=of_clusters(lines, grid))
 
 
 def _expected(grid: Grid, account: str) -> Deployment:

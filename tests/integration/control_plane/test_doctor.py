@@ -276,11 +276,14 @@ def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_fixed(doctor
 
 def test_a_command_includes_the_grid_file_unless_it_is_the_default() -> None:
     command = "delete it, then npx cdk deploy --all --revert-drift; otherwise: npx cdk destroy --all"
+    access = "traingrid eks access eu-west-1 | kubectl --context research apply -f -"
     assert of_grid_file(command, Path("grid.yaml")) == command
     assert of_grid_file(command, Path("my grids/a.yaml")) == (
         "delete it, then npx cdk deploy --all -c grid='my grids/a.yaml' --revert-drift; "
         "otherwise: npx cdk destroy --all -c grid='my grids/a.yaml'"
     )
+    assert of_grid_file(access, Path("grid.yaml")) == access
+    assert of_grid_file(access, Path("my grids/a.yaml")) == access.replace(" eks", " --grid 'my grids/a.yaml' eks")
 
 
 @pytest.mark.parametrize(("before", "after"), [("a: 1", 1), ("rebuild: 3\na: 1\n", 4)])

@@ -1,5 +1,6 @@
 """Doctor on a grid of two accounts before its first deployment: the users of each account see their own half."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def test_the_home_account_checks_its_regions_and_names_the_other_accounts_profil
     output = doctor("")
     assert f"us-east-1 bootstrap: npx cdk bootstrap aws://{HOME}/us-east-1\n" in output
     assert f"us-west-2 bootstrap: npx cdk bootstrap aws://{HOME}/us-west-2\n" in output
-    assert f"us-east-1 account {OTHER}: AWS_PROFILE=<a profile of account {OTHER}> traingrid doctor" in output
+    profile = f"AWS_PROFILE=<a profile of account {OTHER}>"
+    assert re.search(rf"us-east-1 account {OTHER}: {profile} traingrid --grid \S+/grid.yaml doctor\n", output)
     assert f"aws://{OTHER}" not in output
     assert "us-east-1 stack doctored-us-east-1" not in output, "the other account has this stack"
     assert "1 could not be checked" in output
@@ -79,6 +81,7 @@ def test_the_other_account_sees_its_half_and_how_to_trust_the_home_account(docto
     assert f"us-east-1 bootstrap: npx cdk bootstrap aws://{OTHER}/us-east-1 {TRUSTING}\n" in output
     assert "us-east-1 stack doctored-us-east-1: npx cdk deploy --all" in output
     assert "us-east-1 stack doctored-registry-us-east-1: npx cdk deploy --all" in output
-    assert f"us-west-2 account {HOME}: AWS_PROFILE=<a profile of account {HOME}> traingrid doctor" in output
+    profile = f"AWS_PROFILE=<a profile of account {HOME}>"
+    assert re.search(rf"us-west-2 account {HOME}: {profile} traingrid --grid \S+/grid.yaml doctor\n", output)
     assert "doctored-control" not in output
     assert "2 could not be checked" in output

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from tests.unit.deploy.test_cluster import place
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup import cluster
-from traingrid.deploy.checkup.cluster_objects import NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, client_of, objects
+from traingrid.deploy.checkup.cluster_objects import client_of, objects
 from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.kinds import NAMESPACE, OPERATOR_DEPLOYMENT, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from traingrid.deploy.cluster_access import access_objects
 
 REGION = "eu-west-1"
@@ -77,3 +79,27 @@ def test_each_missing_step_is_reported_until_all_are_done(eks: Any) -> None:
         kubernetes.patch(NAMESPACE, "training", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}})
         verdicts(*wrong, unknown=agent)
     assert json.dumps([one.why for one in checked().values()]).count("traingrid:grid:sweep") == 2
+
+
+def test_the_operator_of_mpi_jobs_is_found_in_any_namespace(eks: Any) -> None:
+    settings = {"cluster": "with-operator", "kind": "mpijob"}
+    eks.create_cluster(**wanted(client, "with-operator"))
+    where = place(regions={REGION: {"eks": settings}})
+
+    def operator() -> Finding:
+        return {one.what: one for one in objects(where)}["mpi-operator"]
+
+    assert operator().why.startswith("it has no Deployment in the cluster")
+    labels = {"app": "mpi-operator"}
+    container = {"name": "mpi-operator", "image": "mpioperator/mpi-operator:0.5"}
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "dependencies-mpi-operator"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    client_of(where).create(replace(OPERATOR_DEPLOYMENT, namespace="kube-system"), made)
+    assert "dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5" in operator().why

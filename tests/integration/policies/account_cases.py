@@ -171,7 +171,7 @@ def _clusters() -> Iterator[Case]:
     for caller in (record, register):
         yield caller.may_not("find the cluster", "eks:DescribeCluster", CLUSTER_ARN)
     eks = CLUSTER_ARN.partition(":cluster/")[0]
-    for part in ("launch", "sweep"):
+    for part in ("launch", "sweep", "use"):
         entry = f"{eks}:access-entry/{CLUSTER}/role/{ACCOUNT}/traingrid-{part}-{INSIDE}/0a1b"
         yield use.may("check that the grid has access", "eks:DescribeAccessEntry", entry)
     for other in (f"{CLUSTER}/role/{ACCOUNT}/Admin/0a1b", f"{CLUSTER}2/role/{ACCOUNT}/traingrid-launch-{INSIDE}/0a1b"):

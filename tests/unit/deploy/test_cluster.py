@@ -52,6 +52,7 @@ class Eks:
 
 
 PARTS = {"child": "launch", "reconciler": "sweep", "guard": "sweep"}
+ACTING_PARTS = ("launch", "sweep", "use")
 
 
 def _found(one: Any) -> Any:
@@ -207,12 +208,16 @@ def test_pods_must_have_the_execution_role(eks: Eks) -> None:
 
 
 def test_in_another_account_the_acting_roles_have_the_entries(eks: Eks) -> None:
-    eks.entries = {f"{ROLE}grid-{part}-{REGION}": [f"traingrid:grid:{part}"] for part in ("launch", "sweep")}
+    eks.entries = {f"{ROLE}grid-{part}-{REGION}": [f"traingrid:grid:{part}"] for part in ACTING_PARTS}
     found = checked(place(ACTING))
     assert {one.verdict for one in found.values()} == {Verdict.GOOD}
     assert {what for what in found if "entry" in what} == {
-        f"access entry of grid-{part}-{REGION}" for part in ("launch", "sweep")
+        f"access entry of grid-{part}-{REGION}" for part in ACTING_PARTS
     }
+    del eks.entries[f"{ROLE}grid-use-{REGION}"]
+    found = checked(place(ACTING))
+    users = found[f"access entry of grid-use-{REGION}"]
+    assert (users.verdict, users.why, users.mend) == (Verdict.WRONG, "does not exist", REVERT_DRIFT)
 
 
 def test_a_denied_check_names_the_permission(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:

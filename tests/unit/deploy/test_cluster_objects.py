@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
-from tests.unit.deploy.test_cluster import place
+from tests.unit.deploy.test_cluster import ACTING, Eks, place
+from traingrid.backends.eks.refusals import OPERATOR
+from traingrid.deploy.checkup import cluster_objects
+from traingrid.deploy.checkup.cluster import Place
 from traingrid.deploy.checkup.cluster_objects import objects
-from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
+from traingrid.deploy.checkup.mpi_operator import LEAST_OPERATOR
+from traingrid.deploy.checkup.needs import ClusterNeed
 from traingrid.deploy.cluster_access import access_objects
+from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 
 if TYPE_CHECKING:
@@ -18,7 +26,11 @@ if TYPE_CHECKING:
 
     from traingrid.kubernetes.client import Client, Kind
 
-APPLY = "traingrid eks access eu-west-1 | kubectl apply -f -"
+CONTEXT = "aws eks update-kubeconfig --region eu-west-1 --name research --alias research"
+APPLY = (
+    f"as an administrator of the cluster: {CONTEXT} && "
+    "traingrid eks access eu-west-1 | kubectl --context research apply -f -"
+)
 SETTINGS: dict[str, Any] = {
     "cluster": "research",
     "namespace": "training",
@@ -36,6 +48,16 @@ REGION: dict[str, Any] = {
 WHERE = place(regions={"eu-west-1": REGION})
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 NAMESPACED = "/namespaces/training/"
+DEPLOYMENTS = "/apis/apps/v1"
+COREDNS = {"replicas": 2, "template": {"spec": {"containers": [{"name": "coredns", "image": "coredns:v1.11.4"}]}}}
+INSTALL = (
+    f"as an administrator of the cluster: {CONTEXT} && kubectl --context research apply --server-side -f "
+    "https://raw.githubusercontent.com/kubeflow/mpi-operator/v0.8.1/deploy/v2beta1/mpi-operator.yaml"
+)
+FIND = (
+    f"find its image, whose version must be 0.8.1 or later: {CONTEXT} && "
+    "kubectl --context research get deployments --all-namespaces --output wide | grep mpi-operator"
+)
 
 
 class InMemory:
@@ -60,10 +82,14 @@ class InMemory:
         path = f"/{root}/{made['apiVersion']}{where}{made['kind'].lower()}s/{made['metadata']['name']}"
         self.objects[path] = made
 
-    def operator(self, image: str) -> None:
-        containers = [{"name": "mpi-operator", "image": image}]
-        path = "/apis/apps/v1/namespaces/mpi-operator/deployments/mpi-operator"
-        self.objects[path] = {"spec": {"template": {"spec": {"containers": containers}}}}
+    def operator(
+        self, image: str, namespace: str = "mpi-operator", name: str = "mpi-operator", replicas: int = 1
+    ) -> None:
+        containers = [{"name": "proxy", "image": "proxy:1.0.0"}, {"name": "mpi-operator", "image": image}]
+        self.objects[f"{DEPLOYMENTS}/namespaces/{namespace}/deployments/{name}"] = {
+            "metadata": {"namespace": namespace, "name": name},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
+        }
 
     def remove(self, end: str) -> None:
         (path,) = [path for path in self.objects if path.endswith(f"/{end}")]
@@ -71,6 +97,11 @@ class InMemory:
 
     def find(self, kind: Kind, name: str) -> dict[str, Any] | None:
         return self.objects.get(self._asked(kind.path(self.namespace, name)))
+
+    def all(self, kind: Kind) -> Iterator[dict[str, Any]]:
+        assert self._asked(kind.path(self.namespace)) == f"{DEPLOYMENTS}/deployments"
+        yield {"metadata": {"namespace": "kube-system", "name": "coredns"}, "spec": COREDNS}
+        yield from [one for path, one in self.objects.items() if path.startswith(DEPLOYMENTS)]
 
     def pages(self, kind: Kind) -> Iterator[tuple[list[Any], str]]:
         if self._asked(kind.path(self.namespace)) not in self.objects:
@@ -143,7 +174,7 @@ def test_a_cluster_with_all_objects_is_good(cluster: InMemory) -> None:
         ("serviceaccounts/jobs", "service account jobs", APPLY),
         ("roles/traingrid-grid-sweep", "permissions of traingrid:grid:sweep", APPLY),
         ("rolebindings/traingrid-grid-launch", "permissions of traingrid:grid:launch", APPLY),
-        ("training/mpijobs", "MPIJob v2beta1", "install mpi-operator"),
+        ("training/mpijobs", "MPIJob v2beta1", f"change `kind` in `eks` of eu-west-1 to job, or {INSTALL}"),
         ("localqueues/gpus", "LocalQueue gpus", "create it in training"),
         ("persistentvolumeclaims/recordings", "claim recordings", "create it in training"),
     ],
@@ -154,6 +185,31 @@ def test_a_missing_object_is_reported(cluster: InMemory, missing: str, what: str
     cluster.denied = denied
     found = wrong(cluster)
     assert (found.what, found.verdict) == (what, Verdict.WRONG)
+    assert found.mend.startswith(mend)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why", "mend"),
+    [
+        (
+            {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+            "enforces the Pod Security Standard restricted",
+            f"as an administrator of the cluster: {CONTEXT} && kubectl --context research label --overwrite namespace",
+        ),
+        (
+            {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "is being deleted",
+            f"find the objects that keep it: {CONTEXT} && kubectl --context research describe namespace training",
+        ),
+    ],
+)
+def test_a_namespace_that_admits_no_pods_is_wrong(
+    cluster: InMemory, metadata: dict[str, Any], why: str, mend: str
+) -> None:
+    cluster.objects["/api/v1/namespaces/training"]["metadata"] |= metadata
+    found = wrong(cluster)
+    assert (found.what, found.verdict) == ("namespace training", Verdict.WRONG)
+    assert found.why.startswith(why)
     assert found.mend.startswith(mend)
 
 
@@ -173,6 +229,7 @@ def test_the_reconciler_must_not_create_jobs(cluster: InMemory) -> None:
     found = wrong(cluster)
     assert found.what == "permissions of traingrid:grid:sweep"
     assert "it may create jobs or pods" in found.why
+    assert f"{CONTEXT} && kubectl --context research get rolebindings,clusterrolebindings" in found.mend
 
 
 def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
@@ -184,26 +241,101 @@ def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "verdict", "words"),
+    ("image", "verdict", "why", "mend"),
     [
-        ("mpioperator/mpi-operator:0.8.0", Verdict.WRONG, "a second launcher could run beside the first"),
-        ("ghcr.io/kubeflow/mpi-operator:v0.6.0@sha256:00", Verdict.WRONG, "before 0.8.1"),
-        ("mpioperator/mpi-operator:latest", Verdict.UNKNOWN, "has no version"),
-        ("ghcr.io/kubeflow/mpi-operator:v0.8.2", Verdict.GOOD, "0.8.2"),
-        ("mpioperator/mpi-operator:0.10.0", Verdict.GOOD, "0.10.0"),
+        ("mpioperator/mpi-operator:0.8.0", Verdict.WRONG, "a second launcher could run beside the first", INSTALL),
+        ("ghcr.io/kubeflow/mpi-operator:v0.6.0@sha256:00", Verdict.WRONG, "before 0.8.1", INSTALL),
+        ("mpioperator/mpi-operator:0.5", Verdict.WRONG, "before 0.8.1", INSTALL),
+        ("mpioperator/mpi-operator:latest", Verdict.UNKNOWN, "does not name its version", FIND),
+        ("mpioperator/mpi-operator:0.8", Verdict.UNKNOWN, "does not name its version", FIND),
+        ("ghcr.io/kubeflow/mpi-operator:v0.8.2", Verdict.GOOD, "0.8.2", ""),
+        ("mpioperator/mpi-operator:0.10.0", Verdict.GOOD, "0.10.0", ""),
+        ("mpioperator/mpi-operator:0.9", Verdict.GOOD, "0.9", ""),
     ],
 )
-def test_the_version_of_mpi_operator_is_checked(cluster: InMemory, image: str, verdict: Verdict, words: str) -> None:
+def test_the_version_of_mpi_operator_is_checked(
+    cluster: InMemory, image: str, verdict: Verdict, why: str, mend: str
+) -> None:
     cluster.operator(image)
     found = checked(cluster)["mpi-operator"]
-    assert found.verdict is verdict
-    assert words in found.why
+    assert (found.verdict, found.mend) == (verdict, mend)
+    assert why in found.why
 
 
-def test_an_operator_in_another_namespace_is_not_checked(cluster: InMemory) -> None:
+def test_the_operator_of_a_hyperpod_cluster_is_found_in_its_namespace(cluster: InMemory) -> None:
     cluster.remove("deployments/mpi-operator")
+    cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator")
     found = wrong(cluster)
-    assert (found.what, found.verdict) == ("mpi-operator", Verdict.UNKNOWN)
+    assert (found.what, found.verdict) == ("mpi-operator", Verdict.WRONG)
+    assert found.why.endswith("; dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5")
+    assert found.mend == (
+        "when no MPIJob runs, remove dependencies-mpi-operator from kube-system (in the Helm chart of SageMaker "
+        f"HyperPod by `mpi-operator.enabled: false`), then {INSTALL}"
+    )
+
+
+def test_an_old_operator_beside_a_new_one_is_wrong_while_it_runs(cluster: InMemory) -> None:
+    cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator")
+    assert "dependencies-mpi-operator in kube-system" in wrong(cluster).why
+    cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator", replicas=0)
+    assert checked(cluster)["mpi-operator"].verdict is Verdict.GOOD
+
+
+@pytest.mark.parametrize(
+    ("denied", "is_there", "verdict", "why"),
+    [
+        ({f"{DEPLOYMENTS}/deployments"}, True, Verdict.GOOD, "0.8.1"),
+        ({f"{DEPLOYMENTS}/deployments"}, False, Verdict.UNKNOWN, "it has no Deployment in the namespace mpi-operator"),
+        (set(), False, Verdict.UNKNOWN, "it has no Deployment in the cluster, so its version is not checked"),
+        ({DEPLOYMENTS}, True, Verdict.UNKNOWN, "the caller may not read its Deployment"),
+    ],
+)
+def test_an_operator_that_cannot_be_found_has_a_command(
+    cluster: InMemory, denied: set[str], is_there: bool, verdict: Verdict, why: str
+) -> None:
+    if not is_there:
+        cluster.remove("deployments/mpi-operator")
+    cluster.denied = denied
+    found = checked(cluster)["mpi-operator"]
+    assert (found.verdict, found.mend) == (verdict, "" if verdict is Verdict.GOOD else FIND)
+    assert found.why.startswith(why)
+
+
+def test_the_command_installs_an_operator_that_is_new_enough() -> None:
+    version = re.search(r"/v(\d+)\.(\d+)\.(\d+)/", OPERATOR)
+    assert version
+    assert tuple(map(int, version.groups())) >= LEAST_OPERATOR
+
+
+def test_the_kind_and_the_queue_of_a_line_are_checked_as_those_of_the_region() -> None:
+    needs = [
+        ClusterNeed(region="eu-west-1", field="kind", value="mpijob", line=3),
+        ClusterNeed(region="eu-west-1", field="queue", value="nope", line=5),
+        ClusterNeed(region="us-west-2", field="queue", value="elsewhere", line=7),
+    ]
+    where = Place.of(place().grid, "123456789012", "eu-west-1", needs=needs)
+    assert where
+    cluster = InMemory()
+    cluster.remove("training/mpijobs")
+    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    assert [what for what, one in found.items() if one.verdict is Verdict.WRONG] == [
+        "MPIJob v2beta1",
+        "LocalQueue nope",
+    ]
+    assert found["MPIJob v2beta1"].why == "the cluster does not serve it, but `eks_kind` of line 3 is mpijob"
+    assert found["MPIJob v2beta1"].mend == f"change `eks_kind` of line 3 to job, or {INSTALL}"
+    assert found["LocalQueue nope"].mend.endswith(", or correct `eks_queue` of line 5")
+
+
+def test_the_queue_of_the_region_is_checked_beside_those_of_lines() -> None:
+    need = ClusterNeed(region="eu-west-1", field="queue", value="gpus", line=2)
+    where = replace(WHERE, needs=[need, replace(need, value="others", line=4)])
+    cluster = InMemory()
+    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    assert {what: one.verdict for what, one in found.items() if "Queue" in what} == {
+        "LocalQueue gpus": Verdict.GOOD,
+        "LocalQueue others": Verdict.WRONG,
+    }
 
 
 def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> None:
@@ -215,7 +347,9 @@ def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> N
     found = checked(cluster)
     assert found["LocalQueue gpus"].why == "it is not active: ClusterQueue is missing"
     assert found["claim recordings"].why == "it is Pending, not Bound"
-    assert found["claim recordings"].mend == "kubectl describe pvc --namespace training recordings"
+    describe = f"{CONTEXT} && kubectl --context research describe"
+    assert found["claim recordings"].mend == f"{describe} pvc --namespace training recordings"
+    assert found["LocalQueue gpus"].mend == f"{describe} localqueue --namespace training gpus"
 
 
 def test_a_queue_of_a_newer_version_is_found(cluster: InMemory) -> None:
@@ -229,7 +363,6 @@ def test_a_queue_of_a_newer_version_is_found(cluster: InMemory) -> None:
     [
         ("persistentvolumeclaims/recordings", "claim recordings", "get persistentvolumeclaims"),
         ("localqueues", "LocalQueue gpus", "get localqueues"),
-        ("mpi-operator/deployments", "mpi-operator", "get deployments in mpi-operator"),
         ("serviceaccounts", "service account jobs", "get serviceaccounts"),
     ],
 )
@@ -249,12 +382,26 @@ def test_without_reviews_and_roles_the_permissions_are_unknown(cluster: InMemory
     )
 
 
-def test_a_caller_without_access_checks_nothing_more(cluster: InMemory) -> None:
+def test_a_caller_without_access_checks_nothing_more(cluster: InMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_objects, "principal", lambda home: f"arn:of:{home}")
     cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
     (found,) = checked(cluster).values()
     assert found.verdict is Verdict.UNKNOWN
-    assert found.mend.startswith("aws eks create-access-entry --region eu-west-1 --cluster-name research")
-    assert found.mend.endswith("--kubernetes-groups traingrid:grid:use")
+    assert found.why == "it does not accept your credentials, so the objects in it are not checked"
+    entry = "--region eu-west-1 --cluster-name research --principal-arn arn:of:us-east-1"
+    assert found.mend == (
+        f"aws eks create-access-entry {entry} --kubernetes-groups traingrid:grid:use; "
+        f"if it has an access entry already: aws eks update-access-entry {entry} --kubernetes-groups "
+        f"$(aws eks describe-access-entry {entry} --query accessEntry.kubernetesGroups --output text) "
+        "traingrid:grid:use"
+    )
+
+
+def test_a_deployment_gives_the_role_of_users_in_another_account_its_access(cluster: InMemory) -> None:
+    cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
+    (found,) = objects(place(ACTING), lambda _: cast("Client", cluster))
+    assert found.why == "it does not accept the role grid-use-eu-west-1, so the objects in it are not checked"
+    assert found.mend == REVERT_DRIFT
 
 
 def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> None:
@@ -264,9 +411,32 @@ def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> 
     assert "it does not answer here: timed out; whether children and the reconciler reach it is unknown" in found.why
 
 
-def test_without_an_answer_of_aws_nothing_is_checked() -> None:
+@pytest.mark.parametrize(
+    ("error", "why", "mend"),
+    [
+        (
+            ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeCluster"),
+            "AWS returned AccessDeniedException: no",
+            "allow the caller eks:DescribeCluster",
+        ),
+        (EndpointConnectionError(endpoint_url="https://eks"), "AWS does not answer: ", ""),
+    ],
+)
+def test_without_a_description_of_the_cluster_nothing_is_checked(error: Exception, why: str, mend: str) -> None:
     def fails(_: object) -> Client:
-        raise EndpointConnectionError(endpoint_url="https://eks")
+        raise error
 
     (found,) = objects(WHERE, fails)
-    assert (found.verdict, found.what) == (Verdict.UNKNOWN, "API of research")
+    assert (found.verdict, found.what, found.mend) == (Verdict.UNKNOWN, "API of research", mend)
+    assert found.why.startswith(why)
+
+
+@pytest.mark.parametrize("status", ["CREATING", "FAILED"])
+def test_objects_of_a_cluster_without_an_api_are_not_checked(status: str) -> None:
+    eks = Eks()
+    eks.cluster = {"status": status}
+
+    def fails(_: object) -> Client:
+        return cast("Client", cluster_of("research", "eu-west-1", lambda *_: eks))
+
+    assert not list(objects(WHERE, fails))

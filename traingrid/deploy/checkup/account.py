@@ -26,6 +26,9 @@ TRUSTING = "--trust {} --cloudformation-execution-policies arn:aws:iam::aws:poli
 """The options of `cdk bootstrap` that let another account deploy into an account
 (https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 
+UNKNOWN_PRINCIPAL = "ARN-OF-YOUR-ROLE"
+"""The placeholder in commands for the ARN of the caller's role."""
+
 
 def caller(home: str) -> tuple[str, str]:
     """Return the account and the ARN of the credentials.
@@ -41,6 +44,26 @@ def caller(home: str) -> tuple[str, str]:
         )
         raise TraingridError(f"AWS does not accept these credentials: {error}.", step) from error
     return identity["Account"], identity["Arn"]
+
+
+def principal(home: str) -> str:
+    """Return the ARN of the caller's IAM role or user; UNKNOWN_PRINCIPAL if it cannot be found.
+
+    AWS STS returns the ARN of a role's session, which lacks the role's path. An access entry of EKS requires the ARN of
+    the role, with its path (https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html).
+
+    Args:
+        home: The Region whose endpoint is used.
+    """
+    try:
+        _, arn = caller(home)
+        kind, _, name = arn.rpartition(":")[2].partition("/")
+        if kind == "assumed-role":
+            role = client("iam", home).get_role(RoleName=name.partition("/")[0])["Role"]
+            return str(role["Arn"])
+    except (BotoCoreError, ClientError, TraingridError):
+        return UNKNOWN_PRINCIPAL
+    return arn if kind == "user" else UNKNOWN_PRINCIPAL
 
 
 def acting_as(grid: Grid, home: str, region: str) -> ActingRole | None:

@@ -13,9 +13,10 @@ from traingrid.aws.clients import client
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from traingrid.aws.clients import ActingRole
+    from traingrid.deploy.checkup.needs import ClusterField, ClusterNeed
     from traingrid.grid.eks import EksCluster
     from traingrid.grid.model import Grid
     from traingrid.names import Part
@@ -40,6 +41,7 @@ class Place:
         account: The account of Region and cluster.
         region: The Region.
         role: The role to assume in another account.
+        needs: The kinds and queues that lines of a manifest require of the cluster.
     """
 
     grid: Grid
@@ -47,17 +49,60 @@ class Place:
     account: str
     region: str
     role: ActingRole | None = None
+    needs: Sequence[ClusterNeed] = ()
 
     @classmethod
-    def of(cls, grid: Grid, account: str, region: str, role: ActingRole | None = None) -> Place | None:
-        """Return the place of a Region's cluster; None for a Region without `eks`."""
+    def of(
+        cls,
+        grid: Grid,
+        account: str,
+        region: str,
+        role: ActingRole | None = None,
+        needs: Iterable[ClusterNeed] = (),
+    ) -> Place | None:
+        """Return the place of a Region's cluster; None for a Region without `eks`.
+
+        Args:
+            grid: The grid.
+            account: The account of Region and cluster.
+            region: The Region.
+            role: The role to assume in another account.
+            needs: The kinds and queues that lines of a manifest require of all clusters.
+        """
         settings = grid.regions[region].eks
-        return cls(grid=grid, settings=settings, account=account, region=region, role=role) if settings else None
+        if settings is None:
+            return None
+        here = tuple(need for need in needs if need.region == region)
+        return cls(grid=grid, settings=settings, account=account, region=region, role=role, needs=here)
+
+    def required(self, field: ClusterField) -> dict[str, str]:
+        """Return the values of a field that training jobs have, each with the place where it is set."""
+        own: str | None = getattr(self.settings, field)
+        found = {own: f"`{field}` in `eks` of {self.region}"} if own else {}
+        for need in self.needs:
+            if need.field == field:
+                found.setdefault(need.value, f"`eks_{field}` of line {need.line}")
+        return found
 
     @property
     def command(self) -> str:
         """The options of the AWS CLI for the cluster, except of `create-addon`."""
         return f"--region {self.region} --name {self.settings.cluster}"
+
+    def kubectl(self, arguments: str, source: str = "") -> str:
+        """Return a command for this cluster that does not depend on the current context of kubectl.
+
+        Args:
+            arguments: The arguments of kubectl.
+            source: A command whose output kubectl reads.
+        """
+        name = self.settings.cluster
+        add = f"aws eks update-kubeconfig {self.command} --alias {name}"
+        return f"{add} && {f'{source} | ' if source else ''}kubectl --context {name} {arguments}"
+
+    def as_administrator(self, arguments: str, source: str = "") -> str:
+        """Return such a command for an administrator of the cluster."""
+        return f"as an administrator of the cluster: {self.kubectl(arguments, source)}"
 
     def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", mend: str = "") -> Finding:
         """Return a finding about the cluster or an object in it."""
@@ -69,7 +114,8 @@ class Place:
         They do not depend on the caller, who may be a user of the other account and assume no role.
         """
         if self.role or self.region in self.grid.elsewhere():
-            return {names.acting_role(self.grid.name, part, self.region): part for part in ("launch", "sweep")}
+            parts: tuple[Part, ...] = ("launch", "sweep", "use")
+            return {names.acting_role(self.grid.name, part, self.region): part for part in parts}
         return {
             names.home_role(self.grid.name, "launch"): "launch",
             names.home_role(self.grid.name, "sweep"): "sweep",

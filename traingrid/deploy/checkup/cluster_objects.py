@@ -7,19 +7,18 @@ not create one, the Role and the RoleBinding are compared instead; a check that 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from traingrid import names
 from traingrid.aws.clients import client as make
-from traingrid.deploy.checkup.finding import Finding, Verdict
-from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, KUEUE, RBAC, RULES, role_name
-from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
-from traingrid.kubernetes.cluster import cluster_of
+from traingrid.deploy.checkup.account import principal
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.kinds import ACCESS_REVIEW, CLAIM, NAMESPACE, QUEUES, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
+from traingrid.deploy.checkup.mpi_operator import installation, mpi_operator
+from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, role_name
+from traingrid.kubernetes.client import MPI_JOB, Client, Patience
+from traingrid.kubernetes.cluster import NoClusterError, cluster_of
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 
@@ -28,44 +27,15 @@ if TYPE_CHECKING:
 
     from traingrid.deploy.checkup.cluster import Place
     from traingrid.deploy.cluster_access import Rule
+    from traingrid.kubernetes.client import Kind
     from traingrid.names import Part
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Outside(Kind):
-    """A kind of objects in another namespace, or in none."""
-
-    namespace: str = ""
-
-    def path(self, namespace: str, name: str = "") -> str:
-        """Return the path of all objects, or of one object."""
-        del namespace
-        if self.namespace:
-            return super().path(self.namespace, name)
-        root = "apis" if "/" in self.version else "api"
-        return f"/{root}/{self.version}/{self.plural}" + (f"/{name}" if name else "")
-
-
-NAMESPACE = _Outside(version="v1", kind="Namespace", plural="namespaces")
-ACCESS_REVIEW = _Outside(version="authorization.k8s.io/v1", kind="SubjectAccessReview", plural="subjectaccessreviews")
-OPERATOR = _Outside(version="apps/v1", kind="Deployment", plural="deployments", namespace="mpi-operator")
-"""The Deployment of mpi-operator's own manifests (https://github.com/kubeflow/mpi-operator/tree/master/deploy)."""
-SERVICE_ACCOUNT = Kind(version="v1", kind="ServiceAccount", plural="serviceaccounts")
-CLAIM = Kind(version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
-ROLE = Kind(version=f"{RBAC}/v1", kind="Role", plural="roles")
-ROLE_BINDING = Kind(version=f"{RBAC}/v1", kind="RoleBinding", plural="rolebindings")
-QUEUES = tuple(
-    Kind(version=f"{KUEUE}/{version}", kind="LocalQueue", plural="localqueues") for version in ("v1beta2", "v1beta1")
-)
-LEAST_OPERATOR = (0, 8, 1)
-"""The version of mpi-operator since which no second launcher runs beside the first
-(https://github.com/kubeflow/mpi-operator/pull/810)."""
-
 _BRIEF = Patience(connect=5.0, read=20.0, tries=2)
-_VERSION = re.compile(r":v?(\d+)\.(\d+)\.(\d+)(?:@.*)?$", re.ASCII)
 _NO_REVIEW = (FORBIDDEN, NOT_FOUND)
 _GROUPS: tuple[Part, ...] = ("launch", "sweep")
 _ENFORCED = "pod-security.kubernetes.io/enforce"
+_MPI_JOBS = "MPIJob v2beta1"
 _COSTLY = ((BATCH, "jobs"), (KUBEFLOW, "mpijobs"), ("", "pods"))
 
 
@@ -79,20 +49,26 @@ def client_of(place: Place) -> Client:
 def objects(place: Place, open_client: Callable[[Place], Client] = client_of) -> Iterator[Finding]:
     """Check the API of a cluster, and the objects that training jobs need.
 
+    A cluster that EKS is creating, or could not create, has no API yet. `cluster.described` reports it.
+
     Args:
         place: The cluster.
         open_client: Makes the client.
     """
     what = f"API of {place.settings.cluster}"
+    opened: list[_Objects] = []
+
+    def look() -> Finding:
+        opened.append(_Objects(place, open_client(place)))
+        return opened[0].api(what)
+
     try:
-        client = open_client(place)
-        reached = _Objects(place, client).api(what)
-    except (ClientError, BotoCoreError) as error:
-        yield place.finding(what, Verdict.UNKNOWN, f"AWS does not answer: {error}")
+        reached = looked(place.region, what, look, "eks:DescribeCluster")
+    except NoClusterError:
         return
     yield reached
     if reached.verdict is Verdict.GOOD:
-        yield from _Objects(place, client).all()
+        yield from opened[0].all()
 
 
 class _Objects:
@@ -100,7 +76,7 @@ class _Objects:
 
     def __init__(self, place: Place, client: Client) -> None:
         self._place, self._client, self._settings = place, client, place.settings
-        self._apply = f"traingrid eks access {place.region} | kubectl apply -f -"
+        self._apply = place.as_administrator("apply -f -", f"traingrid eks access {place.region}")
 
     def api(self, what: str) -> Finding:
         """Check that the API server answers here, and accepts the caller's token."""
@@ -109,16 +85,32 @@ class _Objects:
             self._client.find(NAMESPACE, settings.namespace)
         except ApiError as error:
             if error.code == UNAUTHORIZED:
-                why = "it does not accept your credentials, so the objects in it are not checked"
-                entry = f"aws eks create-access-entry --region {place.region} --cluster-name {settings.cluster}"
-                group = names.kubernetes_group(place.grid.name, "use")
-                mend = f"{entry} --principal-arn YOUR-ROLE --kubernetes-groups {group}"
-                return place.finding(what, Verdict.UNKNOWN, why, mend)
+                who = f"the role {place.role.arn.rpartition('/')[2]}" if place.role else "your credentials"
+                why = f"it does not accept {who}, so the objects in it are not checked"
+                return place.finding(what, Verdict.UNKNOWN, why, self._let_in())
             if isinstance(error, UnavailableError):
                 why = f"it does not answer here: {error.message}"
                 why = f"{why}; whether children and the reconciler reach it is unknown"
                 return place.finding(what, Verdict.UNKNOWN, why)
         return place.finding(what, why="answers here")
+
+    def _let_in(self) -> str:
+        """Return the command that gives the caller access to the API.
+
+        The deployment creates the access entry of the role in another account. An update replaces the groups of an
+        entry (https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAccessEntry.html).
+        """
+        place = self._place
+        if place.role:
+            return REVERT_DRIFT
+        entry = f"--region {place.region} --cluster-name {place.settings.cluster}"
+        entry = f"{entry} --principal-arn {principal(place.grid.home)}"
+        group = names.kubernetes_group(place.grid.name, "use")
+        present = f"aws eks describe-access-entry {entry} --query accessEntry.kubernetesGroups --output text"
+        return (
+            f"aws eks create-access-entry {entry} --kubernetes-groups {group}; if it has an access entry already: "
+            f"aws eks update-access-entry {entry} --kubernetes-groups $({present}) {group}"
+        )
 
     def all(self) -> Iterator[Finding]:
         """Check all objects."""
@@ -128,12 +120,10 @@ class _Objects:
         for part in _GROUPS:
             what = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
             yield self._looked(what, "get roles and rolebindings", partial(self._group, what, part))
-        if settings.kind == "mpijob":
-            yield self._looked("MPIJob v2beta1", "list mpijobs", self._mpi_jobs)
-            yield self._looked("mpi-operator", "get deployments in mpi-operator", self._operator)
-        if settings.queue:
-            what = f"LocalQueue {settings.queue}"
-            yield self._looked(what, "get localqueues", partial(self._queue, what))
+        if source := self._place.required("kind").get("mpijob"):
+            yield from self._mpi(source)
+        for queue, source in self._place.required("queue").items():
+            yield self._looked(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, source))
         for claim in sorted({*settings.s3_volumes.values(), *settings.file_system_volumes.values()}):
             yield self._looked(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
 
@@ -165,11 +155,11 @@ class _Objects:
         if found is None:
             return self._place.finding(what, Verdict.WRONG, "does not exist", self._apply)
         if "deletionTimestamp" in found["metadata"]:
-            mend = f"kubectl describe namespace {name} shows the objects that keep it"
+            mend = f"find the objects that keep it: {self._place.kubectl(f'describe namespace {name}')}"
             return self._place.finding(what, Verdict.WRONG, "is being deleted", mend)
         if (found["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
             why = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
-            mend = f"kubectl label --overwrite namespace {name} {_ENFORCED}=baseline"
+            mend = self._place.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
             return self._place.finding(what, Verdict.WRONG, why, mend)
         return self._place.finding(what)
 
@@ -189,7 +179,8 @@ class _Objects:
             return self._place.finding(what, Verdict.WRONG, why, self._apply)
         if created:
             why = "it may create jobs or pods, although the reconciler must not cause costs"
-            mend = "remove it from the bindings of other Roles: kubectl get rolebindings,clusterrolebindings -A -o wide"
+            bindings = self._place.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
+            mend = f"remove it from the bindings of other Roles; to list them, {bindings}"
             return self._place.finding(what, Verdict.WRONG, why, mend)
         return self._place.finding(what, why="as the API server reports")
 
@@ -220,45 +211,35 @@ class _Objects:
             return self._place.finding(what, Verdict.WRONG, why, self._apply)
         return self._place.finding(what, why=f"as in the Role {name}")
 
-    def _mpi_jobs(self) -> Finding:
+    def _mpi(self, source: str) -> Iterator[Finding]:
+        """Check that the cluster serves MPIJobs, which `source` requires, and the version of their operator."""
+        served = self._looked(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, source))
+        yield served
+        if served.verdict is not Verdict.WRONG:
+            yield self._looked("mpi-operator", "list deployments", partial(mpi_operator, self._place, self._client))
+
+    def _mpi_jobs(self, source: str) -> Finding:
         try:
             next(self._client.pages(MPI_JOB), None)
         except ApiError as error:
             if error.code != NOT_FOUND:
                 raise
-            why = "the cluster does not serve it, but `kind` of the Region is mpijob"
-            mend = "install mpi-operator: https://github.com/kubeflow/mpi-operator#installation"
-            return self._place.finding("MPIJob v2beta1", Verdict.WRONG, why, mend)
-        return self._place.finding("MPIJob v2beta1")
+            why = f"the cluster does not serve it, but {source} is mpijob"
+            mend = f"change {source} to job, or {installation(self._place)}"
+            return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, mend)
+        return self._place.finding(_MPI_JOBS)
 
-    def _operator(self) -> Finding:
-        found = self._client.find(OPERATOR, "mpi-operator")
-        if found is None:
-            why = "there is no Deployment mpi-operator in the namespace mpi-operator, so its version is unknown"
-            return self._place.finding("mpi-operator", Verdict.UNKNOWN, why)
-        containers: list[Mapping[str, Any]] = found["spec"]["template"]["spec"]["containers"]
-        image = next((str(one["image"]) for one in containers if one.get("name") == "mpi-operator"), "")
-        image = image or str(containers[0].get("image", ""))
-        version = _VERSION.search(image)
-        least = ".".join(map(str, LEAST_OPERATOR))
-        if version is None:
-            return self._place.finding("mpi-operator", Verdict.UNKNOWN, f"the image {image} has no version")
-        if tuple(map(int, version.groups())) < LEAST_OPERATOR:
-            why = f"before {least}, a second launcher could run beside the first; this is {image}"
-            mend = f"update it to {least} or later: https://github.com/kubeflow/mpi-operator/releases"
-            return self._place.finding("mpi-operator", Verdict.WRONG, why, mend)
-        return self._place.finding("mpi-operator", why=".".join(version.groups()))
-
-    def _queue(self, what: str) -> Finding:
-        found = next(filter(None, (self._client.find(kind, self._settings.queue or "") for kind in QUEUES)), None)
+    def _queue(self, queue: str, source: str) -> Finding:
+        what = f"LocalQueue {queue}"
+        found = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
         if found is None:
             mend = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
-            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{mend}, or correct `queue`")
+            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{mend}, or correct {source}")
         conditions = (found.get("status") or {}).get("conditions") or []
         if bad := [one for one in conditions if one.get("type") == "Active" and one.get("status") == "False"]:
             why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
-            mend = f"kubectl describe localqueue --namespace {self._settings.namespace} {self._settings.queue}"
-            return self._place.finding(what, Verdict.WRONG, why, mend)
+            command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
+            return self._place.finding(what, Verdict.WRONG, why, self._place.kubectl(command))
         return self._place.finding(what)
 
     def _claim(self, claim: str) -> Finding:
@@ -269,7 +250,7 @@ class _Objects:
         phase = (found.get("status") or {}).get("phase", "Pending")
         if phase == "Bound":
             return self._place.finding(what, why=phase)
-        mend = f"kubectl describe pvc --namespace {self._settings.namespace} {claim}"
+        mend = self._place.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
         return self._place.finding(what, Verdict.WRONG, f"it is {phase}, not Bound", mend)
 
 

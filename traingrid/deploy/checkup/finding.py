@@ -25,6 +25,7 @@ GRID_FILE = "GRID-FILE"
 """The placeholder for the path of the grid's file in a command; `of_grid_file` replaces it."""
 
 _OF_ALL_STACKS = re.compile(r"npx cdk (deploy|destroy) --all")
+_OF_THE_GRID = re.compile(r"traingrid (?=doctor|eks access)")
 
 
 def build_again(rebuild: int) -> str:
@@ -44,15 +45,16 @@ def build_again(rebuild: int) -> str:
 
 
 def of_grid_file(mend: str, grid_file: Path) -> str:
-    """Return a command with the path of the grid's file, where the file is edited and as the CDK's context.
+    """Return a command with the path of the grid's file, where the file is edited and as an option.
 
-    Without this context, the CDK reads grid.yaml.
+    Without the option, traingrid and the CDK read grid.yaml.
     """
     mend = mend.replace(GRID_FILE, shlex.quote(str(grid_file)))
     if grid_file == Path("grid.yaml"):
         return mend
-    context = f" -c grid={shlex.quote(str(grid_file))}"
-    return _OF_ALL_STACKS.sub(lambda command: command[0] + context, mend)
+    path = shlex.quote(str(grid_file))
+    mend = _OF_THE_GRID.sub(lambda _: f"traingrid --grid {path} ", mend)
+    return _OF_ALL_STACKS.sub(lambda command: f"{command[0]} -c grid={path}", mend)
 
 
 class Verdict(Enum):

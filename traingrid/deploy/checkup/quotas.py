@@ -1,4 +1,4 @@
-"""Training quotas: checks that a Region offers the instance types that jobs request, and in sufficient number."""
+"""Training quotas: checks that SageMaker offers the instance types that jobs request, and in sufficient number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """The number of instances of one type that the jobs in one Region request.
+    """The number of SageMaker's instances of one type that the jobs in one Region request.
+
+    Pods on Amazon EKS run on nodes of EC2, and do not use SageMaker's quotas.
 
     Attributes:
         region: The Region.
@@ -70,7 +72,7 @@ def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict
 
 
 def of_grid(grid: Grid) -> list[Need]:
-    """Return the need of one job with grid.yaml's defaults, in each Region."""
+    """Return the need of one job with grid.yaml's defaults, in each Region whose `backend` is SageMaker."""
     job = grid.job
     return [
         Need(
@@ -80,15 +82,18 @@ def of_grid(grid: Grid) -> list[Need]:
             largest=job.instance_count,
             together=job.instance_count,
         )
-        for region in grid.regions
+        for region, settings in grid.regions.items()
+        if settings.backend == "sagemaker"
     ]
 
 
 def of_jobs(jobs: Iterable[Job]) -> list[Need]:
-    """Return the needs of a manifest's jobs in their first Regions."""
+    """Return the needs of a manifest's jobs in their first Regions, of jobs that may run on SageMaker there."""
     largest: dict[tuple[str, str, bool], int] = {}
     together: Counter[tuple[str, str, bool]] = Counter()
     for job in jobs:
+        if "sagemaker" not in job.backends:
+            continue
         key = job.region, job.instance_type, job.spot
         largest[key] = max(largest.get(key, 0), job.instance_count)
         together[key] += job.instance_count

@@ -20,14 +20,14 @@ from traingrid.deploy.checkup.linked_roles import linked_roles
 from traingrid.deploy.checkup.notifications import notifications
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from traingrid.aws.clients import ActingRole
-    from traingrid.deploy.checkup.quotas import Need
+    from traingrid.deploy.checkup.needs import Needs
     from traingrid.grid.model import Grid
 
 
-def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Finding]:
+def check_up(grid: Grid, account: str, needs: Needs) -> Iterator[Finding]:
     """Run all checks of a grid, from the preconditions of a deployment to the resources that jobs need.
 
     Skip Regions that are disabled, and the resources of stacks that do not exist.
@@ -35,7 +35,7 @@ def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Findin
     Args:
         grid: The grid, as its file describes it.
         account: The account of the credentials.
-        needs: The instances that jobs need.
+        needs: The needs of the jobs.
     """
     home = grid.account or account
     own = {region for region in grid.regions if grid.account_of(region, home) == account}
@@ -61,7 +61,7 @@ class _Wanted:
     """The inputs of the checks in every Region; `built` holds the outputs of the builds stack."""
 
     grid: Grid
-    needs: Sequence[Need]
+    needs: Needs
     built: Mapping[str, str]
 
 
@@ -109,11 +109,11 @@ def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | 
     grid = wanted.grid
     if region in grid.replicas():
         yield deployed.stack(names.registry_stack(grid.name, region), region, role)
-    needs = [need for need in wanted.needs if need.region == region]
+    needs = [need for need in wanted.needs.instances if need.region == region]
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
     yield from quotas.granted(region, needs, role)
-    place = cluster.Place.of(grid, account, region, role)
+    place = cluster.Place.of(grid, account, region, role, wanted.needs.clusters)
     if place:
         yield from _of_cluster(place)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)

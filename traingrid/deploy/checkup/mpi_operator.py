@@ -1,0 +1,92 @@
+"""MPI operator: checks the version of the operator that runs the MPIJobs of a cluster."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.eks.refusals import OPERATOR
+from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.kinds import DEPLOYMENT, OPERATOR_DEPLOYMENT
+from traingrid.kubernetes.errors import FORBIDDEN, ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.deploy.checkup.cluster import Place
+    from traingrid.kubernetes.client import Client
+
+LEAST_OPERATOR = (0, 8, 1)
+"""The version of mpi-operator since which no second launcher runs beside the first
+(https://github.com/kubeflow/mpi-operator/pull/810)."""
+_LEAST = ".".join(map(str, LEAST_OPERATOR))
+_NAME = "mpi-operator"
+"""The name of the container, and of the namespace and the Deployment of the operator's own manifest."""
+_VERSION = re.compile(r":v?(\d+)\.(\d+)(?:\.(\d+))?(?:@.*)?$", re.ASCII)
+
+
+def installation(place: Place) -> str:
+    """Return the command that installs the operator, or updates the one that its own manifest has installed."""
+    return place.as_administrator(f"apply --server-side -f {OPERATOR}")
+
+
+def mpi_operator(place: Place, client: Client) -> Finding:
+    """Check the version of the operator, in all namespaces if the caller may list their Deployments.
+
+    The Helm chart of SageMaker HyperPod installs version 0.5 in the namespace of its release, kube-system in AWS's
+    examples, as RELEASE-mpi-operator
+    (https://github.com/aws/sagemaker-hyperpod-cli/tree/main/helm_chart/HyperPodHelmChart/charts/mpi-operator).
+
+    Raises:
+        ApiError: The server did not answer.
+    """
+    try:
+        found = [one for one in client.all(DEPLOYMENT) if _is_running(one)]
+        where = "the cluster"
+    except ApiError as error:
+        if error.code != FORBIDDEN:
+            raise
+        where = f"the namespace {_NAME}, and the caller may not list those of all namespaces"
+        try:
+            one = client.find(OPERATOR_DEPLOYMENT, _NAME)
+        except ApiError as denied:
+            if denied.code != FORBIDDEN:
+                raise
+            return _unknown(place, "the caller may not read its Deployment, so its version is not checked")
+        found = [one] if one and _is_running(one) else []
+    if not found:
+        return _unknown(place, f"it has no Deployment in {where}, so its version is not checked")
+    findings = [_judged(place, one) for one in found]
+    return next((one for one in findings if one.verdict is not Verdict.GOOD), findings[0])
+
+
+def _unknown(place: Place, why: str) -> Finding:
+    listed = place.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
+    mend = f"find its image, whose version must be {_LEAST} or later: {listed}"
+    return place.finding(_NAME, Verdict.UNKNOWN, why, mend)
+
+
+def _is_running(deployment: Mapping[str, Any]) -> bool:
+    """Return True if a Deployment runs the operator and is not scaled to zero."""
+    spec = deployment["spec"]
+    name, containers = deployment["metadata"]["name"], spec["template"]["spec"]["containers"]
+    return spec.get("replicas") != 0 and (name == _NAME or any(one.get("name") == _NAME for one in containers))
+
+
+def _judged(place: Place, deployment: Mapping[str, Any]) -> Finding:
+    metadata, containers = deployment["metadata"], deployment["spec"]["template"]["spec"]["containers"]
+    image = str(next((one for one in containers if one.get("name") == _NAME), containers[0]).get("image", ""))
+    found = _VERSION.search(image)
+    version = tuple(int(part) for part in found.groups() if part is not None) if found else ()
+    least = LEAST_OPERATOR[: len(version)]
+    if not version or (version == least and version != LEAST_OPERATOR):
+        return _unknown(place, f"the image {image} does not name its version")
+    if version >= least:
+        return place.finding(_NAME, why=".".join(map(str, version)))
+    namespace, name = metadata["namespace"], metadata["name"]
+    why = f"before {_LEAST}, a second launcher could run beside the first; {name} in {namespace} is {image}"
+    mend = installation(place)
+    if (namespace, name) != (_NAME, _NAME):
+        chart = "in the Helm chart of SageMaker HyperPod by `mpi-operator.enabled: false`"
+        mend = f"when no MPIJob runs, remove {name} from {namespace} ({chart}), then {mend}"
+    return place.finding(_NAME, Verdict.WRONG, why, mend)

@@ -1,0 +1,63 @@
+"""Needs: the instances of SageMaker, and the kinds and queues of clusters of EKS, that training jobs require."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from traingrid.manifest.line import backends_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traingrid.deploy.checkup.quotas import Need
+    from traingrid.grid.model import Grid
+    from traingrid.manifest.line import Line
+
+ClusterField = Literal["kind", "queue"]
+_FIELDS: tuple[ClusterField, ...] = ("kind", "queue")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterNeed:
+    """A kind of object or a queue that lines of a manifest require of a Region's cluster.
+
+    Attributes:
+        region: The Region.
+        field: The field of the Region's `eks` section that the lines replace.
+        value: Their value.
+        line: The number of the first line with this value.
+    """
+
+    region: str
+    field: ClusterField
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """The needs of training jobs.
+
+    Attributes:
+        instances: The instances that jobs on SageMaker need.
+        clusters: The kinds and queues that lines require of clusters, in addition to those of grid.yaml.
+    """
+
+    instances: Sequence[Need]
+    clusters: Sequence[ClusterNeed] = ()
+
+
+def of_clusters(lines: Iterable[Line], grid: Grid) -> list[ClusterNeed]:
+    """Return the kinds and queues that lines require in each of their Regions in which they may run on EKS."""
+    first: dict[tuple[str, ClusterField, str], int] = {}
+    for line in lines:
+        own = [(field, line.settings[f"eks_{field}"]) for field in _FIELDS if f"eks_{field}" in line.settings]
+        for region in (line.region, *line.replicas) if own else ():
+            if "eks" in backends_of(line, region, grid):
+                for field, value in own:
+                    first.setdefault((region, field, value), line.number)
+    return [
+        ClusterNeed(region=region, field=field, value=value, line=line)
+        for (region, field, value), line in first.items()
+    ]
