@@ -367,7 +367,7 @@ def test_the_pods_of_an_object_that_a_person_deleted_are_deleted(
     remove_pods(cluster, client)
     seen = eks.describe(NAME)
     assert seen
-    assert (seen.state, seen.reason) == ("Stopped", f"A person has deleted the Job {NAME} in the cluster.")
+    assert (seen.state, seen.reason) == ("Stopped", f"The Job {NAME} was deleted in the cluster, but not by traingrid.")
 
 
 def test_an_ended_training_job_is_not_stopped(eks: Eks, client: Client, cluster: Cluster) -> None:
