@@ -15,7 +15,7 @@ import ssl
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
@@ -90,6 +90,18 @@ SERVICE = Kind(version="v1", kind="Service", plural="services")
 EVENT = Kind(version="v1", kind="Event", plural="events")
 
 
+class Explain(Protocol):
+    """Adds the cause and the next step to an error."""
+
+    def __call__(self, error: ApiError, *, was_accepted: bool) -> None:
+        """Change the text of an error.
+
+        Args:
+            error: The error.
+            was_accepted: True if the server has accepted a token of the client before.
+        """
+
+
 class Client:
     """A client of one namespace of a cluster; threads may share it.
 
@@ -100,6 +112,7 @@ class Client:
         patience: See `Patience`.
         sleep: Waits for a number of seconds.
         clock: Returns monotonic seconds.
+        explain: Called with each error before it is raised.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # two are for tests
@@ -110,9 +123,12 @@ class Client:
         patience: Patience | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        explain: Explain | None = None,
     ) -> None:
         self.cluster, self.namespace = cluster, namespace
         self._tokens, self._patience, self._sleep, self._clock = tokens, patience or Patience(), sleep, clock
+        self._explain = explain
         self._is_known = False
         self._refused_at: float | None = None
         self._http = urllib3.PoolManager(
@@ -337,6 +353,8 @@ class Client:
             now = self._clock()
             self._refused_at = now if self._refused_at is None else self._refused_at
             error.refused_seconds = now - self._refused_at
+        if self._explain:
+            self._explain(error, was_accepted=self._is_known)
         raise error
 
     def _lines(self, reply: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
@@ -356,7 +374,10 @@ class Client:
             yield rest
 
     def _no_reply(self, error: urllib3.exceptions.HTTPError) -> NoReplyError:
-        return NoReplyError(urlsplit(self.cluster.endpoint).netloc, type(error).__name__, _cause(error))
+        found = NoReplyError(urlsplit(self.cluster.endpoint).netloc, type(error).__name__, _cause(error))
+        if self._explain:
+            self._explain(found, was_accepted=self._is_known)
+        return found
 
 
 def _tls_context(authority: str) -> ssl.SSLContext:

@@ -25,15 +25,28 @@ class ApiError(CallError):
         reason: The machine-readable reason, for example "AlreadyExists".
         message: The server's message.
         kind: The plural of the object that the error concerns; empty if the server does not serve the path.
+
+    Attributes:
+        reply: Status, reason and message, as the end of a sentence without its period.
     """
 
     def __init__(self, code: int, reason: str, message: str, kind: str = "") -> None:
-        reply = ": ".join(part for part in (f"{code} {reason}".strip(), message.rstrip(".")) if part)
-        super().__init__(f"The API server of the cluster replied {reply}.")
+        self.reply = ": ".join(part for part in (f"{code} {reason}".strip(), message.rstrip(".")) if part)
+        super().__init__(f"The API server of the cluster replied {self.reply}.")
         self.code = code
         self.reason = reason
         self.message = message
         self.kind = kind
+
+    def explain(self, what: str, next_step: str = "") -> None:
+        """Replace the text of the error, because the caller knows the cluster.
+
+        Args:
+            what: The error, as a sentence.
+            next_step: The next step, as a sentence.
+        """
+        self.what, self.next_step = what, next_step
+        self.args = (f"{what} {next_step}".strip(),)
 
 
 class UnavailableError(ApiError, OutageError):
@@ -73,8 +86,7 @@ class NoReplyError(UnavailableError):
 
     def __init__(self, host: str, reason: str, message: str) -> None:
         super().__init__(0, reason, message)
-        self.what = f"The API server at {host} did not reply: {message}."
-        self.args = (self.what,)
+        self.explain(f"The API server at {host} did not reply: {message}.")
 
 
 def error_of(code: int, body: bytes | dict[str, Any], retry_after: str = "") -> ApiError:

@@ -16,9 +16,11 @@ from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import PODS, TOKEN, Cluster
 from tests.support.eks_jobs import NAME, at, eks_job, pod, running, terminated
 from tests.support.training_jobs import FakeTime
-from traingrid.backends.base import LaunchError
+from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.eks import jobs
 from traingrid.backends.eks.backend import Eks
+from traingrid.backends.eks.inventory import EksInventory
+from traingrid.backends.joint_inventory import JointInventory, PartlyListedError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
@@ -213,6 +215,23 @@ def test_a_role_without_access_entry_fails_the_line_after_two_minutes(
     with pytest.raises(LaunchError) as error:
         eks.attach(NAME, eks_job(), {})
     assert (error.value.failure.name, error.value.unresolved) == ("service_error", True)
+
+
+def test_a_user_without_an_access_entry_gets_the_command_for_logs_and_lists(
+    deployment: Deployment, eks: Eks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(eks)
+    monkeypatch.setattr(jobs, "Client", partial(Client, sleep=lambda _: None))
+    monkeypatch.setattr(jobs, "Tokens", lambda *_: FixedTokens("of-another-role"))
+    command = "Ask its administrator to run `aws eks create-access-entry --region eu-west-1 --cluster-name research "
+    refused = "The cluster research in eu-west-1 does not accept your credentials"
+    with pytest.raises(LogUnreadableError) as unreadable:
+        Eks(deployment, REGION).log_streams(NAME)
+    assert str(unreadable.value).startswith(f"{refused}, so the log of {NAME} cannot be read. {command}")
+    with pytest.raises(PartlyListedError) as unlisted:
+        list(JointInventory({"eks": EksInventory(deployment, REGION)}).listed())
+    listing = "The training jobs on Amazon EKS cannot be listed"
+    assert str(unlisted.value).startswith(f"{listing}: {refused}. {command}")
 
 
 def test_a_role_that_the_cluster_knows_waits_for_its_tokens_to_be_accepted(
