@@ -413,7 +413,7 @@ def test_a_missing_permission_fails_the_line_and_a_retry_trains_it(world: World,
     until(lambda: submission.status().ended)
     assert world.states(submission) == {"refused": "Failed", "sagemaker": "Completed"}
     reason = world.reasons(submission)["refused"]
-    assert reason.endswith(f"Run `traingrid eks access {JOBS} | kubectl apply -f -` with a user of the cluster.")
+    assert re.search(rf"then `traingrid eks access {JOBS} \| kubectl --context \S+ apply -f -`\.$", reason)
     world.give_access(JOBS)
     world.traingrid("retry", submission.id)
     until(lambda: submission.status().ended)
