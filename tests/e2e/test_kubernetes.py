@@ -308,7 +308,10 @@ def test_each_backend_trains_and_stores_a_model(world: World, ended: tg.Submissi
 
 def test_a_job_deleted_with_kubectl_is_recorded_as_stopped_by_a_person(world: World, ended: tg.Submission) -> None:
     (job,) = (job for job in ended.jobs if job.name == "deleted")
-    assert (job.state, job.reason) == ("Stopped", f"A person has deleted the Job {job.training_job} in the cluster.")
+    assert (job.state, job.reason) == (
+        "Stopped",
+        f"The Job {job.training_job} was deleted in the cluster, but not by traingrid.",
+    )
     pods = json.loads(world.kubectl(JOBS, "get", "pods", "-l", f"traingrid/name={job.training_job}", "-o", "json"))
     assert pods["items"] == []
 
@@ -333,7 +336,7 @@ def test_a_line_without_capacity_moves_to_the_next_backend_and_then_to_another_r
         assert (former.region, former.backend, former.failure) == (JOBS, "eks", "capacity")
         shown = world.traingrid("describe", ended.id, str(jobs[name].index))
         assert f"{JOBS} eks  Stopped (capacity)" in shown
-        assert "Stopped (capacity): No node has room: " in shown
+        assert "Stopped (capacity): The pod has no node: " in shown
 
 
 def test_the_pods_of_a_moved_line_are_gone_before_its_next_training_job_exists(
@@ -348,7 +351,7 @@ def test_the_pods_of_a_moved_line_are_gone_before_its_next_training_job_exists(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nowhere", r"No node has room: .* `kubectl describe pod \S+ -n training` shows more\."),
+        ("nowhere", r"The pod has no node: .* `kubectl describe pod \S+ -n training` shows more\."),
         ("absent", r"The image cannot be pulled: .*/training:none: .* `kubectl get pods -n traingrid -l \S+` shows"),
     ],
 )
@@ -410,7 +413,7 @@ def test_a_missing_permission_fails_the_line_and_a_retry_trains_it(world: World,
     until(lambda: submission.status().ended)
     assert world.states(submission) == {"refused": "Failed", "sagemaker": "Completed"}
     reason = world.reasons(submission)["refused"]
-    assert reason.endswith(f"Run `traingrid eks access {JOBS} | kubectl apply -f -` with a user of the cluster.")
+    assert re.search(rf"then `traingrid eks access {JOBS} \| kubectl --context \S+ apply -f -`\.$", reason)
     world.give_access(JOBS)
     world.traingrid("retry", submission.id)
     until(lambda: submission.status().ended)

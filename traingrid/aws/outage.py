@@ -75,7 +75,8 @@ class _Patient(Generic[T]):
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # a single failure may happen every hour, when credentials expire
             fields = {"event": "outage", "failure": code_of(error), "seconds": seconds, "region": self._region}
-            logger.info("AWS is not available: %s. Retrying in %.0f s.", error, seconds, extra=fields)
+            text = str(error).removesuffix(".")
+            logger.info("AWS is not available: %s. Retrying in %.0f s.", text, seconds, extra=fields)
         self._sleep(seconds)
 
 

@@ -59,8 +59,15 @@ def logs_of(deployment: Deployment, region: str, backend: BackendName, make: Mak
     return _eks(deployment, region, make) if backend == "eks" else _sagemaker(deployment, region, make)
 
 
-def inventory_of(deployment: Deployment, region: str, make: Maker = gentle) -> Inventory:
-    """Return the training jobs of a grid in a Region, which may have left the grid, on all backends that it has."""
+def inventory_of(deployment: Deployment, region: str, make: Maker = gentle, role: str = "") -> Inventory:
+    """Return the training jobs of a grid in a Region, which may have left the grid, on all backends that it has.
+
+    Args:
+        deployment: The deployment.
+        region: The Region.
+        make: Makes the clients.
+        role: The ARN of the process's role, if it is not that of the deployment's `part`; for errors of a cluster.
+    """
     queue = deployment.grid.service_queue(region)
     found = QueuedInventory(deployment, region, queue, make) if queue else SageMakerInventory(deployment, region, make)
     if region not in deployment.grid.regions or deployment.grid.regions[region].eks is None:
@@ -68,7 +75,7 @@ def inventory_of(deployment: Deployment, region: str, make: Maker = gentle) -> I
     from traingrid.backends.eks.inventory import EksInventory  # noqa: PLC0415  # most grids have no cluster
     from traingrid.backends.joint_inventory import JointInventory  # noqa: PLC0415  # as above
 
-    return JointInventory({"sagemaker": found, "eks": EksInventory(deployment, region, make)})
+    return JointInventory({"sagemaker": found, "eks": EksInventory(deployment, region, make, role)})
 
 
 def _sagemaker(deployment: Deployment, region: str, make: Maker) -> SageMaker:

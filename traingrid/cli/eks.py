@@ -1,4 +1,4 @@
-"""`traingrid eks`: prints the objects that give a grid access to a cluster of EKS."""
+"""`traingrid eks`: prints the objects of Kubernetes that give a grid access to a cluster of EKS."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def eks() -> None:
 @click.argument("region")
 @click.pass_obj
 def access(grid_file: Path, region: str) -> None:
-    """Print the access to REGION's cluster.
+    """Print Kubernetes RBAC objects for a cluster.
 
-    The YAML has the namespace, the service account of pods, and a Role and a RoleBinding for each group of the grid.
-    Apply it once, and again after an upgrade: traingrid eks access REGION | kubectl apply -f -
+    Prints the Kubernetes objects that give the grid access to the EKS cluster of REGION, as YAML: the namespace, the
+    service account of pods, and a Role and a RoleBinding for each group of the grid. An administrator of the cluster
+    applies them once, and again after an upgrade: traingrid eks access REGION | kubectl apply -f -
     """
     grid = load_grid(grid_file)
     settings = grid.regions[region].eks if region in grid.regions else None

@@ -95,7 +95,7 @@ class RegionGuard:
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
         """Return the guard of a deployment."""
-        grid = deployment.grid
+        grid, role = deployment.grid, names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
         batch = Batch(deployment, grid.home, brisk)
         lines = OpenLines(
             ledger=Ledger(deployment.table, grid.home, brisk),
@@ -108,7 +108,7 @@ class RegionGuard:
             home=grid.home,
             regions=list(grid.regions),
             open_lines=lines.find,
-            inventory=lambda region: inventory_of(deployment, region, brisk),
+            inventory=lambda region: inventory_of(deployment, region, brisk, role),
             stack_status=_stack_status,
         )
 

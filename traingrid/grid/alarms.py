@@ -24,5 +24,5 @@ class Alarms(GridPart):
     @model_validator(mode="after")
     def _somebody_hears_of_the_budget(self) -> Self:
         if self.monthly_budget_usd is not None and not self.emails:
-            raise broken_rule("monthly_budget_usd requires at least one address in emails", "emails")
+            raise broken_rule("monthly_budget_usd requires at least one address in emails", "emails", example=True)
         return self

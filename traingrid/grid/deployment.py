@@ -104,6 +104,15 @@ class Deployment:
         arn = names.role_arn(account, names.acting_role(self.grid.name, self.part, region))
         return ActingRole(arn=arn, session=f"{self.grid.name}-{self.part}", home=self.grid.home)
 
+    def role_in(self, region: str) -> str:
+        """Return the ARN of the grid's role with which this process acts in a training Region.
+
+        Empty for a user of the command line in the home Region's account, who has a role of their own.
+        """
+        if acting := self.acting_in(region):
+            return acting.arn
+        return "" if self.part == "use" else names.role_arn(self.account, names.home_role(self.grid.name, self.part))
+
     def image_uri(self, image: str, region: str) -> str:
         """Return the URI of a job's training image in `region`.
 

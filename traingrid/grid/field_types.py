@@ -19,14 +19,15 @@ _DURATION = re.compile(r"(\d{1,9})\s*([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def broken_rule(rule: str, at: str = "") -> PydanticCustomError:
+def broken_rule(rule: str, at: str = "", *, example: bool = False) -> PydanticCustomError:
     """Return the validation error of a value that violates a rule.
 
     Args:
         rule: The rule, as a sentence without its period.
         at: The name of a field within the value being validated, if the error concerns that field.
+        example: Let the error end with an example of the field; for a rule that does not name the fix itself.
     """
-    return PydanticCustomError("broken_rule", "{rule}", {"rule": rule, "at": at})
+    return PydanticCustomError("broken_rule", "{rule}", {"rule": rule, "at": at, "example": example})
 
 
 def parse_duration(text: object) -> int:
@@ -45,7 +46,7 @@ def _duration(text: object) -> int:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise broken_rule(str(error)) from error
+        raise broken_rule(str(error), example=True) from error
 
 
 def _known_region(region: str, info: ValidationInfo) -> str:

@@ -109,13 +109,17 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
     context = details.get("ctx", {})
     refused_key = details["loc"][-1:] == ("[key]",)  # pydantic marks errors of a key itself, not of its value
     value = key[-1] if refused_key else context.get("value", _value(document.data, key))
-    literal = shown(value) if isinstance(value, str) else repr(value)
-    absent = value is None and key not in document.lines
-    refused = "" if absent or isinstance(value, dict | list) else f" {literal} is not allowed:"
+    literal = shown(value) if isinstance(value, str) else json.dumps(value, default=str)  # YAML's true, not True
+    refused = "" if value is None or isinstance(value, dict | list) else f" {literal} is not allowed:"
     if field is None and details["type"] != "broken_rule":  # an entry of a list or mapping; our rules have a next step
         key = key[:-1]
         field = _fields(key[:-1]).get(str(key[-1])) if key else None
-    step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
+    if "choices" in context:
+        step = _meant(str(value), context["choices"])
+    elif details["type"] == "broken_rule" and not context.get("example"):  # the rule names the fix
+        step = ""
+    else:
+        step = _example(key, field, value)
     return f"{place}{refused} {violated_rule(details)}. {step}".rstrip()
 
 
@@ -149,10 +153,13 @@ def _meant(word: str, choices: tuple[str, ...]) -> str:
     return f"Did you mean {near}?" if near else f"Choose from: {', '.join(choices)}."
 
 
-def _example(key: KeyPath, field: FieldInfo | None) -> str:
-    if field is None or not field.examples:
+def _example(key: KeyPath, field: FieldInfo | None, value: object = None) -> str:
+    """Return an example of a field, other than its invalid value; empty if there is none."""
+    examples = [] if field is None else field.examples or []
+    others = [one for one in examples if (type(one), one) != (type(value), value)]
+    if not others:
         return ""
-    example = field.examples[0]
+    example = others[0]
     bare = isinstance(example, str) and not example.replace(".", "").isdigit()
     text = example if bare else json.dumps(example)  # JSON is valid YAML, and quotes strings that need it
     model = _model(key[:-1])

@@ -71,9 +71,10 @@ _NOT_IN_ENVIRONMENT = {"abandoned_regions", "alarms", "catalog", "network", "not
 
 def _grid_name(name: str) -> str:
     if name == "default":
-        raise broken_rule('the event bus has the name of the grid, and every account already has a bus named "default"')
+        rule = 'the event bus has the name of the grid, and every account already has a bus named "default"'
+        raise broken_rule(rule, example=True)
     if name.startswith(("xn--", "sthree-", "amzn-s3-demo-", "aws-")):
-        raise broken_rule("AWS reserves names with this prefix")
+        raise broken_rule("AWS reserves names with this prefix", example=True)
     if ending := names.RESERVED_ENDING.search(name):
         beside = name.removesuffix(ending[0])
         raise broken_rule(f"a grid named {beside} could have resources with the same names; choose another ending")

@@ -46,9 +46,11 @@ class Network(GridPart):
     def _yours_or_ours(self) -> Self:
         if self.kind == "existing":
             if self.vpc is None:
-                raise broken_rule("an existing network needs its vpc and subnets", at="vpc")
+                raise broken_rule("an existing network needs its vpc and subnets", at="vpc", example=True)
             if not self.subnets:
-                raise broken_rule("an existing network needs the subnets that children run in", at="subnets")
+                raise broken_rule(
+                    "an existing network needs the subnets that children run in", at="subnets", example=True
+                )
             if self.zones:
                 raise broken_rule("an existing network has the zones of its subnets; remove zones", at="zones")
             if self.reconciler and self.public_addresses:
@@ -56,7 +58,7 @@ class Network(GridPart):
                 raise broken_rule(rule, at="reconciler")
             return self
         if self.zones and len(set(self.zones)) != 2:
-            raise broken_rule("zones must name two different availability zones", at="zones")
+            raise broken_rule("zones must name two different availability zones", at="zones", example=True)
         for key in ("vpc", "subnets", "security_groups", "public_addresses", "reconciler"):
             if getattr(self, key):
                 raise broken_rule(f"this key requires `kind: existing`; this network is {self.kind}", at=key)

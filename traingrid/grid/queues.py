@@ -44,7 +44,9 @@ class ServiceQueue(GridPart):
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if (self.instances is None) == (not self.quota_shares):
-            raise broken_rule("a service queue must have either instances or quota_shares", at="instances")
+            raise broken_rule(
+                "a service queue must have either instances or quota_shares", at="instances", example=True
+            )
         if self.lend and not self.quota_shares:
             raise broken_rule("lend requires quota_shares", at="lend")
         for share, types in self.quota_shares.items():

@@ -15,8 +15,8 @@ import ssl
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import urlencode, urlsplit
 
 import urllib3
 
@@ -26,6 +26,7 @@ from traingrid.kubernetes.errors import (
     NOT_FOUND,
     UNAUTHORIZED,
     ApiError,
+    NoReplyError,
     UnavailableError,
     error_of,
 )
@@ -89,6 +90,18 @@ SERVICE = Kind(version="v1", kind="Service", plural="services")
 EVENT = Kind(version="v1", kind="Event", plural="events")
 
 
+class Explain(Protocol):
+    """Adds the cause and the next step to an error."""
+
+    def __call__(self, error: ApiError, *, was_accepted: bool) -> None:
+        """Change the text of an error.
+
+        Args:
+            error: The error.
+            was_accepted: True if the server has accepted a token of the client before.
+        """
+
+
 class Client:
     """A client of one namespace of a cluster; threads may share it.
 
@@ -99,6 +112,7 @@ class Client:
         patience: See `Patience`.
         sleep: Waits for a number of seconds.
         clock: Returns monotonic seconds.
+        explain: Called with each error before it is raised.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # two are for tests
@@ -109,9 +123,12 @@ class Client:
         patience: Patience | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        explain: Explain | None = None,
     ) -> None:
         self.cluster, self.namespace = cluster, namespace
         self._tokens, self._patience, self._sleep, self._clock = tokens, patience or Patience(), sleep, clock
+        self._explain = explain
         self._is_known = False
         self._refused_at: float | None = None
         self._http = urllib3.PoolManager(
@@ -238,7 +255,7 @@ class Client:
         query |= {"fieldSelector": fields} if fields else {}
         timeout = urllib3.Timeout(connect=self._patience.connect, read=seconds + self._patience.read)
         with closing(self._reply("GET", kind.path(self.namespace), query, tries=1, timeout=timeout)) as reply:
-            for line in _lines(reply):
+            for line in self._lines(reply):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
@@ -260,7 +277,7 @@ class Client:
         query = {"container": container, "timestamps": "true"} | ({"sinceTime": since} if since else {})
         query |= {"tailLines": str(tail)} if tail is not None else {}
         with closing(self._reply("GET", f"{POD.path(self.namespace, pod)}/log", query)) as reply:
-            for line in _lines(reply):
+            for line in self._lines(reply):
                 yield line.decode(errors="replace")
 
     def _json(  # noqa: PLR0913, PLR0917  # the parts of a request
@@ -276,7 +293,7 @@ class Client:
         try:
             return cast("Object", json.loads(reply.read()))
         except urllib3.exceptions.HTTPError as error:
-            raise _unanswered(error) from error
+            raise self._no_reply(error) from error
         finally:
             reply.release_conn()
 
@@ -329,14 +346,38 @@ class Client:
             error = error_of(reply.status, reply.read(), reply.headers.get("Retry-After", ""))
             reply.release_conn()
         except urllib3.exceptions.HTTPError as failure:
-            raise _unanswered(failure) from failure
+            raise self._no_reply(failure) from failure
         if error.code != UNAUTHORIZED:
             self._is_known |= error.code < _SERVER_ERROR
         elif isinstance(error, UnavailableError) and not self._is_known:
             now = self._clock()
             self._refused_at = now if self._refused_at is None else self._refused_at
             error.refused_seconds = now - self._refused_at
+        if self._explain:
+            self._explain(error, was_accepted=self._is_known)
         raise error
+
+    def _lines(self, reply: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+        """Yield the lines of a reply as they arrive.
+
+        Raises:
+            NoReplyError: The connection failed.
+        """
+        rest = b""
+        try:
+            for piece in reply.stream(1 << 16, decode_content=True):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from (line for line in lines if line)
+        except urllib3.exceptions.HTTPError as error:
+            raise self._no_reply(error) from error
+        if rest:
+            yield rest
+
+    def _no_reply(self, error: urllib3.exceptions.HTTPError) -> NoReplyError:
+        found = NoReplyError(urlsplit(self.cluster.endpoint).netloc, type(error).__name__, _cause(error))
+        if self._explain:
+            self._explain(found, was_accepted=self._is_known)
+        return found
 
 
 def _tls_context(authority: str) -> ssl.SSLContext:
@@ -351,22 +392,23 @@ def _tls_context(authority: str) -> ssl.SSLContext:
     return context
 
 
-def _unanswered(error: urllib3.exceptions.HTTPError) -> UnavailableError:
-    return UnavailableError(0, type(error).__name__, str(error))
-
-
-def _lines(reply: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the lines of a reply as they arrive.
-
-    Raises:
-        UnavailableError: The connection failed.
-    """
-    rest = b""
-    try:
-        for piece in reply.stream(1 << 16, decode_content=True):
-            *lines, rest = (rest + piece).split(b"\n")
-            yield from (line for line in lines if line)
-    except urllib3.exceptions.HTTPError as error:
-        raise _unanswered(error) from error
-    if rest:
-        yield rest
+def _cause(error: urllib3.exceptions.HTTPError) -> str:
+    """Return the cause of a network error, without the addresses of objects that urllib3's own texts have."""
+    found = error.__cause__ or error.__context__
+    system = (found.strerror or "").lower() if isinstance(found, OSError) else ""
+    match error, found:
+        case urllib3.exceptions.NameResolutionError(), _:
+            cause = "DNS does not resolve its name"
+        case urllib3.exceptions.SSLError(), ssl.SSLCertVerificationError():
+            cause = f"TLS error: certificate verify failed: {found.verify_message}"
+        case urllib3.exceptions.SSLError(), ssl.SSLError():
+            cause = f"TLS error: {(found.reason or 'unknown').replace('_', ' ').lower()}"
+        case urllib3.exceptions.ReadTimeoutError(), _:
+            cause = "TLS handshake timed out" if "handshake" in str(found) else "timed out while waiting for the reply"
+        case urllib3.exceptions.ConnectTimeoutError(), _:  # also a connection that was refused, or without a route
+            cause = system or "connection timed out"
+        case urllib3.exceptions.ProtocolError(), _:
+            cause = system or "connection closed before the end of the reply"
+        case _:
+            cause = type(error).__name__
+    return cause

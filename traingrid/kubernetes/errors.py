@@ -25,18 +25,32 @@ class ApiError(CallError):
         reason: The machine-readable reason, for example "AlreadyExists".
         message: The server's message.
         kind: The plural of the object that the error concerns; empty if the server does not serve the path.
+
+    Attributes:
+        reply: Status, reason and message, as the end of a sentence without its period.
     """
 
     def __init__(self, code: int, reason: str, message: str, kind: str = "") -> None:
-        super().__init__(f"The API server of the cluster replied {code} {reason}: {message.rstrip('.')}.")
+        self.reply = ": ".join(part for part in (f"{code} {reason}".strip(), message.rstrip(".")) if part)
+        super().__init__(f"The API server of the cluster replied {self.reply}.")
         self.code = code
         self.reason = reason
         self.message = message
         self.kind = kind
 
+    def explain(self, what: str, next_step: str = "") -> None:
+        """Replace the text of the error, because the caller knows the cluster.
+
+        Args:
+            what: The error, as a sentence.
+            next_step: The next step, as a sentence.
+        """
+        self.what, self.next_step = what, next_step
+        self.args = (f"{what} {next_step}".strip(),)
+
 
 class UnavailableError(ApiError, OutageError):
-    """The API server is overloaded, failed or did not answer; the same request may succeed later.
+    """The API server is overloaded, failed or did not reply; the same request may succeed later.
 
     401 is such an error, too. The server answers so for a token that has expired, while it starts
     (https://github.com/kubernetes/kubernetes/issues/65785), and if AWS STS throttles its authenticator
@@ -46,7 +60,7 @@ class UnavailableError(ApiError, OutageError):
     Args:
         code: The HTTP status; 0 without a reply.
         reason: The machine-readable reason, or the name of the network error.
-        message: The server's message, or the text of the network error.
+        message: The server's message, or the cause of the network error.
         retry_after: The seconds after which the server accepts the request; 0 if it did not specify any.
 
     Attributes:
@@ -59,6 +73,20 @@ class UnavailableError(ApiError, OutageError):
     def __init__(self, code: int, reason: str, message: str, retry_after: float = 0.0) -> None:
         super().__init__(code, reason, message)
         self.retry_after = retry_after
+
+
+class NoReplyError(UnavailableError):
+    """The API server did not reply, or its reply was not complete.
+
+    Args:
+        host: The host, and the port if it is not that of HTTPS.
+        reason: The name of the network error.
+        message: The cause, for example "connection timed out".
+    """
+
+    def __init__(self, host: str, reason: str, message: str) -> None:
+        super().__init__(0, reason, message)
+        self.explain(f"The API server at {host} did not reply: {message}.")
 
 
 def error_of(code: int, body: bytes | dict[str, Any], retry_after: str = "") -> ApiError:

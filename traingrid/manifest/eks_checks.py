@@ -46,7 +46,7 @@ def backends(value: object) -> tuple[BackendName, ...]:
 def queue(value: object) -> str:
     """Return the name of a LocalQueue of Kueue, a DNS label."""
     if not isinstance(value, str) or not _QUEUE.fullmatch(value):
-        reason = "must have at most 63 lower-case letters, digits and hyphens"
+        reason = "must have at most 63 lower-case letters, digits and hyphens, and no hyphen at its start or end"
         raise RefusedError(reason, "Write the name of a LocalQueue in the cluster's namespace, such as gpus.")
     return value
 
@@ -123,7 +123,7 @@ def _not_in(job: Job, settings: Region, line: Line, grid: Grid) -> Iterator[Wron
 
 def _only_on_sagemaker(job: Job, line: Line, grid: Grid) -> Iterator[Wrong]:
     """Yield the settings of a job that only SageMaker has."""
-    step = "Write backend sagemaker, or an image with your own training program."
+    step = "Write backend sagemaker, or use a custom training image."
     if job.algorithm:
         yield "algorithm", job.algorithm, RefusedError("SageMaker's algorithm resources do not run on EKS", step)
     elif job.is_algorithm:
@@ -145,7 +145,7 @@ def _wrong_hosts(job: Job, grid: Grid) -> Iterator[Wrong]:
     because the name of a grid has at most 24 (`traingrid.grid.model.NAME_LIMIT`).
     """
     if not is_known(job.instance_type):
-        reason = "the number of its accelerators is not known, which pods on EKS must request"
+        reason = "traingrid does not know how many accelerators this type has, and pods must request them"
         yield "instance_type", job.instance_type, RefusedError(reason, "Use another type, or write backend sagemaker.")
     if job.instance_count > 1 and grid.training.encrypt_traffic:
         reason = "encrypt_traffic in grid.yaml is on, which is the default, and Kubernetes does not encrypt traffic"

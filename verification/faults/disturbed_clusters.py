@@ -63,7 +63,7 @@ def deleted(grid: FaultyGrid, lines: int) -> Outcome:
         until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # as above
         found += [*otherwise_ended(grid, [submission], {"Stopped"}), *_pods_left(grid, submission)]
         for item in grid.plane.ledger.jobs(submission.id):
-            if "A person has deleted" not in item.reason:
+            if "but not by traingrid" not in item.reason:
                 found.append(_violation("I4", submission, f"job {item.index} has the reason: {item.reason}"))
     return Outcome(
         volume=f"{sum(one.lines for one in submissions)} objects",

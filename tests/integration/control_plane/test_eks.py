@@ -244,7 +244,7 @@ def test_no_host_trains_before_the_last_one_has_a_node(
     assert not any(Pod(raw).is_prepared for raw in account.cluster.all(POD, labels=labels))
     item = line.item()
     assert (item.phase, item.training_started_at) == ("Pending", 0)
-    assert "No node has room" in item.reason
+    assert "The pod has no node" in item.reason
     cloud.faults.set(Plan())
     code, output = ended(child, within=120)
     assert (code, line.item().state) == (0, "Completed"), output
@@ -418,7 +418,7 @@ def test_a_training_job_deleted_by_a_person_is_recorded_as_stopped(
     finally:
         child.kill()
     assert (code, line.item().state) == (143, "Stopped"), output
-    assert "A person has deleted the Job" in line.item().reason
+    assert "was deleted in the cluster, but not by traingrid" in line.item().reason
     assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
 
 

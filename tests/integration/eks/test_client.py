@@ -1,6 +1,7 @@
 """Client: creates once, repeats reads, renews tokens, and follows changes until the history has been compacted."""
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from tests.support.eks_jobs import CLUSTER_ARN
 from traingrid.kubernetes import client as clients
 from traingrid.kubernetes.client import JOB, MPI_JOB, Client, Patience
 from traingrid.kubernetes.cluster import Cluster as Described
-from traingrid.kubernetes.errors import ApiError, UnavailableError
+from traingrid.kubernetes.errors import ApiError, NoReplyError, UnavailableError
 
 Reply: TypeAlias = tuple[int, dict[str, str], Any]
 
@@ -72,6 +73,48 @@ def test_reads_are_repeated_after_errors_that_pass() -> None:
     with a_server(LOST, BUSY, FOUND) as (client, requests):
         assert client.get(JOB, "x")["metadata"] == {"name": "x"}
         assert len(requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("raised", "cause"),
+    [
+        (TimeoutError("timed out"), "connection timed out"),
+        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
+        (OSError(101, "Network is unreachable"), "network is unreachable"),
+        (socket.gaierror(-2, "Name or service not known"), "DNS does not resolve its name"),
+    ],
+)
+def test_an_error_without_connection_names_the_host_and_the_cause(
+    monkeypatch: pytest.MonkeyPatch, raised: OSError, cause: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr("urllib3.util.connection.create_connection", fail)
+    cluster = Described(name="c", arn="a", endpoint="https://0a1b.gr7.eu-west-1.eks.amazonaws.com", authority="")
+    with pytest.raises(NoReplyError) as error:
+        Client(cluster, "default", FixedTokens("x"), sleep=lambda _: None).get(JOB, "x")
+    text = f"The API server at 0a1b.gr7.eu-west-1.eks.amazonaws.com did not reply: {cause}."
+    assert (str(error.value), error.value.what, error.value.message) == (text, text, cause)
+
+
+def test_an_error_of_a_lost_reply_names_the_cause() -> None:
+    with a_server(LOST, LOST, LOST) as (client, _), pytest.raises(NoReplyError) as error:
+        client.get(JOB, "x")
+    host = client.cluster.endpoint.removeprefix("http://")
+    cause = "connection closed before the end of the reply"
+    assert str(error.value) == f"The API server at {host} did not reply: {cause}."
+
+
+def test_a_server_that_is_silent_is_reported_as_such() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"127.0.0.1:{server.getsockname()[1]}"
+        for scheme, cause in (("http", "timed out while waiting for the reply"), ("https", "TLS handshake timed out")):
+            cluster = Described(name="c", arn="a", endpoint=f"{scheme}://{host}", authority="")
+            patience = Patience(connect=0.1, read=0.1, tries=1)
+            with pytest.raises(NoReplyError) as error:
+                Client(cluster, "default", FixedTokens("x"), patience).get(JOB, "x")
+            assert str(error.value) == f"The API server at {host} did not reply: {cause}."
 
 
 def test_a_creation_is_sent_exactly_once() -> None:
@@ -198,6 +241,6 @@ def test_an_authority_without_key_identifiers_is_accepted(
 
 def test_a_certificate_of_another_authority_is_refused(described: Described, client: Client) -> None:
     stranger = Described(name="research", arn=CLUSTER_ARN, endpoint=described.endpoint, authority="")
-    with pytest.raises(UnavailableError, match="certificate"):
+    with pytest.raises(NoReplyError, match=r"did not reply: TLS error: certificate verify failed: "):
         Client(stranger, "default", FixedTokens(TOKEN), sleep=lambda _: None).get(JOB, "x")
     assert client.find(JOB, "x") is None

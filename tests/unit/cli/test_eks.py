@@ -36,6 +36,13 @@ def test_the_output_is_a_yaml_document_for_each_object(grid: Path) -> None:
     assert list(yaml.safe_load_all(result.stdout)) == list(access_objects("grid", settings))
 
 
+def test_the_help_names_the_objects_and_who_applies_them() -> None:
+    text = " ".join(CliRunner().invoke(cli, ["eks", "access", "--help"]).stdout.split())
+    assert "Print Kubernetes RBAC objects for a cluster." in text
+    assert "the EKS cluster of REGION" in text
+    assert "An administrator of the cluster applies them once" in text
+
+
 def test_anchors_and_aliases_do_not_confuse_readers(grid: Path) -> None:
     result = CliRunner().invoke(cli, ["--grid", str(grid), "eks", "access", "eu-west-1"])
     assert "&id" not in result.stdout

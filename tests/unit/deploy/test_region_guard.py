@@ -8,8 +8,10 @@ import pytest
 from tests.support.ledger_items import job_key
 from tests.support.recorded_log import RecordedLog
 from tests.support.sweep import DENIED, Region, World, open_lines
+from traingrid.aws.clients import brisk
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.deploy import region_guard
 from traingrid.deploy.open_lines import OpenLines
 from traingrid.deploy.region_guard import RegionGuard
 from traingrid.grid.deployment import Deployment
@@ -28,6 +30,15 @@ ALL = [HOME, NEAR, FAR]
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+def test_errors_of_a_cluster_name_the_role_of_the_guard(
+    monkeypatch: pytest.MonkeyPatch, deployment: Deployment
+) -> None:
+    asked = list[tuple[Any, ...]]()
+    monkeypatch.setattr(region_guard, "inventory_of", lambda *arguments: asked.append(arguments))
+    RegionGuard.of(deployment).inventory(NEAR)
+    assert asked == [(deployment, NEAR, brisk, f"arn:aws:iam::{deployment.account}:role/traingrid-guard")]
 
 
 KEYS = {HOME: f"arn:aws:kms:{HOME}", FAR: f"arn:aws:kms:{FAR}"}

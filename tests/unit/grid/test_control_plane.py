@@ -82,12 +82,12 @@ def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: Grid) -
         (
             "images:",
             "network: {kind: private, reconciler: true}\nimages:",
-            "network.reconciler: True is not allowed: this key requires `kind: existing`; this network is private",
+            "network.reconciler: true is not allowed: this key requires `kind: existing`; this network is private",
         ),
         (
             "images:",
             f"network: {{kind: existing, {OWN}, public_addresses: true, reconciler: true}}\nimages:",
-            "network.reconciler: True is not allowed: the reconciler cannot have a public address",
+            "network.reconciler: true is not allowed: the reconciler cannot have a public address",
         ),
         ("images:", "network: {vpc: vpc-1}\nimages:", "network.vpc: 'vpc-1' is not allowed: it must have the form"),
         ("images:", "encryption: kmss\nimages:", "6: encryption: 'kmss' is not allowed: it must be 's3' or 'kms'"),

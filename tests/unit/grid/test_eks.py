@@ -78,6 +78,19 @@ def test_invalid_settings_of_a_cluster_are_refused(tmp_path: Path, settings: str
 def test_a_grid_with_a_cluster_cannot_isolate_its_jobs_from_the_network(tmp_path: Path) -> None:
     text = changed(WEST, "{eks: {cluster: a}}").replace("images:", "training: {network_isolation: true}\nimages:")
     (found,) = problems(tmp_path, text)
-    assert found.startswith(
-        "grid.yaml:6: training.network_isolation: True is not allowed: pods of the cluster in us-we"
+    assert found == (
+        "grid.yaml:6: training.network_isolation: true is not allowed: pods of the cluster in us-west-2 cannot be "
+        "isolated from S3; remove `eks` there, or write false."
     )
+
+
+def test_a_network_without_a_route_to_the_cluster_is_refused_without_an_example_of_it(tmp_path: Path) -> None:
+    text = changed(f"  us-east-1:\n  us-west-2: {WEST}", "  us-east-1: {eks: {cluster: a}}")
+    (found,) = problems(tmp_path, text.replace("images:", "network: private\nimages:"))
+    assert found.startswith("grid.yaml:5: network: 'private' is not allowed: ")
+    assert found.endswith("; use `public`, or an existing network with a route to the cluster and to the API of EKS.")
+
+
+def test_a_backend_without_a_cluster_is_refused_with_the_setting_that_it_needs(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, changed(WEST, "{backend: eks}"))
+    assert found.endswith("backend eks requires the Region's cluster; write `eks: {cluster: NAME}`.")

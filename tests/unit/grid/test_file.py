@@ -53,7 +53,7 @@ def test_omitted_settings_have_defaults(grid: Grid) -> None:
         ("name: traingrid", "name: lab-registry", "a grid named lab could have resources with the same names"),
         ("name: traingrid", "name: lab-0123abcd", "a grid named lab could have resources with the same names"),
         ("name: traingrid", "name: 7", "name: 7 is not allowed: this must be text; put it in quotation marks"),
-        ("name: traingrid", "name:", "this key has no value"),
+        ("name: traingrid", "name:", "grid.yaml:1: name: this key has no value. Write for example `name: traingrid`"),
         ("home:", "name: other\nhome:", "grid.yaml:2: name: this key is already on line 1. Remove one of the two."),
         ("job:\n", "jobs:\n", "jobs: there is no such key. Did you mean job?"),
         ("tag:", "tags:", "grid.yaml:7: images.resnet.tags: there is no such key. Did you mean tag?"),

@@ -31,7 +31,7 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         ("ml.g5.48xlarge", "g5.48xlarge", "job.instance_type: 'g5.48xlarge' is not allowed: it must have the form ^ml"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  instance_count: two", "job.instance_count: 'two' is not allowed"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  instance_count: 0", "it must be greater than or equal to 1"),
-        ("ml.g5.48xlarge", "ml.g5.48xlarge\n  max_runtime: 3600", "a duration is a whole number and a unit: s, m, h"),
+        ("ml.g5.48xlarge", "ml.g5.48xlarge\n  max_runtime: 3600", "s, m, h or d. Write for example `max_runtime: "),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  max_runtime: 29d", "it must be less than or equal to 2419200"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  channels: []", "there must be at least 1, not 0"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  channels: train", "this must be a list"),

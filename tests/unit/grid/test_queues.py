@@ -39,7 +39,7 @@ def test_an_old_job_without_a_share_uses_the_first_share(grid: Grid) -> None:
 WRONG = {
     "queued without a queue": (
         f"{GOOD}  launch: queued\n",
-        "us-west-2; write `service_queue: {instances: 16}` for each, or direct. Write for example `launch: direct`",
+        "us-west-2; write `service_queue: {instances: 16}` for each, or direct.",
     ),
     "a queue of no size": (GOOD.replace("{data_buckets: [campaigns-pdx]}", "{service_queue: {}}"), "either instances"),
     "a queue of two kinds": (
@@ -73,3 +73,11 @@ def test_invalid_queues_are_refused_with_key_and_rule(tmp_path: Path, text: str,
     sentences = problems(tmp_path, text)
     assert any(expected in sentence for sentence in sentences), sentences
     assert all(sentence.startswith("grid.yaml:") for sentence in sentences)
+
+
+def test_an_example_that_is_the_value_in_the_file_is_omitted(tmp_path: Path) -> None:
+    both = SHARED.replace("{instances: 16}", "{instances: 16, quota_shares: {research: {ml.g5.48xlarge: 1}}}")
+    rule = "a service queue must have either instances or quota_shares."
+    assert any(sentence.endswith(rule) for sentence in problems(tmp_path, both))
+    other = both.replace("{instances: 16, quota", "{instances: 8, quota")
+    assert any(f"{rule} Write for example `instances: 16`: Max" in sentence for sentence in problems(tmp_path, other))

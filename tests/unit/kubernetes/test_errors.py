@@ -20,5 +20,17 @@ def test_refusals_do_not_pass(code: int) -> None:
     assert (error.kind, is_outage(error)) == ("jobs", False)
 
 
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ({"reason": "Unauthorized"}, "401 Unauthorized"),
+        ({"message": "no reason."}, "401: no reason"),
+        ({}, "401"),
+    ],
+)
+def test_parts_that_a_reply_does_not_have_are_left_out(status: dict[str, str], text: str) -> None:
+    assert str(error_of(401, status)) == f"The API server of the cluster replied {text}."
+
+
 def test_a_reply_that_is_no_status_is_shown() -> None:
     assert "bad gateway" in str(error_of(502, b"<html>bad gateway</html>"))

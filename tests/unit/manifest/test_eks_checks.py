@@ -110,6 +110,7 @@ def test_a_manifest_without_backends_makes_the_same_jobs_as_before(deployment: D
         ({"replicas": {WEST: "s3://ragab-ml-pdx/x"}}, "backend", "us-west-2 has no cluster of EKS in grid.yaml"),
         ({"eks_kind": "pod"}, "eks_kind", "not a valid value. Write job or mpijob."),
         ({"eks_queue": "GPUs"}, "eks_queue", "must have at most 63 lower-case letters, digits and hyphens"),
+        ({"eks_queue": "gpus-"}, "eks_queue", "and no hyphen at its start or end. Write the name of a LocalQueue"),
         ({"backend": "sagemaker", "eks_kind": "job"}, "eks_kind", "only valid for a job that may run on EKS"),
         ({"backend": "sagemaker", "eks_queue": "a"}, "eks_queue", "only valid for a job that may run on EKS"),
         ({"capacity_wait": "1"}, "capacity_wait", "a duration is a whole number and a unit"),
@@ -207,15 +208,18 @@ def test_settings_that_only_sagemaker_has_are_refused(mixed: Deployment) -> None
     )
     grid = replace(grid)
     plan = f"arn:aws:sagemaker:{EAST}:{ACCOUNT}:training-plan/november"
-    for line, field in (
-        ({"algorithm": "forest"}, "algorithm"),
-        ({"image": "trees"}, "image"),
-        ({"launch": "queued"}, "launch"),
-        ({"keep_alive": "10m"}, "keep_alive"),
-        ({"training_plan": plan}, "training_plan"),
-        ({"instance_type": "ml.x9.large"}, "instance_type"),
+    image = "Write backend sagemaker, or use a custom training image."
+    unknown = "traingrid does not know how many accelerators this type has, and pods must request them"
+    for line, field, sentence in (
+        ({"algorithm": "forest"}, "algorithm", image),
+        ({"image": "trees"}, "image", image),
+        ({"launch": "queued"}, "launch", "Write launch direct"),
+        ({"keep_alive": "10m"}, "keep_alive", "Remove it, or write backend sagemaker."),
+        ({"training_plan": plan}, "training_plan", "Remove it, or write backend sagemaker."),
+        ({"instance_type": "ml.x9.large"}, "instance_type", f"{unknown}. Use another type"),
     ):
-        assert field in {error.field for error in refused(grid, **line, backend=["sagemaker", "eks"])}, line
+        errors = {error.field: error for error in refused(grid, **line, backend=["sagemaker", "eks"])}
+        assert sentence in f"{errors[field].reason}. {errors[field].next_step}", line
 
 
 def test_a_service_queue_has_no_capacity_wait(mixed: Deployment) -> None:

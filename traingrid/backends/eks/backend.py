@@ -59,7 +59,7 @@ class Eks:
     def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
         self._deployment, self._region, self._grid = deployment, region, deployment.grid.name
         self._jobs = ClusterJobs(deployment, region, make)
-        self._refusals = Refusals(region=region, cluster=self._jobs.settings)
+        self._refusals = Refusals(access=self._jobs.access)
         self._watches: dict[str, ChangeWatch] = {}
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:

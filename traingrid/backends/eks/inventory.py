@@ -37,11 +37,12 @@ class EksInventory:
         deployment: The grid.
         region: The Region.
         make: Makes the clients of EKS and STS.
+        role: The ARN of the process's role, if it is not that of the deployment's `part`.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle) -> None:
+    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle, role: str = "") -> None:
         self._grid, self._region = deployment.grid.name, region
-        self._jobs = ClusterJobs(deployment, region, make)
+        self._jobs = ClusterJobs(deployment, region, make, role)
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
         """See `Inventory.listed`.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.aws.clients import brisk
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
 from traingrid.backends.eks.state import Found
@@ -40,18 +41,20 @@ class ClusterJobs:
         deployment: The deployment.
         region: The Region.
         make: Makes the clients of EKS and STS.
+        role: The ARN of the process's role, if it is not that of the deployment's `part`.
 
     Raises:
         UsageError: The Region has no cluster.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker) -> None:
+    def __init__(self, deployment: Deployment, region: str, make: Maker, role: str = "") -> None:
         settings = deployment.grid.regions[region].eks if region in deployment.grid.regions else None
         if settings is None:
             text = f"{region} has no cluster of Amazon EKS in grid.yaml."
             raise UsageError(text, f"Add `eks: {{cluster: NAME}}` to {region} in grid.yaml and deploy.")
         self.settings: EksCluster = settings
         self.deployment, self.region = deployment, region
+        self.access = Access.of(deployment, region, settings, role)
         self._make = make
 
     @cached_property
@@ -60,7 +63,8 @@ class ClusterJobs:
         role, name = self.deployment.acting_in(self.region), self.settings.cluster
         cluster = cluster_of(name, self.region, self._make, role)
         tokens = Tokens(name, self.region, self._make, role)
-        return Client(cluster, self.settings.namespace, tokens, _BRISK if self._make is brisk else Patience())
+        patience = _BRISK if self._make is brisk else Patience()
+        return Client(cluster, self.settings.namespace, tokens, patience, explain=self.access.explain)
 
     def find(self, name: str) -> Found | None:
         """Return a training job; None if the cluster does not have it.

@@ -24,7 +24,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_name
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.kubernetes.client import POD
-from traingrid.kubernetes.errors import NOT_FOUND, ApiError, UnavailableError
+from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,6 +130,9 @@ def gone(name: str, cluster: str, namespace: str) -> LogGoneError:
 def unreadable(name: str, error: Exception) -> LogUnreadableError:
     """Return the error for a log that cannot be read now."""
     passes = isinstance(error, UnavailableError)
+    if isinstance(error, ApiError) and error.code in (UNAUTHORIZED, FORBIDDEN):
+        what = f"{error.what.rstrip('.')}, so the log of {name} cannot be read."
+        return LogUnreadableError(what, error.next_step, passes=passes)
     text = str(error).rstrip(".")
     return LogUnreadableError(
         f"The log of {name} cannot be read now: {text}.", "The training job continues.", passes=passes

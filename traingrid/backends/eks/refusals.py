@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid import names
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.backends.base import LaunchError
+from traingrid.backends.eks.access import DEPLOY, is_missing_permission
 from traingrid.job.failures import INVALID_REQUEST, PERMISSION, QUOTA, SERVICE_ERROR, THROTTLED, of_refusal
 from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, TOO_MANY, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
-    from traingrid.grid.eks import EksCluster
+    from traingrid.backends.eks.access import Access
     from traingrid.job.failures import Failure
 
 UNKNOWN_ROLE_SECONDS = 120.0
@@ -30,12 +32,10 @@ class Refusals:
     """Explains errors of one cluster.
 
     Attributes:
-        region: The Region.
-        cluster: The `eks` section of the Region in grid.yaml.
+        access: The access of this process to the cluster.
     """
 
-    region: str
-    cluster: EksCluster
+    access: Access
 
     def launch_error(self, name: str, error: Exception) -> Exception:
         """Return the LaunchError of an error, or the error itself if the caller can renew expired credentials.
@@ -53,38 +53,53 @@ class Refusals:
         if isinstance(error, BotoCoreError | ClientError) and is_outage(error) and not is_expired(error):
             return self._outage(name, error, SERVICE_ERROR)
         if isinstance(error, ClientError) and of_refusal(error.response["Error"]["Code"]) is PERMISSION:
-            what = f"AWS does not let this role describe the cluster {self.cluster.cluster} in {self.region}: {error}."
-            return LaunchError(PERMISSION, what)
+            place = f"{self.access.cluster.cluster} in {self.access.region}"
+            what = f"AWS does not let {self._role} describe the cluster {place}: {str(error).rstrip('.')}."
+            return LaunchError(PERMISSION, f"{what} Run {DEPLOY}, which restores the policies of the role.")
         return error
 
     def _outage(self, name: str, error: Exception, failure: Failure) -> LaunchError:
-        what = f"The cluster {self.cluster.cluster} in {self.region} cannot return the state of {name} now: {error}"
+        what = f"{self.access.where} cannot return the state of {name} now: {error}"
         return LaunchError(failure, what, unresolved=True)
 
     def _unavailable(self, name: str, error: UnavailableError) -> LaunchError:
         if error.code != UNAUTHORIZED:
             return self._outage(name, error, THROTTLED if error.code == TOO_MANY else SERVICE_ERROR)
-        where, region = f"The cluster {self.cluster.cluster} in {self.region}", self.region
-        entries = f"`aws eks list-access-entries --region {region} --cluster-name {self.cluster.cluster}`"
         if error.refused_seconds >= UNKNOWN_ROLE_SECONDS:
-            what = f"{where} does not know the role of this process. Deploy the grid; {entries} must list the role."
-            return LaunchError(PERMISSION, what)
-        what = f"{where} does not accept the token of this process, so the state of {name} is unknown now."
-        return LaunchError(SERVICE_ERROR, f"{what} If this lasts, {entries} must list the role.", unresolved=True)
+            return LaunchError(PERMISSION, f"{self.access.where} does not know {self._role}. {self.access.entry_step}")
+        what = f"{self.access.where} does not accept the token of {self._role}, so the state of {name} is unknown now."
+        step = self.access.entry_step
+        return LaunchError(SERVICE_ERROR, f"{what} If this lasts, {step[:1].lower()}{step[1:]}", unresolved=True)
 
     def _refused(self, name: str, error: ApiError) -> LaunchError:
-        where, namespace = f"The cluster {self.cluster.cluster} in {self.region}", self.cluster.namespace
-        access = f"Run `traingrid eks access {self.region} | kubectl apply -f -` with a user of the cluster."
+        where, namespace = self.access.where, self.access.cluster.namespace
         message = error.message.rstrip(".")
         if error.code == FORBIDDEN and "exceeded quota" in message:
             command = f"`kubectl describe resourcequota -n {namespace}` shows it."
             return LaunchError(QUOTA, f"A quota of the namespace {namespace} prevents {name}: {message}. {command}")
-        if error.code == FORBIDDEN and ("cannot " in message or not message):  # RBAC; an admission webhook denies, too
-            return LaunchError(PERMISSION, f"{where} does not let this grid launch {name}: {message}. {access}")
+        if is_missing_permission(error):
+            what = f"{where} does not let this grid launch {name}: {message or 'Forbidden'}."
+            return LaunchError(PERMISSION, f"{what} {self.access.objects_step}")
         if error.code == NOT_FOUND and error.kind == "namespaces":
-            return LaunchError(INVALID_REQUEST, f"{where} has no namespace {namespace}. {access}")
+            return LaunchError(INVALID_REQUEST, f"{where} has no namespace {namespace}. {self.access.objects_step}")
         if error.code == NOT_FOUND:  # the path of a definition that is not installed
             kind = "`kind: job` in grid.yaml, or `eks_kind: job` in the line"
-            install = f"Run `kubectl apply --server-side -f {OPERATOR}`; or write {kind}."
-            return LaunchError(INVALID_REQUEST, f"{where} has no MPI operator, which {name} needs. {install}")
-        return LaunchError(INVALID_REQUEST, f"{where} rejected {name}: {error.code} {error.reason}: {message}.")
+            install = f"As an administrator of the cluster, run `kubectl apply --server-side -f {OPERATOR}`"
+            return LaunchError(
+                INVALID_REQUEST, f"{where} has no MPI operator, which {name} needs. {install}; or write {kind}."
+            )
+        what = f"{where} rejected {name}: {error.reply}."
+        return LaunchError(INVALID_REQUEST, f"{what} {self._rejected_step(name, error)}")
+
+    def _rejected_step(self, name: str, error: ApiError) -> str:
+        """Return the next step for a rejected object; policies of admission reply 403, or their own status."""
+        identity = names.parse_training_job(self.access.grid, name)
+        retry = f"traingrid retry {identity.submission if identity else 'SUBMISSION'}"
+        line = f"fix the line, then run `{retry} MANIFEST`"
+        if error.code == FORBIDDEN or "admission" in error.message.lower():
+            return f"Fix the policy of the cluster, then run `{retry}`; or {line}."
+        return f"{line[:1].upper()}{line[1:]}."
+
+    @property
+    def _role(self) -> str:
+        return f"the role {self.access.role}" if self.access.role else "the role of this process"

@@ -284,7 +284,7 @@ def _stopped(found: Found) -> _State:
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=because)
     if why == "image":
         return _failure(because or "ClientError: The training image cannot be pulled.", IMAGE.name)
-    reason = "" if why else f"A person has deleted the {found.kind.kind} {found.name} in the cluster."
+    reason = "" if why else f"The {found.kind.kind} {found.name} was deleted in the cluster, but not by traingrid."
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
@@ -348,7 +348,8 @@ def _running(found: Found) -> _State:
     waiting = next((pod for pod in pods if not pod.scheduled and not pod.ended), None)
     if waiting:
         command = f"`kubectl describe pod {waiting.name} -n {found.namespace}` shows more."
-        return _in_progress("Pending", f"No node has room: {waiting.wait or 'not scheduled yet'}. {command}")
+        wait = waiting.wait.rstrip(".") or "the scheduler has not chosen one yet"
+        return _in_progress("Pending", f"The pod has no node: {wait}. {command}")
     if found.image_error:
         text, _ = found.image_error
         command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."

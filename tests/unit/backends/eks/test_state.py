@@ -57,7 +57,11 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
     "suspended by Kueue": (found(suspend=True), "Queued", "It waits because its object is suspended"),
     "suspended MPIJob": (found(mpi=True, suspend=True), "Queued", ""),
     "preempted by Kueue": (found(pod(deleted=at(30)), suspend=True), "Queued", ""),
-    "no node": (found(unscheduled("0/3 nodes are available")), "Pending", "No node has room: 0/3 nodes are available"),
+    "no node": (
+        found(unscheduled("0/3 nodes are available")),
+        "Pending",
+        "The pod has no node: 0/3 nodes are available. `",
+    ),
     "namespace quota": (
         found(events=[{"reason": "FailedCreate", "message": "pods x is forbidden: exceeded quota: q"}]),
         "Pending",
@@ -69,7 +73,11 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
         "Its pods cannot be created: denied by a webhook",
     ),
     "one of two hosts": (found(pod(), hosts=2), "Starting", ""),
-    "second host unscheduled": (found(pod(prepare=running()), unscheduled(), hosts=2), "Pending", "No node has room"),
+    "second host unscheduled": (
+        found(pod(prepare=running()), unscheduled(), hosts=2),
+        "Pending",
+        "The pod has no node: the scheduler has not chosen one yet. `",
+    ),
     "image of the shim": (
         found(pod(phase="Pending", prepare=waiting("ErrImagePull", "not found"))),
         "Starting",
@@ -180,7 +188,7 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         found(succeeded(deleted=at(940), grace=900), conditions=COMPLETE, deleted=at(40)),
         "Stopped",
         "stopped_by_user",
-        f"A person has deleted the Job {NAME}",
+        f"The Job {NAME} was deleted in the cluster, but not by traingrid.",
     ),
     "ended by itself after a person's deletion": (found(succeeded(), deleted=at(40)), "Completed", "", ""),
     "ended before the deletion, and not counted": (
@@ -193,9 +201,9 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         found(succeeded(), succeeded(1, deleted=at(940), grace=900), deleted=at(40), hosts=2),
         "Stopped",
         "stopped_by_user",
-        "A person has deleted",
+        f"The Job {NAME} was deleted in the cluster",
     ),
-    "one of two is gone": (found(succeeded(), deleted=at(51), hosts=2), "Stopped", "stopped_by_user", "A person"),
+    "one of two is gone": (found(succeeded(), deleted=at(51), hosts=2), "Stopped", "stopped_by_user", "The Job"),
     "failed by itself after a person's deletion": (
         found(failed(text="own"), deleted=at(40)),
         "Failed",
@@ -206,13 +214,13 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         found(failed(code=143, deleted=at(940), grace=900), deleted=at(40)),
         "Stopped",
         "stopped_by_user",
-        "A person has deleted",
+        f"The Job {NAME} was deleted in the cluster",
     ),
     "evicted after a person's deletion": (
         found(failed(code=143, conditions=disrupted(45)), deleted=at(40)),
         "Stopped",
         "stopped_by_user",
-        "A person has deleted",
+        f"The Job {NAME} was deleted in the cluster",
     ),
     "failed after a cancel": (
         found(failed(code=143), deleted=at(40), annotations={"traingrid/stopped-for": "cancel"}),
@@ -347,7 +355,7 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         found(deleted=at(40)),
         "Stopped",
         "stopped_by_user",
-        f"A person has deleted the Job {NAME} in the cluster.",
+        f"The Job {NAME} was deleted in the cluster, but not by traingrid.",
     ),
     "failed before it was deleted": (
         found(failed(text="own"), conditions=FAILED, deleted=at(90)),
