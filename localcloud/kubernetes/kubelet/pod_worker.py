@@ -119,12 +119,21 @@ class PodWorker:
             pass
         self._terminate()
         if self._reason != "lost":
-            phase = "Succeeded" if all(one.succeeded for one in self._main) else "Failed"
-            if self._reason == "deadline":
-                message = "Pod was active on the node longer than the specified deadline"
-                self._status.finish("Failed", "DeadlineExceeded", message)
-            else:
-                self._status.finish(phase)
+            self._finish()
+
+    def _finish(self) -> None:
+        """Report the end of the pod.
+
+        The deadline also fails a pod whose containers have ended without an error, for example because its sidecars
+        ended late: the kubelet compares only the start of the pod with its clock (pkg/kubelet/active_deadline.go of
+        Kubernetes), after it has computed the phase (generateAPIPodStatus in pkg/kubelet/kubelet_pods.go).
+        """
+        rest = self._rest_of_deadline()
+        if rest is not None and rest <= 0:
+            message = "Pod was active on the node longer than the specified deadline"
+            self._status.finish("Failed", "DeadlineExceeded", message)
+        else:
+            self._status.finish("Succeeded" if all(one.succeeded for one in self._main) else "Failed")
 
     def _mount(self) -> None:
         while True:

@@ -169,6 +169,19 @@ def test_a_job_that_is_too_long_fails(cluster: Cluster, client: Callable[..., An
     assert (pod["status"]["phase"], pod["status"]["reason"], exit_code(pod)) == ("Failed", "DeadlineExceeded", 143)
 
 
+def test_a_pod_whose_sidecar_ends_after_the_deadline_fails(cluster: Cluster, client: Callable[..., Any]) -> None:
+    late = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(4), sys.exit(0))); time.sleep(60)"
+    uri = image(client("ecr"), "image-late-sidecar", f"import signal, sys, time; {late}", "train")
+    sidecar = {"name": "results", "image": uri, "args": ["train"], "restartPolicy": "Always"}
+    options: dict[str, Any] = {"initContainers": [sidecar], "activeDeadlineSeconds": 3}
+    start(cluster, client, "late", "time.sleep(1)", hosts=1, **options)
+    conditions = wait_until(lambda: "Failed" in cluster.conditions("late") and cluster.conditions("late"))
+    assert conditions["Failed"] == "BackoffLimitExceeded"
+    (pod,) = cluster.pods("late")
+    assert (pod["status"]["phase"], pod["status"]["reason"], exit_code(pod)) == ("Failed", "DeadlineExceeded", 0)
+    assert pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0, "it was not killed"
+
+
 def test_a_pod_that_no_instance_type_fits_stays_pending(cluster: Cluster, client: Callable[..., Any]) -> None:
     start(cluster, client, "nowhere", "pass", hosts=1, nodeSelector={"node.kubernetes.io/instance-type": "z9.huge"})
 
