@@ -15,7 +15,7 @@ from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
-from localcloud.faults.plan import Capacity, Plan
+from localcloud.faults.plan import CallFault, Capacity, Plan
 from localcloud.kubernetes.controllers.provisioner import node_of
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
@@ -330,6 +330,23 @@ def test_a_program_that_ends_at_once_is_recorded_with_its_exit_code(
     line = submitted(account, request, image=account.image.replace("train-in-pods", "ends-at-once"), retries=0)
     code, output = ended(line.child(), within=120)
     assert (code, line.item().failure, line.item().reason) == (1, "algorithm", "AlgorithmError: exit code: 1"), output
+
+
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_a_training_that_ends_in_time_has_completed_if_its_upload_ends_after_max_runtime(
+    cloud: LocalCloud, account: ClusterAccount, request: pytest.FixtureRequest, kind: Any
+) -> None:
+    slow = CallFault(effect="delay", service="s3", caller="pods/*/results", seconds=30, times=1)
+    cloud.faults.set(Plan(calls=(slow,)))
+    try:
+        line = submitted(account, request, max_runtime_seconds=25, eks_kind=kind)
+        code, output = ended(line.child(), within=120)
+    finally:
+        cloud.faults.set(Plan())
+    (pod,) = account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")
+    assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "DeadlineExceeded")
+    assert (code, line.item().state, line.item().failure) == (0, "Completed", ""), output
+    assert account.storage.read(S3Uri.parse(line.item().artifact), limit=10_000)
 
 
 def test_a_cancelled_training_job_has_no_pods_when_its_end_is_recorded(

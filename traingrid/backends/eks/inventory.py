@@ -176,4 +176,5 @@ def _small(made: Object) -> Object:
 
 def _without_spec(pod: Object) -> Object:
     metadata = {name: value for name, value in pod["metadata"].items() if name != "annotations"}
-    return {**pod, "metadata": metadata, "spec": {"nodeName": pod["spec"].get("nodeName", "")}}
+    spec = {name: pod["spec"][name] for name in ("nodeName", "activeDeadlineSeconds") if name in pod["spec"]}
+    return {**pod, "metadata": metadata, "spec": spec}

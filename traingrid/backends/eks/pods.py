@@ -106,16 +106,22 @@ class Pod:
         return str(self.raw["spec"].get("nodeName") or "")
 
     @property
+    def deadline(self) -> float | None:
+        """The time at which its node begins to end it, in seconds since 1970; None if it has not started."""
+        start, seconds = self.started_at, self.raw["spec"].get("activeDeadlineSeconds")
+        return start + float(seconds) if start is not None and seconds else None
+
+    @property
     def ends_by(self) -> float | None:
         """The time by which its node must have ended it, in seconds since 1970; None if it has not started.
 
         Only the kubelet ends a pod whose `activeDeadlineSeconds` are over (pkg/kubelet/active_deadline.go of
         Kubernetes), and then within its grace period.
         """
-        spec, start = self.raw["spec"], self.started_at
-        if start is None or not spec.get("activeDeadlineSeconds"):
-            return None
-        return start + float(spec["activeDeadlineSeconds"]) + float(spec.get("terminationGracePeriodSeconds") or 0)
+        deadline = self.deadline
+        return (
+            None if deadline is None else deadline + float(self.raw["spec"].get("terminationGracePeriodSeconds") or 0)
+        )
 
     @property
     def ended_at(self) -> float | None:
@@ -159,8 +165,31 @@ class Pod:
 
     @property
     def exceeded_runtime(self) -> bool:
-        """True if it was stopped because it ran longer than `activeDeadlineSeconds`."""
+        """True if its work was stopped because it ran longer than `activeDeadlineSeconds`.
+
+        The kubelet fails each pod that ends after its deadline for this reason. It compares only the start of the pod
+        with its clock (pkg/kubelet/active_deadline.go of Kubernetes), after it has computed the phase
+        (generateAPIPodStatus in pkg/kubelet/kubelet_pods.go), and a sidecar that uploads keeps the pod running. So the
+        work may have ended, or been interrupted, before the deadline. All times are whole seconds of one node.
+        """
+        return self._is_late and not self._was_decided_in_time
+
+    @property
+    def uploaded_late(self) -> bool:
+        """True if it only failed because its upload ended after its deadline: its training had succeeded before."""
+        return self._is_late and self._was_decided_in_time and self.exit_code == 0 and not self.was_interrupted
+
+    @property
+    def _is_late(self) -> bool:
         return self._status.get("reason") == "DeadlineExceeded"
+
+    @property
+    def _was_decided_in_time(self) -> bool:
+        """True if its preparation had failed, its training ended or it been interrupted before its deadline."""
+        prepared = {} if self.is_prepared else self._ended(PREPARE)
+        ends = (seconds_of(one.get("finishedAt")) for one in (prepared, self._ended(TRAIN)))
+        first = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
+        return first is not None and self.deadline is not None and first < self.deadline
 
     @property
     def disruption(self) -> str:

@@ -192,9 +192,6 @@ class _State:
     artifact: str = ""
 
 
-_OVERTIME = _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded")
-
-
 def seen_of(found: Found, now: float | None = None) -> Seen:
     """Return the description of a training job.
 
@@ -252,11 +249,25 @@ def _completed(found: Found) -> _State:
         return _failure(
             f"{disruption.rstrip('.')}. Its program then ended without an error, perhaps too early.", LOST_NODE.name
         )
-    artifact = next((pod.results.artifact for pod in found.pods if pod.results.artifact), "")
+    artifact = _artifact(found)
     if not found.pods:  # they are gone with their nodes; the path of the model is certain
         artifact = f"{_request(found).get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
         artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
+
+
+def _overtime(found: Found) -> _State:
+    """Return the end of a training job that exceeded its `max_runtime`, with the model that its program had written.
+
+    SageMaker keeps it, too: "Algorithms can use this 120-second window to save the model artifacts, so the results of
+    training are not lost" (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html).
+    """
+    return _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded", artifact=_artifact(found))
+
+
+def _artifact(found: Found) -> str:
+    """Return the model that the pods have uploaded; empty if there is none, or the pods are gone."""
+    return next((pod.results.artifact for pod in found.pods if pod.results.artifact), "")
 
 
 def _by_pods(found: Found) -> _State | None:
@@ -271,9 +282,9 @@ def _by_pods(found: Found) -> _State | None:
         return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
 
     own = [pod for pod in found.pods if is_own(pod)]
-    failed = [pod for pod in own if pod.failed]
+    failed = [pod for pod in own if pod.failed and not pod.uploaded_late]
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
-        if decided := _failed_pod(pod):
+        if decided := _failed_pod(found, pod):
             return decided
     return _completed(found) if len(own) >= found.hosts and not failed else None
 
@@ -290,25 +301,49 @@ def _stopped(found: Found) -> _State:
 
 def _failed(found: Found) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
-    failed = [pod for pod in found.pods if pod.failed or pod.results.error]
-    for pod in sorted(failed, key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
-        if decided := _failed_pod(pod):
+    deciding = _deciding_pods(found)
+    is_late = any(pod.uploaded_late for pod in deciding)
+    if is_late and len(deciding) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, deciding)):
+        return _completed(found)
+
+    def is_failed(pod: Pod) -> bool:
+        # The controllers delete the other pods as soon as they count one that uploaded late as failed.
+        was_deleted_for_it = is_late and pod.deleting and pod.was_interrupted and not pod.disruption
+        return (pod.failed or bool(pod.results.error)) and not was_deleted_for_it
+
+    for pod in sorted(filter(is_failed, found.pods), key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
+        if decided := _failed_pod(found, pod):
             return decided
     condition = found.failed
-    if condition.get("reason") == "DeadlineExceeded":
-        return _OVERTIME
+    if is_late or condition.get("reason") == "DeadlineExceeded":
+        return _overtime(found)
     message = str(condition.get("message") or condition.get("reason") or "")
     if condition.get("reason") == _ENDED_BY_POLICY:
         return _failure(f"The cluster ended a pod: {message}", LOST_NODE.name)
     return _failure(f"A pod was deleted or lost with its node before its end was known: {message}", LOST_NODE.name)
 
 
-def _failed_pod(pod: Pod) -> _State | None:
+def _deciding_pods(found: Found) -> list[Pod]:
+    """Return the pods by which the controller decides how a training job ends: of an MPIJob, the launcher only.
+
+    A Job counts a pod that uploaded late as failed, because its phase is Failed (getNewFinishedPods in
+    pkg/controller/job/job_controller.go of Kubernetes), and an MPIJob fails with the Job of its launcher
+    (updateMPIJobStatus in pkg/controller/mpi_job_controller.go of https://github.com/kubeflow/mpi-operator).
+    """
+    return [pod for pod in found.pods if not (found.kind is MPI_JOB and pod.host > 0)]
+
+
+def _has_trained(pod: Pod) -> bool:
+    """Return True if the training of a pod ended without an error, in time and not because of a disruption."""
+    return pod.exit_code == 0 and not pod.was_interrupted and not pod.exceeded_runtime
+
+
+def _failed_pod(found: Found, pod: Pod) -> _State | None:
     """Return the end of a training job whose first failed pod this is; None if the pod does not show the reason."""
     host = f"host {pod.host + 1}"
     if pod.exceeded_runtime:
-        return _OVERTIME
-    if pod.disruption:
+        return _overtime(found)
+    if pod.disruption and not pod.uploaded_late:
         return _failure(f"The pod {pod.name} of {host} was ended by the cluster: {pod.disruption}", LOST_NODE.name)
     if pod.preparation_failure:
         return _failure(_in_words(pod.preparation_failure, f"The preparation of {host} failed"))
