@@ -6,6 +6,7 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -23,6 +24,9 @@ _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageIns
 """The kubelet's reasons of a container that waits for its image (pkg/kubelet/images/types.go of Kubernetes)."""
 _LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shutdown", "NodeAffinity")
 """Reasons of a failed pod that its program did not cause (pkg/kubelet: eviction, nodeshutdown, lifecycle)."""
+_EXCEEDED = re.compile(r"\bexceed(s|ed)\b.*\blimit\b")
+"""The kubelet's messages about a pod that exceeds its own limits: emptyDirMessageFmt, podEphemeralStorageMessageFmt and
+containerEphemeralStorageMessageFmt (pkg/kubelet/eviction/helpers.go of Kubernetes)."""
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -190,6 +194,18 @@ class Pod:
         ends = (seconds_of(one.get("finishedAt")) for one in (prepared, self._ended(TRAIN)))
         first = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
         return first is not None and self.deadline is not None and first < self.deadline
+
+    @property
+    def exceeded_storage(self) -> str:
+        """The kubelet's message about a limit of local storage that it exceeded; empty if it did not.
+
+        The kubelet evicts such a pod without the condition DisruptionTarget, and with it a pod whose node runs out of a
+        resource (localStorageEviction and synchronize in pkg/kubelet/eviction/eviction_manager.go of Kubernetes). A pod
+        that such a node refuses has the reason without the condition, too (Admit there), so the message decides.
+        """
+        is_disrupted, message = self._is("DisruptionTarget"), str(self._status.get("message") or "").strip()
+        is_own = self._status.get("reason") == "Evicted" and not is_disrupted and _EXCEEDED.search(message)
+        return message if is_own else ""
 
     @property
     def disruption(self) -> str:

@@ -343,15 +343,26 @@ def _failed_pod(found: Found, pod: Pod) -> _State | None:
     host = f"host {pod.host + 1}"
     if pod.exceeded_runtime:
         return _overtime(found)
+    if pod.exceeded_storage:
+        return _failure(_disk_full(found, pod))
     if pod.disruption and not pod.uploaded_late:
         return _failure(f"The pod {pod.name} of {host} was ended by the cluster: {pod.disruption}", LOST_NODE.name)
     if pod.preparation_failure:
         return _failure(_in_words(pod.preparation_failure, f"The preparation of {host} failed"))
-    if pod.exit_code and pod.was_interrupted:  # without a condition: by `kubectl delete pod`, or with its namespace
-        return _failure(f"The pod {pod.name} of {host} was deleted while it trained.", LOST_NODE.name)
     if pod.exit_code:
-        return _failure(_exit(pod))
+        # Without a condition, `kubectl delete pod` or the deletion of its namespace has ended it.
+        lost = f"The pod {pod.name} of {host} was deleted while it trained." if pod.was_interrupted else ""
+        return _failure(lost, LOST_NODE.name) if lost else _failure(_exit(pod))
     return _failure(_in_words(pod.results.error, "The artifact upload failed")) if pod.results.error else None
+
+
+def _disk_full(found: Found, pod: Pod) -> str:
+    """Return the eviction of a pod that used too much of the disk in SageMaker's words (`traingrid.pod.failure`)."""
+    advice = "Set a higher volume_gb"
+    if "EmptyDir" not in pod.exceeded_storage:  # no limit of traingrid, but of a LimitRange
+        command = f"`kubectl describe limitrange -n {found.namespace}` shows it"
+        advice = f"Set a higher limit of ephemeral-storage in the LimitRange of the namespace; {command}"
+    return f"ClientError: Insufficient disk space on host {pod.host + 1}: {pod.exceeded_storage} {advice}."
 
 
 def _exit(pod: Pod) -> str:

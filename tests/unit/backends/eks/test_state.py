@@ -17,6 +17,10 @@ SUCCESS = [{"type": "Succeeded", "lastTransitionTime": at(60)}]
 COMPLETE = [{"type": "Complete", "lastTransitionTime": at(60)}]
 FAILED = [{"type": "Failed", "lastTransitionTime": at(60), "reason": "BackoffLimitExceeded", "message": "too many"}]
 
+DISK_FULL = "ClientError: Insufficient disk space on host"
+VOLUME_FULL = 'Usage of EmptyDir volume "opt-ml" exceeds the limit "10Gi".'
+CONTAINER_FULL = 'Container train exceeded its local ephemeral storage limit "1Gi".'
+
 
 def unscheduled(message: str = "") -> dict[str, Any]:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -38,6 +42,12 @@ def succeeded(index: int = 0, **more: Any) -> dict[str, Any]:
     """Return a pod whose training ended without an error in second 50."""
     results = terminated(until=55, message=UPLOADED)
     return pod(index, "Succeeded", **PREPARED, train=terminated(), results=results, **more)
+
+
+def evicted(message: str, index: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a pod that the kubelet has evicted."""
+    containers = {**PREPARED, "train": terminated(137, until=51), "results": terminated(137, until=52), **more}
+    return pod(index, "Failed", reason="Evicted", message=message, **containers)
 
 
 def late(index: int = 0, error: str = "", **more: Any) -> dict[str, Any]:
@@ -418,6 +428,67 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         "Failed",
         "lost_node",
         f"The pod {NAME}-0 of host 1 was ended by the cluster: EvictionByEvictionAPI",
+    ),
+    "volume was full": (
+        found(evicted(f"{VOLUME_FULL} "), conditions=FAILED),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 1: {VOLUME_FULL} Set a higher volume_gb.",
+    ),
+    "container used too much of the disk": (
+        found(
+            evicted(f"{CONTAINER_FULL} ", train=terminated(137)),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 1: {CONTAINER_FULL} Set a higher limit of ephemeral-storage in the LimitRange of the namespace",
+    ),
+    "pod used too much of the disk": (
+        found(
+            evicted("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "), conditions=FAILED
+        ),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 1: Pod ephemeral local storage usage exceeds the total limit",
+    ),
+    "node ran out of disk": (
+        found(
+            evicted(
+                "The node was low on resource: ephemeral-storage. Container train was using 9Gi, request is 1Gi, "
+                "which exceeds its limit. ",
+                conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}],
+            ),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: TerminationByKubelet",
+    ),
+    "node without disk refused the pod": (
+        found(
+            pod(
+                phase="Failed",
+                reason="Evicted",
+                message="Pod was rejected: The node had condition: [DiskPressure]. ",
+            ),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: Evicted: Pod was rejected",
+    ),
+    "worker had a full volume": (
+        found(
+            failed(code=1, text="lost a peer", until=52),
+            worker(evicted(f"{VOLUME_FULL} ", index=1)),
+            mpi=True,
+            hosts=2,
+            conditions=FAILED,
+        ),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 2: {VOLUME_FULL}",
     ),
     "evicted by the kubelet": (
         found(pod(phase="Failed", reason="Evicted", message="low on memory"), conditions=FAILED),
