@@ -102,7 +102,7 @@ class Eks:
             self._jobs.stop(found, "image", f"ClientError: The training image cannot be pulled: {error[0]}")
             found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)
-        return seen_of(self._jobs.with_disruption(found))
+        return seen_of(self._jobs.with_notes(found))
 
     def has_news(self, name: str, /) -> bool:
         """See `Backend.has_news`. The first call starts the watch."""
