@@ -79,7 +79,7 @@ def found(*pods: dict[str, Any], mpi: bool = False, hosts: int = 1, **more: Any)
         pods: Its pods.
         mpi: Whether it is an MPIJob.
         hosts: The number of its hosts.
-        more: `conditions`, `deleted` (a time), `annotations`, `suspend` and `events`.
+        more: `conditions`, `deleted` (a time), `annotations`, `suspend`, `events` and `status` (more fields of it).
     """
     wanted = training_object(eks_job(instance_count=hosts))
     made = mpi_job(wanted) if mpi else indexed_job(wanted)
@@ -90,7 +90,7 @@ def found(*pods: dict[str, Any], mpi: bool = False, hosts: int = 1, **more: Any)
     if more.get("suspend"):
         made["spec"] |= {"runPolicy": {"suspend": True}} if mpi else {"suspend": True}
     conditions = [{"status": "True", **condition} for condition in more.get("conditions", ())]
-    made["status"] = {"conditions": conditions, "startTime": at(1)}
+    made["status"] = {"conditions": conditions, "startTime": at(1), **more.get("status", {})}
     return Found(
         kind=MPI_JOB if mpi else JOB,
         object=made,

@@ -251,6 +251,32 @@ def test_no_host_trains_before_the_last_one_has_a_node(
     assert "[algo-1] trains ['shard']" in output
 
 
+@pytest.mark.parametrize("instance_type", ["m5.4xlarge"])
+@pytest.mark.parametrize("watched", [True, False], ids=["child", "reconciler"])
+@pytest.mark.usefixtures("one_node")
+def test_an_mpijob_whose_worker_fails_before_the_launcher_has_a_node_ends_with_its_reason(
+    cloud: LocalCloud, account: ClusterAccount, request: pytest.FixtureRequest, watched: bool
+) -> None:
+    killed = CallFault(effect="kill_before", service="s3", caller="pods/*-worker-*/prepare")
+    cloud.faults.set(Plan(calls=(killed,), capacity=(Capacity(region=OTHER),)))
+    line = submitted(account, request, instance_count=2, eks_kind="mpijob", instance_type="ml.m5.4xlarge", retries=0)
+    child = line.child()
+    try:
+        if not watched:
+            wait_until(lambda: list(account.cluster.all(MPI_JOB, labels=f"traingrid/submission={line.submission}")), 60)
+            child.kill()
+            child.communicate()
+            wait_until(lambda: account.reconciler().sweep() and line.item().state == "Failed", 90)
+        else:
+            ended(child, within=90)
+    finally:
+        child.kill()
+    item = line.item()
+    assert (item.state, item.failure) == ("Failed", "internal_error"), item.reason
+    assert item.reason.startswith("InternalServerError: The preparation of host 2 failed")
+    assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
+
+
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
 @pytest.mark.parametrize("kind", ["job", "mpijob"])
 def test_an_image_with_its_own_mpirun_reaches_the_other_host(

@@ -313,7 +313,8 @@ def test_a_cancel_stops_a_training_job_while_the_webhook_of_kueue_is_down(
     stopped += [eks.describe(NAME), eks.describe(NAME)]
     for seen in stopped:
         assert seen
-        assert (seen.state, seen.reason, seen.started_at) == ("Stopped", "", pytest.approx(seconds_of(at(10))))
+        assert (seen.state, seen.reason) == ("Stopped", "")
+        assert seen.started_at == seconds_of(at(10))
     assert client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/stopped-for"] == "cancel"
 
 
@@ -459,6 +460,30 @@ def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
     assert seen
     assert (seen.state, seen.failure) == ("Failed", "image")
     assert "not found" in seen.reason
+
+
+@pytest.mark.parametrize("by", ["child", "reconciler"])
+def test_an_mpijob_with_a_failed_worker_is_stopped_with_its_reason(  # noqa: PLR0917  # the fixtures
+    eks: Eks, deployment: Deployment, client: Client, cluster: Cluster, add_pod: Callable[..., None], by: str
+) -> None:
+    start(eks, eks_job(eks_kind="mpijob", instance_count=2))
+    add_pod(prepare=running())
+    add_pod(1, phase="Failed", prepare=terminated(1, message="ClientError: Data download failed:NoSuchKey"))
+    assert (eks.describe(NAME) or start(eks)).state == "InProgress", "the operator has not counted it"
+    counted = cluster.store.get(kinds.MPI_JOB_RESOURCE, "default", NAME)
+    counted["status"] = {"replicaStatuses": {"Worker": {"failed": 1}}}
+    cluster.store.update(kinds.MPI_JOB_RESOURCE, "default", NAME, lambda _: counted, of_status=True)
+    if by == "reconciler":
+        inventory = EksInventory(deployment, REGION)
+        (job,) = inventory.listed("InProgress")
+        assert job.may_hang
+        assert inventory.complete_stop(job)
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    for one in list(client.all(POD)):  # the garbage collector also deletes pods that have ended
+        cluster.ask("DELETE", f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.failure, seen.reason) == ("Failed", "data", "ClientError: Data download failed:NoSuchKey")
 
 
 def test_the_first_lists_are_news_once(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:

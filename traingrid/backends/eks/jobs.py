@@ -13,6 +13,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
 from traingrid.backends.eks.state import Found
+from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
 from traingrid.kubernetes.cluster import cluster_of
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.aws.clients import Maker
-    from traingrid.backends.base import StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.eks import EksCluster
     from traingrid.kubernetes.client import Kind, Object
@@ -87,8 +87,10 @@ class ClusterJobs:
         events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
         return Found(kind=kind, object=made, pods=pods, events=events, cluster_arn=client.cluster.arn)
 
-    def stop(self, found: Found, why: StopReason, because: str = "") -> None:
+    def stop(self, found: Found, why: str, because: str = "") -> None:
         """Stop a training job: note why, and delete its object, which the finalizer keeps.
+
+        `why` is a `StopReason`, or the name of the failure class with which the training job ends.
 
         The first reason stays, because its process may already act on it.
 
@@ -112,6 +114,19 @@ class ClusterJobs:
             self.client.delete(present.kind, present.name, uid=present.uid, propagation="Foreground")
 
         self._change(found, stop)
+
+    def stop_hanging(self, found: Found) -> bool:
+        """Stop an MPIJob that a worker has failed, if the operator and the launcher do not end it.
+
+        The reason is noted first, because the deletion also removes the pod of the worker.
+
+        Returns:
+            True if it was stopped.
+        """
+        failure = worker_failure(found)
+        if failure:
+            self.stop(found, failure.failure, failure.reason)
+        return failure is not None
 
     def complete_stop(self, found: Found) -> bool:
         """Delete the pods of an object that is being deleted, if its deletion has left them running.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import Pod, seconds_of
-from traingrid.job.failures import CAPACITY_WAIT_EXCEEDED, IMAGE, LOST_NODE
+from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.kubernetes.client import MPI_JOB
@@ -76,6 +76,11 @@ class Found:
     def annotations(self) -> Mapping[str, str]:
         """The object's annotations."""
         return self._metadata.get("annotations") or {}
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The status of the object."""
+        return self.object.get("status") or {}
 
     @property
     def created_at(self) -> float:
@@ -150,7 +155,7 @@ class Found:
         if noted:
             return seconds_of(noted)
         # The pods of a training job that has ended may be gone with their nodes.
-        return seconds_of((self.object.get("status") or {}).get("startTime")) if self.completed or self.failed else None
+        return seconds_of(self.status.get("startTime")) if self.completed or self.failed else None
 
     @property
     def ended_at(self) -> float | None:
@@ -177,7 +182,7 @@ class Found:
         return self.deleted_at is not None and (at is None or at >= self.deleted_at)
 
     def _condition(self, names: tuple[str, ...]) -> Mapping[str, Any]:
-        conditions = (self.object.get("status") or {}).get("conditions") or []
+        conditions = self.status.get("conditions") or []
         return next((one for one in conditions if one["type"] in names and one["status"] == "True"), {})
 
 
@@ -215,6 +220,16 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         fingerprint=found.annotations.get(labels.FINGERPRINT, ""),
         explains=True,
     )
+
+
+def end_of_worker(found: Found, failed: Sequence[Pod]) -> Seen | None:
+    """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
+    for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
+        if decided := _failed_pod(found, pod):
+            return Seen(
+                state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure, explains=True
+            )
+    return None
 
 
 def tags_in(found: Found) -> dict[str, str]:
@@ -293,14 +308,19 @@ def _stopped(found: Found) -> _State:
     why, because = found.annotations.get(labels.STOPPED_FOR, ""), found.annotations.get(labels.STOPPED_BECAUSE, "")
     if why == "capacity":
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=because)
-    if why == "image":
-        return _failure(because or "ClientError: The training image cannot be pulled.", IMAGE.name)
+    if why == MAX_RUNTIME.name:
+        return _overtime(found)
+    if why in FAILURES:
+        return _failure(because, why)
     reason = "" if why else f"A person has deleted the {found.kind.kind} {found.name} in the cluster."
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
 def _failed(found: Found) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
+    stopped_for = found.annotations.get(labels.STOPPED_FOR, "")
+    if stopped_for in FAILURES and stopped_for != CAPACITY.name:  # of a worker, whose pod may be gone
+        return _stopped(found)
     deciding = _deciding_pods(found)
     is_late = any(pod.uploaded_late for pod in deciding)
     if is_late and len(deciding) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, deciding)):
