@@ -135,6 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._strike(calls, fault, token)
             return
         self.cluster.admit(token, verb, target)
+        self.cluster.faults.check_webhook(verb, target)
         if target and pod_requests.is_log(target) and request.method == "GET":
             stopped = self.cluster.stopped.is_set
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")

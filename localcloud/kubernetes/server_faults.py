@@ -1,7 +1,10 @@
 """Server faults: failures of an API server that a test injects.
 
-Sources: https://kubernetes.io/docs/concepts/cluster-administration/flow-control/ (429 with Retry-After), and
-https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes (watches end any time).
+Sources: https://kubernetes.io/docs/concepts/cluster-administration/flow-control/ (429 with Retry-After),
+https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes (watches end any time), and
+config/components/webhook/manifests.yaml of https://github.com/kubernetes-sigs/kueue (a webhook that the server must
+call when jobs are created and updated, but not when they are deleted or their status is updated). The server's answer
+without the webhook is that of https://github.com/kubernetes-sigs/kueue/issues/7650.
 """
 
 from __future__ import annotations
@@ -14,14 +17,25 @@ from localcloud.kubernetes.status import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from localcloud.kubernetes.paths import Target
+
+_WEBHOOKS = {"jobs": ("vjob.kb.io", "batch-v1-job"), "mpijobs": ("vmpijob.kb.io", "kubeflow-org-v2beta1-mpijob")}
+_CALLED_FOR = ("create", "update", "patch")
+
 
 class ServerFaults:
-    """The injected faults of one server. Thread-safe."""
+    """The injected faults of one server. Thread-safe.
+
+    Attributes:
+        webhook_is_down: True while Kueue's webhook for jobs does not answer. Requests of localcloud's own controllers
+            do not pass the server, so they are not refused.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._refusals, self._seconds = 0, 1
         self._watches, self.abrupt = 0, False
+        self.webhook_is_down = False
 
     def throttle(self, requests: int, retry_after: int = 1) -> None:
         """Refuse the next requests with 429.
@@ -52,6 +66,21 @@ class ServerFaults:
             details = {"retryAfterSeconds": self._seconds}
         message = "Too many requests, please try again later."
         raise ApiError(code=429, reason="TooManyRequests", message=message, details=details)
+
+    def check_webhook(self, verb: str, target: Target | None) -> None:
+        """Refuse a change of a job if the webhook that must admit it is down.
+
+        Raises:
+            ApiError: It is.
+        """
+        if not self.webhook_is_down or target is None or target.subresource or verb not in _CALLED_FOR:
+            return
+        name, path = _WEBHOOKS.get(target.resource.plural, ("", ""))
+        if name:
+            url = f"https://kueue-webhook-service.kueue-system.svc:443/validate-{path}?timeout=10s"
+            why = f'Post "{url}": no endpoints available for service "kueue-webhook-service"'
+            message = f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: {why}'
+            raise ApiError(code=500, reason="InternalError", message=message)
 
     def watch_ended(self) -> Callable[[], bool]:
         """Return a function that returns True once a watch that begins now must end."""

@@ -79,7 +79,7 @@ def found(*pods: dict[str, Any], mpi: bool = False, hosts: int = 1, **more: Any)
         pods: Its pods.
         mpi: Whether it is an MPIJob.
         hosts: The number of its hosts.
-        more: `conditions`, `deleted` (a time), `annotations`, `suspend` and `events`.
+        more: `conditions`, `deleted` (a time), `annotations`, `suspend`, `events` and `status` (more fields of it).
     """
     wanted = training_object(eks_job(instance_count=hosts))
     made = mpi_job(wanted) if mpi else indexed_job(wanted)
@@ -90,7 +90,7 @@ def found(*pods: dict[str, Any], mpi: bool = False, hosts: int = 1, **more: Any)
     if more.get("suspend"):
         made["spec"] |= {"runPolicy": {"suspend": True}} if mpi else {"suspend": True}
     conditions = [{"status": "True", **condition} for condition in more.get("conditions", ())]
-    made["status"] = {"conditions": conditions, "startTime": at(1)}
+    made["status"] = {"conditions": conditions, "startTime": at(1), **more.get("status", {})}
     return Found(
         kind=MPI_JOB if mpi else JOB,
         object=made,
@@ -107,7 +107,7 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
         index: Its index.
         phase: Its phase.
         status: `prepare`, `results` and `train`: states of containers; `deleted`: the end of its grace period, and
-            `grace`: its seconds; other fields of its status.
+            `grace`: its seconds; `limit`: its activeDeadlineSeconds; other fields of its status.
     """
     states = {name: status.pop(name) for name in ("prepare", "results", "train") if name in status}
     metadata: dict[str, Any] = {
@@ -123,8 +123,10 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
         "initContainerStatuses": [named[name] for name in ("prepare", "results") if name in named],
         "containerStatuses": [named["train"]] if "train" in named else [],
     }
-    scheduled = {"spec": {"nodeName": "node-1"}} if status.pop("scheduled", True) else {"spec": {}}
-    return {"metadata": metadata, **scheduled, "status": {"phase": phase, **containers, "startTime": at(10), **status}}
+    spec: dict[str, Any] = {"nodeName": "node-1"} if status.pop("scheduled", True) else {}
+    if "limit" in status:
+        spec["activeDeadlineSeconds"] = status.pop("limit")
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase, **containers, "startTime": at(10), **status}}
 
 
 def running(second: int = 20) -> dict[str, Any]:

@@ -70,12 +70,15 @@ class World:
         if what in self.fails:
             raise self.fails[what]
 
-    def runs(self, submission: str, index: int, region: str, state: str = "InProgress") -> str:
+    def runs(
+        self, submission: str, index: int, region: str, state: str = "InProgress", *, may_hang: bool = False
+    ) -> str:
         """Add a running training job of a line, and return its name."""
         name = names.training_job("traingrid", submission, index, 1)
         identity = names.parse_training_job("traingrid", name)
         assert identity
-        job = TrainingJob(name=name, identity=identity, region=region, state=JobState(state), created_at=0.0, arn=name)
+        times: dict[str, Any] = {"created_at": 0.0, "may_hang": may_hang}
+        job = TrainingJob(name=name, identity=identity, region=region, state=JobState(state), arn=name, **times)
         self.running.setdefault(region, []).append(job)
         return name
 

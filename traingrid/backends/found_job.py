@@ -31,6 +31,7 @@ class TrainingJob:
         details: Its details, if the world was read with them.
         ours: Whether it has the grid's tag; None if the tags were not read, because the job matches its line.
         backend: The service that runs it.
+        may_hang: True if a host has failed and others may wait for it, which `Inventory.complete_stop` finds out.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TrainingJob:
     details: Details | None = None
     ours: bool | None = None
     backend: BackendName = "sagemaker"
+    may_hang: bool = False
 
     @property
     def active(self) -> bool:

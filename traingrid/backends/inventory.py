@@ -78,7 +78,10 @@ class Inventory(Protocol):
         """
 
     def complete_stop(self, job: TrainingJob) -> bool:
-        """Stop the processes that a stopping training job has left running, because a person deleted only its object.
+        """Stop processes that cannot complete the training job.
+
+        A stopping training job has left them running, because a person deleted only its object; or a host of it has
+        failed, and its service does not end the others.
 
         Returns:
             True if there were any.

@@ -143,7 +143,7 @@ DATA = Failure(
     counted=False,
     exit_code=LINE_IS_WRONG,
     sentence="The data cannot be read, or the results cannot be written.",
-    next_step="Check that the line's S3 URIs exist in the job's Region.",
+    next_step="Check that the line's S3 URIs exist in the job's Region, and that volume_gb is large enough.",
 )
 PERMISSION = Failure(
     "permission",
@@ -235,7 +235,8 @@ _TEXTS = (
     (DATA, re.compile(r"No S3 objects found|NoSuchBucket|NoSuchKey|bucket is in this region", re.I)),
     # "SageMaker was unable to assume the role" (sagemaker-python-sdk #35); "Could not assume role"
     (PERMISSION, re.compile(r"assume (the )?role|Access ?Denied|not authorized|Forbidden|KMS", re.I)),
-    (DATA, re.compile(r"data download|artifact upload|S3", re.I)),
+    # "Data download failed:Insufficient disk space" (sagemaker-python-sdk #128)
+    (DATA, re.compile(r"data download|artifact upload|disk space|S3", re.I)),
 )
 
 

@@ -213,10 +213,10 @@ class Reconciler:
                     self._record_why(job, submission)
 
     def _complete_stops(self, active: Iterable[TrainingJob], reach: Reach, until: float) -> None:
-        """Stop what stopping training jobs have left running, because a person deleted only their objects."""
+        """Complete the stops of training jobs, and stop those that wait for a failed host."""
         for job in active:
-            place = reach.place(job.region, job.backend)
-            if job.state == JobState.STOPPING and time.time() < until and not reach.given_up(place):
+            place, is_asked = reach.place(job.region, job.backend), job.may_hang or job.state == JobState.STOPPING
+            if is_asked and time.time() < until and not reach.given_up(place):
                 with reach.of_region(place):
                     self.inventory(job.region).complete_stop(job)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from localcloud.kubernetes.controllers.controller import Controller
 from localcloud.kubernetes.controllers.machine_share import root_of
 from localcloud.kubernetes.events import seconds_since
+from localcloud.kubernetes.kubelet import local_storage
 from localcloud.kubernetes.kubelet.pod_worker import PodWorker
 from localcloud.kubernetes.kubelet.stub_pod import StubPod
 from localcloud.kubernetes.resources import POD, SERVICE
@@ -33,6 +35,7 @@ class Kubelet(Controller):
         self._workers: dict[str, PodWorker | StubPod] = {}
         self._uids: dict[Key, set[str]] = {}
         self._lost: set[str] = set()
+        self._measured: dict[str, float] = {}
 
     def keys(self, key: Key, one: Object) -> Iterable[Key]:
         """Synchronize pods; a Service changes the names of all pods."""
@@ -61,7 +64,8 @@ class Kubelet(Controller):
             rests = [rest for rest in (self._end_deleted(pod), worker.advance()) if rest is not None]
             return min(rests, default=None)
         self._agent.network.refresh()
-        return self._end_deleted(pod)
+        rests = [rest for rest in (self._end_deleted(pod), self._limit_storage(pod)) if rest is not None]
+        return min(rests, default=None)
 
     def _worker(self, pod: Object) -> PodWorker | StubPod:
         stub = self._agent.stub_of(root_of(self.client, pod))
@@ -103,6 +107,21 @@ class Kubelet(Controller):
         self.client.delete(POD, metadata["namespace"], metadata["name"], uid=uid, grace_seconds=0)
         return None
 
+    def _limit_storage(self, pod: Object) -> float | None:
+        """Evict a pod that exceeds a limit of local storage; return the seconds until it is measured again."""
+        uid = pod["metadata"]["uid"]
+        worker = self._workers.get(uid)
+        if not isinstance(worker, PodWorker) or not worker.is_alive or not local_storage.is_limited(pod):
+            return None
+        rest = self._measured.get(uid, 0.0) + local_storage.PERIOD_SECONDS - time.monotonic()
+        if rest > 0:
+            return rest
+        self._measured[uid] = time.monotonic()
+        if message := local_storage.excess(pod, worker.folder / "volumes"):
+            self._agent.events.warning(pod, "Evicted", message)
+            worker.evict(message)
+        return local_storage.PERIOD_SECONDS
+
     def _end_others(self, key: Key, uid: str) -> None:
         """Kill the processes of pods that were removed from the API, and remove their files."""
         for gone in self._uids.get(key, set()) - {uid}:
@@ -110,6 +129,7 @@ class Kubelet(Controller):
                 worker.lose()
                 worker.join()
             self._agent.remove(gone)
+            self._measured.pop(gone, None)
             self._uids[key].discard(gone)
         if not uid:
             self._uids.pop(key, None)

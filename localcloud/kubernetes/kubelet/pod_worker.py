@@ -33,7 +33,10 @@ _MIN_SIDECAR_GRACE = 2.0
 _RETRY_MOUNT_SECONDS = 1.0
 _FIRST_PULL_BACK_OFF, _MAX_PULL_BACK_OFF = 10.0, 300.0
 
-Reason = Literal["deleted", "deadline", "lost"]
+_EVICTION_GRACE = 1.0
+"""Seconds that an evicted pod has (immediateEvictionGracePeriodSeconds of the kubelet)."""
+
+Reason = Literal["deleted", "deadline", "evicted", "lost"]
 
 
 class _StopError(Exception):
@@ -57,7 +60,7 @@ class PodWorker:
         self._status = PodStatus(agent.client, pod, self._init, self._main)
         self._news: queue.Queue[tuple[Container, ProcessGroup] | None] = queue.Queue()
         self._reason: Reason | None = None
-        self._kill_at = float("inf")
+        self._kill_at, self._eviction = float("inf"), ""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod['metadata']['name']}", daemon=True)
 
@@ -75,6 +78,13 @@ class PodWorker:
         with self._lock:
             self._reason = self._reason or "deleted"
             self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
+        self._news.put(None)
+
+    def evict(self, message: str) -> None:
+        """End the pod at once, with the reason Evicted, because it exceeds one of its limits."""
+        with self._lock:
+            self._reason, self._eviction = self._reason or "evicted", message
+            self._kill_at = min(self._kill_at, time.monotonic() + _EVICTION_GRACE)
         self._news.put(None)
 
     def lose(self) -> None:
@@ -119,12 +129,24 @@ class PodWorker:
             pass
         self._terminate()
         if self._reason != "lost":
-            phase = "Succeeded" if all(one.succeeded for one in self._main) else "Failed"
-            if self._reason == "deadline":
-                message = "Pod was active on the node longer than the specified deadline"
-                self._status.finish("Failed", "DeadlineExceeded", message)
-            else:
-                self._status.finish(phase)
+            self._finish()
+
+    def _finish(self) -> None:
+        """Report the end of the pod.
+
+        The deadline also fails a pod whose containers have ended without an error, for example because its sidecars
+        ended late: the kubelet compares only the start of the pod with its clock (pkg/kubelet/active_deadline.go of
+        Kubernetes), after it has computed the phase (generateAPIPodStatus in pkg/kubelet/kubelet_pods.go). The status
+        of an eviction replaces both (SyncTerminatingPod in pkg/kubelet/kubelet.go).
+        """
+        rest = self._rest_of_deadline()
+        if self._eviction:
+            self._status.finish("Failed", "Evicted", self._eviction)
+        elif rest is not None and rest <= 0:
+            message = "Pod was active on the node longer than the specified deadline"
+            self._status.finish("Failed", "DeadlineExceeded", message)
+        else:
+            self._status.finish("Succeeded" if all(one.succeeded for one in self._main) else "Failed")
 
     def _mount(self) -> None:
         while True:

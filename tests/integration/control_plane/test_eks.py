@@ -15,7 +15,7 @@ from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
-from localcloud.faults.plan import Capacity, Plan
+from localcloud.faults.plan import CallFault, Capacity, Plan
 from localcloud.kubernetes.controllers.provisioner import node_of
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
@@ -251,6 +251,32 @@ def test_no_host_trains_before_the_last_one_has_a_node(
     assert "[algo-1] trains ['shard']" in output
 
 
+@pytest.mark.parametrize("instance_type", ["m5.4xlarge"])
+@pytest.mark.parametrize("watched", [True, False], ids=["child", "reconciler"])
+@pytest.mark.usefixtures("one_node")
+def test_an_mpijob_whose_worker_fails_before_the_launcher_has_a_node_ends_with_its_reason(
+    cloud: LocalCloud, account: ClusterAccount, request: pytest.FixtureRequest, watched: bool
+) -> None:
+    killed = CallFault(effect="kill_before", service="s3", caller="pods/*-worker-*/prepare")
+    cloud.faults.set(Plan(calls=(killed,), capacity=(Capacity(region=OTHER),)))
+    line = submitted(account, request, instance_count=2, eks_kind="mpijob", instance_type="ml.m5.4xlarge", retries=0)
+    child = line.child()
+    try:
+        if not watched:
+            wait_until(lambda: list(account.cluster.all(MPI_JOB, labels=f"traingrid/submission={line.submission}")), 60)
+            child.kill()
+            child.communicate()
+            wait_until(lambda: account.reconciler().sweep() and line.item().state == "Failed", 90)
+        else:
+            ended(child, within=90)
+    finally:
+        child.kill()
+    item = line.item()
+    assert (item.state, item.failure) == ("Failed", "internal_error"), item.reason
+    assert item.reason.startswith("InternalServerError: The preparation of host 2 failed")
+    assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
+
+
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
 @pytest.mark.parametrize("kind", ["job", "mpijob"])
 def test_an_image_with_its_own_mpirun_reaches_the_other_host(
@@ -330,6 +356,23 @@ def test_a_program_that_ends_at_once_is_recorded_with_its_exit_code(
     line = submitted(account, request, image=account.image.replace("train-in-pods", "ends-at-once"), retries=0)
     code, output = ended(line.child(), within=120)
     assert (code, line.item().failure, line.item().reason) == (1, "algorithm", "AlgorithmError: exit code: 1"), output
+
+
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_a_training_that_ends_in_time_has_completed_if_its_upload_ends_after_max_runtime(
+    cloud: LocalCloud, account: ClusterAccount, request: pytest.FixtureRequest, kind: Any
+) -> None:
+    slow = CallFault(effect="delay", service="s3", caller="pods/*/results", seconds=30, times=1)
+    cloud.faults.set(Plan(calls=(slow,)))
+    try:
+        line = submitted(account, request, max_runtime_seconds=25, eks_kind=kind)
+        code, output = ended(line.child(), within=120)
+    finally:
+        cloud.faults.set(Plan())
+    (pod,) = account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")
+    assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "DeadlineExceeded")
+    assert (code, line.item().state, line.item().failure) == (0, "Completed", ""), output
+    assert account.storage.read(S3Uri.parse(line.item().artifact), limit=10_000)
 
 
 def test_a_cancelled_training_job_has_no_pods_when_its_end_is_recorded(

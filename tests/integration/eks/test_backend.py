@@ -21,6 +21,7 @@ from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.eks import jobs
 from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
+from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.joint_inventory import JointInventory, PartlyListedError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
@@ -349,6 +350,76 @@ def test_a_stop_that_is_refused_is_an_error(eks: Eks, monkeypatch: pytest.Monkey
         eks.stop(NAME)
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that repeat a request without a pause."""
+    monkeypatch.setattr(jobs, "Client", partial(Client, sleep=lambda _: None))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_cancel_stops_a_training_job_while_the_webhook_of_kueue_is_down(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    cluster.faults.webhook_is_down = True
+    eks.stop(NAME)
+    assert "deletionTimestamp" in client.get(JOB, NAME)["metadata"]
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping", "the pods are deleted, too"
+    remove_pods(cluster, client)
+    stopped = [eks.describe(NAME)]
+    cluster.faults.webhook_is_down = False
+    stopped += [eks.describe(NAME), eks.describe(NAME)]
+    for seen in stopped:
+        assert seen
+        assert (seen.state, seen.reason) == ("Stopped", "")
+        assert seen.started_at == seconds_of(at(10))
+    assert client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/stopped-for"] == "cancel"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_stop_whose_reason_only_the_object_keeps_waits_for_the_webhook_of_kueue(
+    eks: Eks, client: Client, cluster: Cluster
+) -> None:
+    start(eks)
+    cluster.faults.webhook_is_down = True
+    with pytest.raises(UnavailableError, match=r"vjob\.kb\.io"):
+        eks.stop(NAME, "capacity")
+    assert "deletionTimestamp" not in client.get(JOB, NAME)["metadata"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_disruption_is_known_although_the_webhook_of_kueue_was_down_when_it_was_seen(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    disrupt(cluster, client)
+    cluster.faults.webhook_is_down = True
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    remove_pods(cluster, client)
+    finish(cluster, "Complete")
+    ends = [eks.describe(NAME)]
+    cluster.faults.webhook_is_down = False
+    ends.append(eks.describe(NAME))
+    assert [(seen.state, seen.failure) for seen in ends if seen] == [("Failed", "lost_node")] * 2
+    assert "EvictionByEvictionAPI" in client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/disrupted"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_reconciler_ends_pods_of_a_deleted_object_while_the_webhook_of_kueue_is_down(
+    eks: Eks, deployment: Deployment, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    inventory = EksInventory(deployment, REGION)
+    (job,) = inventory.listed("InProgress")
+    cluster.faults.webhook_is_down = True
+    assert inventory.stop(job)
+    assert inventory.complete_stop(job)
+    remove_pods(cluster, client)
+
+
 @pytest.mark.parametrize("error", [CHANGED, GONE], ids=["changed", "gone"])
 def test_a_description_survives_a_change_while_it_notes_a_disruption(  # noqa: PLR0917  # the fixtures
     eks: Eks,
@@ -448,6 +519,30 @@ def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
     assert seen
     assert (seen.state, seen.failure) == ("Failed", "image")
     assert "not found" in seen.reason
+
+
+@pytest.mark.parametrize("by", ["child", "reconciler"])
+def test_an_mpijob_with_a_failed_worker_is_stopped_with_its_reason(  # noqa: PLR0917  # the fixtures
+    eks: Eks, deployment: Deployment, client: Client, cluster: Cluster, add_pod: Callable[..., None], by: str
+) -> None:
+    start(eks, eks_job(eks_kind="mpijob", instance_count=2))
+    add_pod(prepare=running())
+    add_pod(1, phase="Failed", prepare=terminated(1, message="ClientError: Data download failed:NoSuchKey"))
+    assert (eks.describe(NAME) or start(eks)).state == "InProgress", "the operator has not counted it"
+    counted = cluster.store.get(kinds.MPI_JOB_RESOURCE, "default", NAME)
+    counted["status"] = {"replicaStatuses": {"Worker": {"failed": 1}}}
+    cluster.store.update(kinds.MPI_JOB_RESOURCE, "default", NAME, lambda _: counted, of_status=True)
+    if by == "reconciler":
+        inventory = EksInventory(deployment, REGION)
+        (job,) = inventory.listed("InProgress")
+        assert job.may_hang
+        assert inventory.complete_stop(job)
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    for one in list(client.all(POD)):  # the garbage collector also deletes pods that have ended
+        cluster.ask("DELETE", f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.failure, seen.reason) == ("Failed", "data", "ClientError: Data download failed:NoSuchKey")
 
 
 def test_the_first_lists_are_news_once(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:

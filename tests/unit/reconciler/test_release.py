@@ -92,6 +92,12 @@ def test_the_stops_of_stopping_training_jobs_are_completed(world: World, reconci
     assert world.completed == [name]
 
 
+def test_a_training_job_whose_hosts_may_wait_for_a_failed_one_is_checked(world: World, reconciler: Reconciler) -> None:
+    name = world.runs(SUBMISSION, 0, HOME, may_hang=True)
+    reconciler.sweep()
+    assert world.completed == [name]
+
+
 def test_a_cluster_that_does_not_answer_does_not_prevent_other_releases(world: World, reconciler: Reconciler) -> None:
     world.fails["ended us-east-1"] = EndpointConnectionError(endpoint_url="https://cluster")
     name = world.keeps("eeeeeeee", 0, "us-west-2")

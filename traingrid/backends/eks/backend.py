@@ -89,8 +89,8 @@ class Eks:
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`.
 
-        Stops a training job whose image cannot be pulled, completes a deletion that has left pods running, and notes
-        a pod that the cluster ends.
+        Stops a training job whose image cannot be pulled, and an MPIJob of which a worker has failed, completes a
+        deletion that has left pods running, and notes a pod that the cluster ends.
         """
         if name in self._watches:
             self._watches[name].reset()
@@ -101,8 +101,10 @@ class Eks:
         if error and found.deleted_at is None and time.time() - error[1] >= IMAGE_PATIENCE_SECONDS:
             self._jobs.stop(found, "image", f"ClientError: The training image cannot be pulled: {error[0]}")
             found = self._jobs.find(name) or found
+        if self._jobs.stop_hanging(found):
+            found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)
-        return seen_of(self._jobs.with_disruption(found))
+        return seen_of(self._jobs.with_notes(found))
 
     def has_news(self, name: str, /) -> bool:
         """See `Backend.has_news`. The first call starts the watch."""

@@ -12,6 +12,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.state import Found, seen_of, tags_in
+from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ACTIVE_STATES, Details
 from traingrid.job.ownership import is_of_grid
@@ -105,7 +106,7 @@ class EksInventory:
     def complete_stop(self, job: TrainingJob) -> bool:
         """See `Inventory.complete_stop`."""
         found = self._jobs.find(job.name)
-        return found is not None and self._jobs.complete_stop(found)
+        return found is not None and (self._jobs.stop_hanging(found) or self._jobs.complete_stop(found))
 
     def release(self, job: TrainingJob) -> bool:
         """See `Inventory.release`: removes the finalizer, or deletes an object that was released before.
@@ -162,6 +163,7 @@ class EksInventory:
             created_at=created,
             ended_at=found.ended_at,
             backend="eks",
+            may_hang=may_hang(found),
         )
 
 
@@ -177,4 +179,5 @@ def _small(made: Object) -> Object:
 
 def _without_spec(pod: Object) -> Object:
     metadata = {name: value for name, value in pod["metadata"].items() if name != "annotations"}
-    return {**pod, "metadata": metadata, "spec": {"nodeName": pod["spec"].get("nodeName", "")}}
+    spec = {name: pod["spec"][name] for name in ("nodeName", "activeDeadlineSeconds") if name in pod["spec"]}
+    return {**pod, "metadata": metadata, "spec": spec}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,20 +14,22 @@ from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
 from traingrid.backends.eks.state import Found
+from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
 from traingrid.kubernetes.cluster import cluster_of
-from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
+from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.aws.clients import Maker
-    from traingrid.backends.base import StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.eks import EksCluster
     from traingrid.kubernetes.client import Kind, Object
+
+logger = logging.getLogger(__name__)
 
 KINDS = (JOB, MPI_JOB)
 """The kinds of training jobs. A name is looked up in both, because a grid may change its kind."""
@@ -56,6 +60,7 @@ class ClusterJobs:
         self.deployment, self.region = deployment, region
         self.access = Access.of(deployment, region, settings, role)
         self._make = make
+        self._unwritten: dict[str, dict[str, str]] = {}
 
     @cached_property
     def client(self) -> Client:
@@ -86,24 +91,52 @@ class ClusterJobs:
         events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
         return Found(kind=kind, object=made, pods=pods, events=events, cluster_arn=client.cluster.arn)
 
-    def stop(self, found: Found, why: StopReason, because: str = "") -> None:
+    def stop(self, found: Found, why: str, because: str = "") -> None:
         """Stop a training job: note why, and delete its object, which the finalizer keeps.
 
+        `why` is a `StopReason`, or the name of the failure class with which the training job ends.
+
         The first reason stays, because its process may already act on it.
+
+        A cancel is also sent if the note cannot be written. Kueue's webhook must admit each change of a Job, but not
+        its deletion (vjob.kb.io in config/components/webhook/manifests.yaml of
+        https://github.com/kubernetes-sigs/kueue), so while it is down, a PATCH fails and a DELETE does not. The ledger
+        has the cancel, so the line ends as stopped by a user, and no attempt follows, also without the note. Other
+        stops wait until the note is written, because the end of the line, or its reason, depends on it.
         """
 
         def stop(present: Found) -> None:
             if not present.annotations.get(labels.STOPPED_FOR) and present.deleted_at is None:
                 noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
-                self._annotate(present, noted | self._start_of(present))
+                noted |= self._start_of(present)
+                try:
+                    self._annotate(present, noted)
+                except UnavailableError as error:
+                    if why != "cancel":
+                        raise
+                    self._remember(present, noted, error)
             self.client.delete(present.kind, present.name, uid=present.uid, propagation="Foreground")
 
         self._change(found, stop)
 
+    def stop_hanging(self, found: Found) -> bool:
+        """Stop an MPIJob that a worker has failed, if the operator and the launcher do not end it.
+
+        The reason is noted first, because the deletion also removes the pod of the worker.
+
+        Returns:
+            True if it was stopped.
+        """
+        failure = worker_failure(found)
+        if failure:
+            self.stop(found, failure.failure, failure.reason)
+        return failure is not None
+
     def complete_stop(self, found: Found) -> bool:
         """Delete the pods of an object that is being deleted, if its deletion has left them running.
 
-        A person's deletion in the background leaves them running for as long as the finalizer keeps the object.
+        A person's deletion in the background leaves them running for as long as the finalizer keeps the object. The
+        note of their start, by which only their billed time is known later, does not delay that.
 
         Returns:
             True if there were any.
@@ -113,7 +146,10 @@ class ClusterJobs:
 
         def end_pods(present: Found) -> None:
             if start := self._start_of(present):
-                self._annotate(present, start)
+                try:
+                    self._annotate(present, start)
+                except UnavailableError as error:
+                    self._remember(present, start, error)
             if present.kind is MPI_JOB:  # a Job that would start the launcher again
                 self.client.delete(JOB, f"{present.name}-launcher")
             for pod in _not_deleting(present):
@@ -122,19 +158,39 @@ class ClusterJobs:
         self._change(found, end_pods)
         return True
 
-    def with_disruption(self, found: Found) -> Found:
-        """Note a pod that the cluster has ended while it trained, and return the training job with the note.
+    def with_notes(self, found: Found) -> Found:
+        """Note a pod that the cluster has ended while it trained, and return the training job with all notes.
 
         The Job controller counts a pod that then ends without an error as succeeded, and the pod is gone soon. Its
         event is kept for an hour by default (kube-apiserver's --event-ttl).
+
+        Notes that could not be written hold for this process nevertheless, and are tried again each time. So this
+        process records neither a disrupted training job as completed, nor its own cancel as the deletion of a person.
+        If it ends before they are written, the next process decides by the pods and events, as if this one had not seen
+        the disruption; the cancel is in the ledger, so the line is stopped by a user in any case.
         """
-        if found.annotations.get(labels.DISRUPTED) or found.deleted_at is not None or found.is_suspended:
+        if text := self._new_disruption(found):
+            self._unwritten.setdefault(found.uid, {})[labels.DISRUPTED] = text
+        notes = self._unwritten.get(found.uid)
+        if not notes:
             return found
-        text = found.disruption or self._killed(found)
-        if not text:
-            return found
-        self._change(found, lambda present: self._annotate(present, {labels.DISRUPTED: text}))
+        try:
+            self._change(found, lambda present: self._annotate(present, _missing(present, notes)))
+        except UnavailableError as error:
+            self._remember(found, notes, error)
+            return _annotated(found, notes)
+        del self._unwritten[found.uid]
         return self.find(found.name) or found
+
+    def _new_disruption(self, found: Found) -> str:
+        if found.annotations.get(labels.DISRUPTED) or found.deleted_at is not None or found.is_suspended:
+            return ""
+        return found.disruption or self._killed(found)
+
+    def _remember(self, found: Found, notes: dict[str, str], error: UnavailableError) -> None:
+        """Keep annotations that the API server did not accept."""
+        logger.warning("%s cannot be annotated now, which is tried again: %s", found.name, error)
+        self._unwritten.setdefault(found.uid, {}).update(notes)
 
     def _killed(self, found: Found) -> str:
         """Return the pod of a completed training job whose training the kubelet has ended, by its event.
@@ -188,6 +244,17 @@ class ClusterJobs:
 
     def _annotate(self, found: Found, annotations: dict[str, str]) -> None:
         self.client.patch(found.kind, found.name, {"metadata": {"annotations": annotations}})
+
+
+def _missing(found: Found, notes: dict[str, str]) -> dict[str, str]:
+    """Return the notes that an object does not have; those of other processes stay."""
+    return {name: text for name, text in notes.items() if name not in found.annotations}
+
+
+def _annotated(found: Found, notes: dict[str, str]) -> Found:
+    metadata = found.object["metadata"]
+    annotations = {**_missing(found, notes), **found.annotations}
+    return replace(found, object={**found.object, "metadata": {**metadata, "annotations": annotations}})
 
 
 def _not_deleting(found: Found) -> list[Pod]:

@@ -21,8 +21,8 @@ FINGERPRINT, TAGS, REQUEST = (f"traingrid/{name}" for name in ("fingerprint", "t
 STOPPED_FOR, STOPPED_BECAUSE, STARTED_AT = (
     f"traingrid/{name}" for name in ("stopped-for", "stopped-because", "started-at")
 )
-"""The annotations of an object that is stopped: the reason for `Seen.failure`, a sentence, and the time at which its
-pods had started, because its pods will be gone."""
+"""The annotations of an object that is stopped: `cancel` or the name of the failure class, a sentence, and the time at
+which its pods had started, because its pods will be gone."""
 DISRUPTED = "traingrid/disrupted"
 """The annotation of an object with a pod that the cluster ended while it trained: a sentence. The pod will be gone, and
 a program that ends without an error after SIGTERM would look like one that has completed."""

@@ -6,6 +6,7 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -23,6 +24,9 @@ _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageIns
 """The kubelet's reasons of a container that waits for its image (pkg/kubelet/images/types.go of Kubernetes)."""
 _LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shutdown", "NodeAffinity")
 """Reasons of a failed pod that its program did not cause (pkg/kubelet: eviction, nodeshutdown, lifecycle)."""
+_EXCEEDED = re.compile(r"\bexceed(s|ed)\b.*\blimit\b")
+"""The kubelet's messages about a pod that exceeds its own limits: emptyDirMessageFmt, podEphemeralStorageMessageFmt and
+containerEphemeralStorageMessageFmt (pkg/kubelet/eviction/helpers.go of Kubernetes)."""
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -106,16 +110,22 @@ class Pod:
         return str(self.raw["spec"].get("nodeName") or "")
 
     @property
+    def deadline(self) -> float | None:
+        """The time at which its node begins to end it, in seconds since 1970; None if it has not started."""
+        start, seconds = self.started_at, self.raw["spec"].get("activeDeadlineSeconds")
+        return start + float(seconds) if start is not None and seconds else None
+
+    @property
     def ends_by(self) -> float | None:
         """The time by which its node must have ended it, in seconds since 1970; None if it has not started.
 
         Only the kubelet ends a pod whose `activeDeadlineSeconds` are over (pkg/kubelet/active_deadline.go of
         Kubernetes), and then within its grace period.
         """
-        spec, start = self.raw["spec"], self.started_at
-        if start is None or not spec.get("activeDeadlineSeconds"):
-            return None
-        return start + float(spec["activeDeadlineSeconds"]) + float(spec.get("terminationGracePeriodSeconds") or 0)
+        deadline = self.deadline
+        return (
+            None if deadline is None else deadline + float(self.raw["spec"].get("terminationGracePeriodSeconds") or 0)
+        )
 
     @property
     def ended_at(self) -> float | None:
@@ -159,8 +169,43 @@ class Pod:
 
     @property
     def exceeded_runtime(self) -> bool:
-        """True if it was stopped because it ran longer than `activeDeadlineSeconds`."""
+        """True if its work was stopped because it ran longer than `activeDeadlineSeconds`.
+
+        The kubelet fails each pod that ends after its deadline for this reason. It compares only the start of the pod
+        with its clock (pkg/kubelet/active_deadline.go of Kubernetes), after it has computed the phase
+        (generateAPIPodStatus in pkg/kubelet/kubelet_pods.go), and a sidecar that uploads keeps the pod running. So the
+        work may have ended, or been interrupted, before the deadline. All times are whole seconds of one node.
+        """
+        return self._is_late and not self._was_decided_in_time
+
+    @property
+    def uploaded_late(self) -> bool:
+        """True if it only failed because its upload ended after its deadline: its training had succeeded before."""
+        return self._is_late and self._was_decided_in_time and self.exit_code == 0 and not self.was_interrupted
+
+    @property
+    def _is_late(self) -> bool:
         return self._status.get("reason") == "DeadlineExceeded"
+
+    @property
+    def _was_decided_in_time(self) -> bool:
+        """True if its preparation had failed, its training ended or it been interrupted before its deadline."""
+        prepared = {} if self.is_prepared else self._ended(PREPARE)
+        ends = (seconds_of(one.get("finishedAt")) for one in (prepared, self._ended(TRAIN)))
+        first = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
+        return first is not None and self.deadline is not None and first < self.deadline
+
+    @property
+    def exceeded_storage(self) -> str:
+        """The kubelet's message about a limit of local storage that it exceeded; empty if it did not.
+
+        The kubelet evicts such a pod without the condition DisruptionTarget, and with it a pod whose node runs out of a
+        resource (localStorageEviction and synchronize in pkg/kubelet/eviction/eviction_manager.go of Kubernetes). A pod
+        that such a node refuses has the reason without the condition, too (Admit there), so the message decides.
+        """
+        is_disrupted, message = self._is("DisruptionTarget"), str(self._status.get("message") or "").strip()
+        is_own = self._status.get("reason") == "Evicted" and not is_disrupted and _EXCEEDED.search(message)
+        return message if is_own else ""
 
     @property
     def disruption(self) -> str:

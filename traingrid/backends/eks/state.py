@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import Pod, seconds_of
-from traingrid.job.failures import CAPACITY_WAIT_EXCEEDED, IMAGE, LOST_NODE
+from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.kubernetes.client import MPI_JOB
@@ -76,6 +76,11 @@ class Found:
     def annotations(self) -> Mapping[str, str]:
         """The object's annotations."""
         return self._metadata.get("annotations") or {}
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The status of the object."""
+        return self.object.get("status") or {}
 
     @property
     def created_at(self) -> float:
@@ -150,7 +155,7 @@ class Found:
         if noted:
             return seconds_of(noted)
         # The pods of a training job that has ended may be gone with their nodes.
-        return seconds_of((self.object.get("status") or {}).get("startTime")) if self.completed or self.failed else None
+        return seconds_of(self.status.get("startTime")) if self.completed or self.failed else None
 
     @property
     def ended_at(self) -> float | None:
@@ -177,7 +182,7 @@ class Found:
         return self.deleted_at is not None and (at is None or at >= self.deleted_at)
 
     def _condition(self, names: tuple[str, ...]) -> Mapping[str, Any]:
-        conditions = (self.object.get("status") or {}).get("conditions") or []
+        conditions = self.status.get("conditions") or []
         return next((one for one in conditions if one["type"] in names and one["status"] == "True"), {})
 
 
@@ -190,9 +195,6 @@ class _State:
     reason: str = ""
     failure: str = ""
     artifact: str = ""
-
-
-_OVERTIME = _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded")
 
 
 def seen_of(found: Found, now: float | None = None) -> Seen:
@@ -218,6 +220,16 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         fingerprint=found.annotations.get(labels.FINGERPRINT, ""),
         explains=True,
     )
+
+
+def end_of_worker(found: Found, failed: Sequence[Pod]) -> Seen | None:
+    """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
+    for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
+        if decided := _failed_pod(found, pod):
+            return Seen(
+                state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure, explains=True
+            )
+    return None
 
 
 def tags_in(found: Found) -> dict[str, str]:
@@ -252,11 +264,25 @@ def _completed(found: Found) -> _State:
         return _failure(
             f"{disruption.rstrip('.')}. Its program then ended without an error, perhaps too early.", LOST_NODE.name
         )
-    artifact = next((pod.results.artifact for pod in found.pods if pod.results.artifact), "")
+    artifact = _artifact(found)
     if not found.pods:  # they are gone with their nodes; the path of the model is certain
         artifact = f"{_request(found).get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
         artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
+
+
+def _overtime(found: Found) -> _State:
+    """Return the end of a training job that exceeded its `max_runtime`, with the model that its program had written.
+
+    SageMaker keeps it, too: "Algorithms can use this 120-second window to save the model artifacts, so the results of
+    training are not lost" (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html).
+    """
+    return _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded", artifact=_artifact(found))
+
+
+def _artifact(found: Found) -> str:
+    """Return the model that the pods have uploaded; empty if there is none, or the pods are gone."""
+    return next((pod.results.artifact for pod in found.pods if pod.results.artifact), "")
 
 
 def _by_pods(found: Found) -> _State | None:
@@ -271,9 +297,9 @@ def _by_pods(found: Found) -> _State | None:
         return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
 
     own = [pod for pod in found.pods if is_own(pod)]
-    failed = [pod for pod in own if pod.failed]
+    failed = [pod for pod in own if pod.failed and not pod.uploaded_late]
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
-        if decided := _failed_pod(pod):
+        if decided := _failed_pod(found, pod):
             return decided
     return _completed(found) if len(own) >= found.hosts and not failed else None
 
@@ -282,41 +308,81 @@ def _stopped(found: Found) -> _State:
     why, because = found.annotations.get(labels.STOPPED_FOR, ""), found.annotations.get(labels.STOPPED_BECAUSE, "")
     if why == "capacity":
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=because)
-    if why == "image":
-        return _failure(because or "ClientError: The training image cannot be pulled.", IMAGE.name)
+    if why == MAX_RUNTIME.name:
+        return _overtime(found)
+    if why in FAILURES:
+        return _failure(because, why)
     reason = "" if why else f"The {found.kind.kind} {found.name} was deleted in the cluster, but not by traingrid."
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
 def _failed(found: Found) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
-    failed = [pod for pod in found.pods if pod.failed or pod.results.error]
-    for pod in sorted(failed, key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
-        if decided := _failed_pod(pod):
+    stopped_for = found.annotations.get(labels.STOPPED_FOR, "")
+    if stopped_for in FAILURES and stopped_for != CAPACITY.name:  # of a worker, whose pod may be gone
+        return _stopped(found)
+    deciding = _deciding_pods(found)
+    is_late = any(pod.uploaded_late for pod in deciding)
+    if is_late and len(deciding) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, deciding)):
+        return _completed(found)
+
+    def is_failed(pod: Pod) -> bool:
+        # The controllers delete the other pods as soon as they count one that uploaded late as failed.
+        was_deleted_for_it = is_late and pod.deleting and pod.was_interrupted and not pod.disruption
+        return (pod.failed or bool(pod.results.error)) and not was_deleted_for_it
+
+    for pod in sorted(filter(is_failed, found.pods), key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
+        if decided := _failed_pod(found, pod):
             return decided
     condition = found.failed
-    if condition.get("reason") == "DeadlineExceeded":
-        return _OVERTIME
+    if is_late or condition.get("reason") == "DeadlineExceeded":
+        return _overtime(found)
     message = str(condition.get("message") or condition.get("reason") or "")
     if condition.get("reason") == _ENDED_BY_POLICY:
         return _failure(f"The cluster ended a pod: {message}", LOST_NODE.name)
     return _failure(f"A pod was deleted or lost with its node before its end was known: {message}", LOST_NODE.name)
 
 
-def _failed_pod(pod: Pod) -> _State | None:
+def _deciding_pods(found: Found) -> list[Pod]:
+    """Return the pods by which the controller decides how a training job ends: of an MPIJob, the launcher only.
+
+    A Job counts a pod that uploaded late as failed, because its phase is Failed (getNewFinishedPods in
+    pkg/controller/job/job_controller.go of Kubernetes), and an MPIJob fails with the Job of its launcher
+    (updateMPIJobStatus in pkg/controller/mpi_job_controller.go of https://github.com/kubeflow/mpi-operator).
+    """
+    return [pod for pod in found.pods if not (found.kind is MPI_JOB and pod.host > 0)]
+
+
+def _has_trained(pod: Pod) -> bool:
+    """Return True if the training of a pod ended without an error, in time and not because of a disruption."""
+    return pod.exit_code == 0 and not pod.was_interrupted and not pod.exceeded_runtime
+
+
+def _failed_pod(found: Found, pod: Pod) -> _State | None:
     """Return the end of a training job whose first failed pod this is; None if the pod does not show the reason."""
     host = f"host {pod.host + 1}"
     if pod.exceeded_runtime:
-        return _OVERTIME
-    if pod.disruption:
+        return _overtime(found)
+    if pod.exceeded_storage:
+        return _failure(_disk_full(found, pod))
+    if pod.disruption and not pod.uploaded_late:
         return _failure(f"The pod {pod.name} of {host} was ended by the cluster: {pod.disruption}", LOST_NODE.name)
     if pod.preparation_failure:
         return _failure(_in_words(pod.preparation_failure, f"The preparation of {host} failed"))
-    if pod.exit_code and pod.was_interrupted:  # without a condition: by `kubectl delete pod`, or with its namespace
-        return _failure(f"The pod {pod.name} of {host} was deleted while it trained.", LOST_NODE.name)
     if pod.exit_code:
-        return _failure(_exit(pod))
+        # Without a condition, `kubectl delete pod` or the deletion of its namespace has ended it.
+        lost = f"The pod {pod.name} of {host} was deleted while it trained." if pod.was_interrupted else ""
+        return _failure(lost, LOST_NODE.name) if lost else _failure(_exit(pod))
     return _failure(_in_words(pod.results.error, "The artifact upload failed")) if pod.results.error else None
+
+
+def _disk_full(found: Found, pod: Pod) -> str:
+    """Return the eviction of a pod that used too much of the disk in SageMaker's words (`traingrid.pod.failure`)."""
+    advice = "Set a higher volume_gb"
+    if "EmptyDir" not in pod.exceeded_storage:  # no limit of traingrid, but of a LimitRange
+        command = f"`kubectl describe limitrange -n {found.namespace}` shows it"
+        advice = f"Set a higher limit of ephemeral-storage in the LimitRange of the namespace; {command}"
+    return f"ClientError: Insufficient disk space on host {pod.host + 1}: {pod.exceeded_storage} {advice}."
 
 
 def _exit(pod: Pod) -> str:

@@ -17,6 +17,7 @@ from localcloud.kubernetes.cluster import RunningCluster
 from localcloud.kubernetes.paths import Target
 from localcloud.kubernetes.resources import BUILT_IN, MPI_JOB_RESOURCE, NAMESPACE
 from localcloud.kubernetes.server import ClusterServer
+from localcloud.kubernetes.server_faults import ServerFaults
 from localcloud.kubernetes.status import unauthorized
 from localcloud.kubernetes.store import Store
 from localcloud.server.local_cloud import LocalCloud
@@ -38,12 +39,14 @@ class Cluster:
         address: Its URL.
         authority: The path of the certificate that clients trust.
         store: Its objects.
+        faults: The faults of its server.
         running: The cluster with its controllers; None for an API alone.
     """
 
     address: str
     authority: Path
     store: Store
+    faults: ServerFaults
     running: RunningCluster | None = None
 
     @property
@@ -113,7 +116,7 @@ def a_cluster(folder: Path) -> Iterator[Cluster]:
             raise unauthorized()
 
     with ClusterServer(Api(store, (*BUILT_IN, MPI_JOB_RESOURCE)), certificate, admit) as server:
-        yield Cluster(server.address, authority, store)
+        yield Cluster(server.address, authority, store, server.faults)
 
 
 def mpi_job(name: str) -> dict[str, Any]:
@@ -165,7 +168,7 @@ def a_running_cluster(cloud: LocalCloud, name: str = "research", **options: Any)
     with RunningCluster(cloud, admit=admit, **given) as running:
         authority = cloud.data_dir / f"{name}.pem"
         authority.write_bytes(running.authority)
-        yield Cluster(running.address, authority, running.store, running)
+        yield Cluster(running.address, authority, running.store, running.faults, running)
 
 
 def training_job(name: str, uri: str, hosts: int = 2, metadata: Any = None, **pod: Any) -> dict[str, Any]:

@@ -195,6 +195,22 @@ def test_a_throttled_server_names_the_seconds(cluster: Cluster) -> None:
     assert cluster.request("GET", JOBS).status == 200
 
 
+def test_jobs_can_be_deleted_but_not_changed_while_the_webhook_of_kueue_is_down(
+    cluster: Cluster, client: Callable[..., Any]
+) -> None:
+    start(cluster, client, "hooked", WAIT, hosts=1)
+    cluster.controlled.faults.webhook_is_down = True
+    try:
+        path = f"{JOBS}/hooked"
+        code, reply = cluster.ask("PATCH", path, {"metadata": {"annotations": {"x": "y"}}}, MERGE_PATCH)
+        assert (code, reply["reason"]) == (500, "InternalError")
+        assert 'failed calling webhook "vjob.kb.io"' in reply["message"]
+        assert cluster.ask("GET", path)[0] == 200
+        delete(cluster, "hooked")
+    finally:
+        cluster.controlled.faults.webhook_is_down = False
+
+
 @pytest.mark.parametrize("abruptly", [False, True])
 def test_watches_can_end_at_any_time(cluster: Cluster, abruptly: bool) -> None:
     with ThreadPoolExecutor(1) as threads:

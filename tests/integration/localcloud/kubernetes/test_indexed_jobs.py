@@ -169,6 +169,49 @@ def test_a_job_that_is_too_long_fails(cluster: Cluster, client: Callable[..., An
     assert (pod["status"]["phase"], pod["status"]["reason"], exit_code(pod)) == ("Failed", "DeadlineExceeded", 143)
 
 
+def test_a_pod_whose_sidecar_ends_after_the_deadline_fails(cluster: Cluster, client: Callable[..., Any]) -> None:
+    late = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(4), sys.exit(0))); time.sleep(60)"
+    uri = image(client("ecr"), "image-late-sidecar", f"import signal, sys, time; {late}", "train")
+    sidecar = {"name": "results", "image": uri, "args": ["train"], "restartPolicy": "Always"}
+    options: dict[str, Any] = {"initContainers": [sidecar], "activeDeadlineSeconds": 3}
+    start(cluster, client, "late", "time.sleep(1)", hosts=1, **options)
+    wait_until(lambda: cluster.conditions("late").get("Failed") == "BackoffLimitExceeded")
+    (pod,) = cluster.pods("late")
+    assert (pod["status"]["phase"], pod["status"]["reason"], exit_code(pod)) == ("Failed", "DeadlineExceeded", 0)
+    assert pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0, "it was not killed"
+
+
+FILL = f"open(E['SAGEMAKER_BASE_DIR'] + '/file', 'wb').write(os.urandom(3 << 20)); {GRACEFUL}"
+
+
+@pytest.mark.parametrize(
+    ("size", "limits", "message"),
+    [
+        ({"sizeLimit": "2Mi"}, {}, 'Usage of EmptyDir volume "opt-ml" exceeds the limit "2Mi". '),
+        ({}, {"ephemeral-storage": "2Mi"}, "Pod ephemeral local storage usage exceeds the total limit of containers "),
+    ],
+    ids=["volume", "pod"],
+)
+def test_a_pod_that_exceeds_a_limit_of_local_storage_is_evicted(
+    cluster: Cluster, client: Callable[..., Any], size: Any, limits: Any, message: str
+) -> None:
+    name = "full-pod" if limits else "full-volume"
+    made = training_job(name, image(client("ecr"), name, f"import os, signal, sys, time; E = os.environ; {FILL}"), 1)
+    spec = made["spec"]["template"]["spec"]
+    spec["volumes"] = [{"name": "opt-ml", "emptyDir": size}]
+    spec["containers"][0] |= {
+        "volumeMounts": [{"name": "opt-ml", "mountPath": "/opt/ml"}],
+        "resources": {"limits": limits},
+    }
+    assert cluster.ask("POST", JOBS, made)[0] == 201
+    wait_until(lambda: cluster.conditions(name).get("Failed") == "BackoffLimitExceeded")
+    (pod,) = cluster.pods(name)
+    assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "Evicted")
+    assert pod["status"]["message"].startswith(message)
+    assert "DisruptionTarget" not in {one["type"] for one in pod["status"]["conditions"]}
+    assert "Evicted" in cluster.reasons(pod["metadata"]["name"])
+
+
 def test_a_pod_that_no_instance_type_fits_stays_pending(cluster: Cluster, client: Callable[..., Any]) -> None:
     start(cluster, client, "nowhere", "pass", hosts=1, nodeSelector={"node.kubernetes.io/instance-type": "z9.huge"})
 

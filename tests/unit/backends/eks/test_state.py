@@ -17,6 +17,10 @@ SUCCESS = [{"type": "Succeeded", "lastTransitionTime": at(60)}]
 COMPLETE = [{"type": "Complete", "lastTransitionTime": at(60)}]
 FAILED = [{"type": "Failed", "lastTransitionTime": at(60), "reason": "BackoffLimitExceeded", "message": "too many"}]
 
+DISK_FULL = "ClientError: Insufficient disk space on host"
+VOLUME_FULL = 'Usage of EmptyDir volume "opt-ml" exceeds the limit "10Gi".'
+CONTAINER_FULL = 'Container train exceeded its local ephemeral storage limit "1Gi".'
+
 
 def unscheduled(message: str = "") -> dict[str, Any]:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -40,9 +44,23 @@ def succeeded(index: int = 0, **more: Any) -> dict[str, Any]:
     return pod(index, "Succeeded", **PREPARED, train=terminated(), results=results, **more)
 
 
-def worker(**more: Any) -> dict[str, Any]:
-    """Return the first worker of an MPIJob."""
-    made = pod(1, "Failed", **PREPARED, **more)
+def evicted(message: str, index: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a pod that the kubelet has evicted."""
+    containers = {**PREPARED, "train": terminated(137, until=51), "results": terminated(137, until=52), **more}
+    return pod(index, "Failed", reason="Evicted", message=message, **containers)
+
+
+def late(index: int = 0, error: str = "", **more: Any) -> dict[str, Any]:
+    """Return a pod whose training ended in second 50, before its deadline in second 52, and its upload after it."""
+    text = json.dumps({"artifact": "" if error else "s3://out/model.tar.gz", "failure": "", "error": error})
+    train, results = more.pop("train", terminated()), terminated(1 if error else 0, until=55, message=text)
+    ended = {"reason": "DeadlineExceeded", "limit": 42, **more}
+    return pod(index, "Failed", **PREPARED, train=train, results=results, **ended)
+
+
+def worker(made: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Return the first worker of an MPIJob; `made` is another pod of it."""
+    made = made or pod(1, "Failed", **PREPARED, **more)
     made["metadata"] |= {"name": f"{NAME}-worker-0", "labels": {"training.kubeflow.org/job-role": "worker"}}
     return made
 
@@ -306,6 +324,106 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         "max_runtime",
         "",
     ),
+    "uploaded after the deadline": (found(late(), conditions=FAILED), "Completed", "", ""),
+    "one of two uploaded after the deadline": (
+        found(late(), succeeded(1), conditions=FAILED, hosts=2),
+        "Completed",
+        "",
+        "",
+    ),
+    "failed to upload after the deadline": (
+        found(late(error="ClientError: Artifact upload failed:x"), conditions=FAILED),
+        "Failed",
+        "data",
+        "ClientError: Artifact upload failed:x",
+    ),
+    "ended in the second of the deadline": (found(late(limit=40), conditions=FAILED), "Stopped", "max_runtime", ""),
+    "uploaded after the deadline, and another host trained until it was deleted for that": (
+        found(late(), failed(1, 143, until=57, deleted=at(956), grace=900), conditions=FAILED, hosts=2),
+        "Stopped",
+        "max_runtime",
+        "",
+    ),
+    "uploaded after the deadline, and another host is gone": (
+        found(late(), conditions=FAILED, hosts=2),
+        "Stopped",
+        "max_runtime",
+        "",
+    ),
+    "uploaded after the deadline, and another host failed": (
+        found(late(), failed(1, 2, "own", until=51), conditions=FAILED, hosts=2),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own, exit code: 2",
+    ),
+    "failed before the deadline, and uploaded after it": (
+        found(late(train=terminated(3)), conditions=FAILED),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: exit code: 3",
+    ),
+    "preparation failed just before the deadline": (
+        found(
+            pod(
+                phase="Failed",
+                prepare=terminated(1, until=51, message="ClientError: Data download failed:NoSuchKey"),
+                reason="DeadlineExceeded",
+                limit=42,
+            ),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "data",
+        "ClientError: Data download failed:NoSuchKey",
+    ),
+    "evicted before the deadline, and ended after it": (
+        found(late(train=terminated(143, until=54), conditions=disrupted(45)), conditions=FAILED),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: EvictionByEvictionAPI",
+    ),
+    "evicted while it uploaded, and ended after the deadline": (
+        found(late(conditions=disrupted(51), deleted=at(951), grace=900), conditions=FAILED),
+        "Completed",
+        "",
+        "",
+    ),
+    "exceeded its runtime before it was evicted": (
+        found(late(train=terminated(143, until=54), conditions=disrupted(53)), conditions=FAILED),
+        "Stopped",
+        "max_runtime",
+        "",
+    ),
+    "launcher uploaded after the deadline, and the operator has deleted the worker": (
+        found(
+            late(),
+            worker(deleted=at(956), grace=900, train=terminated(143, until=57)),
+            mpi=True,
+            hosts=2,
+            conditions=FAILED,
+        ),
+        "Completed",
+        "",
+        "",
+    ),
+    "worker uploaded after the deadline, and the launcher failed": (
+        found(failed(code=2, text="own"), worker(late(1)), mpi=True, hosts=2, conditions=FAILED),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own, exit code: 2",
+    ),
+    "worker uploaded after the deadline, and the launcher is gone": (
+        found(worker(late(1)), mpi=True, hosts=2, conditions=FAILED),
+        "Failed",
+        "lost_node",
+        "A pod was deleted or lost with its node",
+    ),
+    "uploaded after the deadline, and then deleted by a person": (
+        found(late(), deleted=at(56)),
+        "Completed",
+        "",
+        "",
+    ),
     "drained node": (
         found(
             pod(
@@ -318,6 +436,67 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         "Failed",
         "lost_node",
         f"The pod {NAME}-0 of host 1 was ended by the cluster: EvictionByEvictionAPI",
+    ),
+    "volume was full": (
+        found(evicted(f"{VOLUME_FULL} "), conditions=FAILED),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 1: {VOLUME_FULL} Set a higher volume_gb.",
+    ),
+    "container used too much of the disk": (
+        found(
+            evicted(f"{CONTAINER_FULL} ", train=terminated(137)),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 1: {CONTAINER_FULL} Set a higher limit of ephemeral-storage in the LimitRange of the namespace",
+    ),
+    "pod used too much of the disk": (
+        found(
+            evicted("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "), conditions=FAILED
+        ),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 1: Pod ephemeral local storage usage exceeds the total limit",
+    ),
+    "node ran out of disk": (
+        found(
+            evicted(
+                "The node was low on resource: ephemeral-storage. Container train was using 9Gi, request is 1Gi, "
+                "which exceeds its limit. ",
+                conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}],
+            ),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: TerminationByKubelet",
+    ),
+    "node without disk refused the pod": (
+        found(
+            pod(
+                phase="Failed",
+                reason="Evicted",
+                message="Pod was rejected: The node had condition: [DiskPressure]. ",
+            ),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: Evicted: Pod was rejected",
+    ),
+    "worker had a full volume": (
+        found(
+            failed(code=1, text="lost a peer", until=52),
+            worker(evicted(f"{VOLUME_FULL} ", index=1)),
+            mpi=True,
+            hosts=2,
+            conditions=FAILED,
+        ),
+        "Failed",
+        "data",
+        f"{DISK_FULL} 2: {VOLUME_FULL}",
     ),
     "evicted by the kubelet": (
         found(pod(phase="Failed", reason="Evicted", message="low on memory"), conditions=FAILED),
@@ -407,6 +586,12 @@ def test_the_facts_of_a_completed_training_job_come_from_its_pods() -> None:
     assert seen.artifact == "s3://out/model.tar.gz"
     assert (seen.training_seconds, seen.billable_seconds) == (30, 45)
     assert seen.arn == f"{CLUSTER_ARN}/traingrid/jobs/{NAME}/uid-1"
+
+
+@pytest.mark.parametrize(("until", "state"), [(50, "Completed"), (54, "Stopped")], ids=["in time", "overtime"])
+def test_a_model_that_was_uploaded_after_the_deadline_is_kept(until: int, state: str) -> None:
+    seen = seen_of(found(late(train=terminated(until=until)), conditions=FAILED))
+    assert (seen.state, seen.artifact) == (state, "s3://out/model.tar.gz")
 
 
 def test_a_completed_training_job_whose_nodes_are_gone_has_a_model() -> None:

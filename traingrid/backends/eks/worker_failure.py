@@ -1,0 +1,66 @@
+"""Worker failure: the end of an MPIJob that a worker has decided, although its launcher waits or runs.
+
+The operator does not end an MPIJob whose worker has failed: it replaces a worker only if its pod is gone
+(getOrCreateWorker), and only counts a failed one (updateMPIJobStatus). If the kubelet has evicted a worker, the MPIJob
+fails, but without a completion time, so the operator does not end the other pods (pkg/controller/mpi_job_controller.go
+of https://github.com/kubeflow/mpi-operator). The launcher's `prepare` may then wait for a name that never resolves
+(`traingrid.pod.peers`), until its `max_runtime` is over.
+
+Once the launcher trains, it notices the loss of a worker itself. The controller of an Indexed Job ends the other hosts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.backends.eks.state import end_of_worker
+from traingrid.job.failures import LOST_NODE, of_end
+from traingrid.kubernetes.client import MPI_JOB
+
+if TYPE_CHECKING:
+    from traingrid.backends.eks.state import Found
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerFailure:
+    """The reason to stop an MPIJob.
+
+    Attributes:
+        failure: The name of the failure class.
+        reason: The reason, as a sentence.
+    """
+
+    failure: str
+    reason: str
+
+
+def may_hang(found: Found) -> bool:
+    """Return True if `worker_failure` may return a failure, by the object only; its pods need not be known."""
+    workers = (found.status.get("replicaStatuses") or {}).get("Worker") or {}
+    runs = found.kind is MPI_JOB and found.deleted_at is None and not found.is_suspended and not found.completed
+    return runs and bool(workers.get("failed") or _failed_without_end(found))
+
+
+def worker_failure(found: Found) -> WorkerFailure | None:
+    """Return the failure of a worker that decides the end of an MPIJob; None if the operator or the launcher does.
+
+    Args:
+        found: The training job, with all of its pods.
+    """
+    if not may_hang(found) or not found.pods_left:
+        return None
+    launcher = [pod for pod in found.pods if pod.host == 0]
+    if any(pod.is_training or pod.ended for pod in launcher) and not _failed_without_end(found):
+        return None
+    # A pod that is being deleted is replaced by the operator.
+    failed = [pod for pod in found.pods if pod.host > 0 and pod.failed and not pod.deleting]
+    if seen := end_of_worker(found, failed):
+        failure = of_end(seen)
+        return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=seen.reason)
+    message = str(found.failed.get("message") or "")
+    return WorkerFailure(failure=LOST_NODE.name, reason=f"The cluster ended a pod: {message}") if message else None
+
+
+def _failed_without_end(found: Found) -> bool:
+    return bool(found.failed) and not found.status.get("completionTime")
