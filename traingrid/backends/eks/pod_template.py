@@ -170,7 +170,8 @@ def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, 
     environment |= {"TRAINING_JOB_NAME": wanted.name, "TRAINING_JOB_ARN": wanted.arn, "AWS_REGION": wanted.region}
     return {
         "name": TRAIN,
-        "image": wanted.request["AlgorithmSpecification"]["TrainingImage"],
+        "image": image,
+        "imagePullPolicy": _pull_policy(image),
         "args": ["train"],
         "env": _variables(environment),
         "resources": resources(wanted.job, queued=bool(wanted.queue)),
@@ -188,6 +189,16 @@ def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
     Source: https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/.
     """
     return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(environment.items())]
+
+def _pull_policy(image: str) -> str:
+    """Return the policy by which a node pulls an image.
+
+    By default, a node that has an image for a tag, other than `latest`, does not look whether the tag has moved. With
+    Always it does, and transfers only the layers that it lacks
+    (https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting).
+    """
+    return "IfNotPresent" if "@" in image else "Always"
+
 
 
 def _claimed(wanted: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -164,6 +164,12 @@ def test_the_containers_are_those_of_the_contract() -> None:
     assert (spec["activeDeadlineSeconds"], spec["automountServiceAccountToken"]) == (600, False)
 
 
+@pytest.mark.parametrize(("suffix", "policy"), [(":v1", "Always"), (f"@sha256:{'0' * 64}", "IfNotPresent")])
+def test_nodes_pull_a_tag_that_may_have_moved(suffix: str, policy: str) -> None:
+    job = eks_job(image=f"123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training{suffix}")
+    assert container(indexed_job(training_object(job)), "train")["imagePullPolicy"] == policy
+
+
 def test_dollars_in_variables_reach_the_training_unchanged() -> None:
     train = container(indexed_job(training_object(JOBS["rich"])), "train")
     assert {entry["name"]: entry["value"] for entry in train["env"]}["PRICE"] == "$$(HOME) costs $$5"
