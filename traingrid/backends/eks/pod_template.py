@@ -52,6 +52,11 @@ _FULL_NAMES = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "PRTE_MCA_prte_keep_
 the one that the MPI operator sets for the implementation OpenMPI (ompiEnvVars in
 https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go). The second one is for Open
 MPI 5, whose mpirun is PRRTE's (`prte_info --all` of 5.0.11)."""
+_SHARED_PROCESSES = {"shareProcessNamespace": True}
+"""PID 1 of the pod is its pause container, and not the program of an image. The kernel sends PID 1 only the signals for
+which it has a handler (https://man7.org/linux/man-pages/man7/pid_namespaces.7.html), so after a cancel most programs
+would train until the grace period is over. The other processes of a container end with its program nevertheless
+(ShouldKillAllOnExit in cmd/containerd-shim-runc-v2/runc/util.go of https://github.com/containerd/containerd)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -81,6 +86,7 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "subdomain": wanted.name,
+        **_SHARED_PROCESSES,
         "activeDeadlineSeconds": job.max_runtime_seconds,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "affinity": {
@@ -168,6 +174,7 @@ def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, 
     """
     environment = {**_FULL_NAMES, **wanted.request.get("Environment", {})}
     environment |= {"TRAINING_JOB_NAME": wanted.name, "TRAINING_JOB_ARN": wanted.arn, "AWS_REGION": wanted.region}
+    image = wanted.request["AlgorithmSpecification"]["TrainingImage"]
     return {
         "name": TRAIN,
         "image": image,
@@ -183,13 +190,6 @@ def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, 
     }
 
 
-def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return variables whose values Kubernetes does not change: it expands `$(NAME)`, and `$$` is a dollar.
-
-    Source: https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/.
-    """
-    return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(environment.items())]
-
 def _pull_policy(image: str) -> str:
     """Return the policy by which a node pulls an image.
 
@@ -199,6 +199,13 @@ def _pull_policy(image: str) -> str:
     """
     return "IfNotPresent" if "@" in image else "Always"
 
+
+def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return variables whose values Kubernetes does not change: it expands `$(NAME)`, and `$$` is a dollar.
+
+    Source: https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/.
+    """
+    return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(environment.items())]
 
 
 def _claimed(wanted: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -283,6 +283,29 @@ def test_sidecars_end_after_the_containers(cluster: Cluster, client: Callable[..
     assert log.split("\n")[:3] == ["prepared", "sidecar begins", "trained"]
 
 
+@pytest.mark.parametrize(("shared", "code"), [(False, 137), (True, 143)])
+def test_a_main_process_without_a_handler_ignores_sigterm_unless_the_pod_shares_its_processes(
+    cluster: Cluster, client: Callable[..., Any], shared: bool, code: int
+) -> None:
+    name = f"deaf-{code}"
+    held = {"finalizers": ["traingrid/recorded"]}
+    start(
+        cluster,
+        client,
+        name,
+        "time.sleep(60)",
+        hosts=1,
+        metadata=held,
+        shareProcessNamespace=shared,
+        terminationGracePeriodSeconds=2,
+        activeDeadlineSeconds=2,
+    )
+    wait_until(lambda: "Failed" in cluster.conditions(name))
+    assert exit_code(cluster.pods(name)[0]) == code
+    cluster.ask("DELETE", f"{JOBS}/{name}", propagationPolicy="Foreground")
+    cluster.ask("PATCH", f"{JOBS}/{name}", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+
+
 @pytest.mark.parametrize(("policy", "printed"), [("IfNotPresent", "old"), ("Always", "new")])
 def test_a_node_keeps_the_image_of_a_tag_that_has_moved_unless_it_always_pulls(
     cluster: Cluster, client: Callable[..., Any], policy: str, printed: str

@@ -164,6 +164,10 @@ def test_the_containers_are_those_of_the_contract() -> None:
     assert (spec["activeDeadlineSeconds"], spec["automountServiceAccountToken"]) == (600, False)
 
 
+def test_sigterm_reaches_programs_without_a_handler() -> None:
+    assert pods_of(indexed_job(training_object()))["shareProcessNamespace"] is True, "none of them is PID 1"
+
+
 @pytest.mark.parametrize(("suffix", "policy"), [(":v1", "Always"), (f"@sha256:{'0' * 64}", "IfNotPresent")])
 def test_nodes_pull_a_tag_that_may_have_moved(suffix: str, policy: str) -> None:
     job = eks_job(image=f"123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training{suffix}")
