@@ -107,7 +107,7 @@ class NodeAgent:
         container.folder.mkdir(parents=True, exist_ok=True)
         container.message_file.unlink(missing_ok=True)
         log = self.logs.begin(metadata["uid"], container.name)
-        self._volumes[metadata["uid"]].link(container.spec)
+        self._volumes[metadata["uid"]].link(container.spec, image)
         self.events.normal(pod, "Created", f"Container created: {container.name}", path)
         try:
             group = ProcessGroup(
@@ -189,7 +189,7 @@ class NodeAgent:
             "KUBERNETES_SERVICE_PORT": port,
             **image.environment,
             **aws,
-            **volumes.environment(container.spec),
+            **volumes.environment(container.spec, image),
             "TMPDIR": str(self.network.temporary(metadata["uid"])),
             "TRAINGRID_TERMINATION_LOG": str(container.message_file),
         }

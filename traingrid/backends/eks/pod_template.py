@@ -2,6 +2,12 @@
 
 The init container `prepare` writes the configuration and downloads the data, the sidecar `results` uploads checkpoints
 and results (both run `traingrid.pod`), and `train` runs the line's image as SageMaker does.
+
+`prepare` and `results` mount the volume at /opt/ml as a whole; `train` mounts its folders, so that it sees the image's
+own files beside them. `prepare` creates the folders with write permission for all users; the kubelet resolves them when
+it creates `train` (makeMounts in pkg/kubelet/kubelet_pods.go of https://github.com/kubernetes/kubernetes). Channels of
+claims are mounts inside that of /opt/ml/input, which containerd creates after it, because it sorts mounts by their
+depth (WithMounts in internal/cri/opts/spec_linux_opts.go of https://github.com/containerd/containerd).
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_names
 from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources, uses_efa
 from traingrid.grid.eks import INSTANCE_TYPE
+from traingrid.pod.opt_ml import MOUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -183,7 +190,7 @@ def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, 
         "env": _variables(environment),
         "resources": resources(wanted.job, queued=bool(wanted.queue)),
         "volumeMounts": [
-            {"name": "opt-ml", "mountPath": ROOT},
+            *({"name": "opt-ml", "mountPath": f"{ROOT}/{folder}", "subPath": folder} for folder in MOUNTED),
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # not a temporary file
             *data,
         ],

@@ -179,6 +179,15 @@ def test_dollars_in_variables_reach_the_training_unchanged() -> None:
     assert {entry["name"]: entry["value"] for entry in train["env"]}["PRICE"] == "$$(HOME) costs $$5"
 
 
+def test_the_training_sees_the_folders_of_sagemaker_and_the_files_of_the_image_beside_them() -> None:
+    made = indexed_job(training_object())
+    mounts = [mount for mount in container(made, "train")["volumeMounts"] if mount["name"] == "opt-ml"]
+    folders = ["input", "model", "checkpoints", "output"]
+    assert [(mount["mountPath"], mount["subPath"]) for mount in mounts] == [(f"/opt/ml/{one}", one) for one in folders]
+    for name in ("prepare", "results"):
+        assert {"name": "opt-ml", "mountPath": "/opt/ml"} in container(made, name)["volumeMounts"]
+
+
 @pytest.mark.parametrize("reader", ["prepare", "train"])
 def test_channels_that_are_not_downloaded_are_mounted(reader: str) -> None:
     made = indexed_job(training_object(JOBS["mounts"], **SETTINGS))
@@ -191,7 +200,7 @@ def test_channels_that_are_not_downloaded_are_mounted(reader: str) -> None:
             mount["readOnly"],
         )
         for path, mount in mounts.items()
-        if path.startswith("/opt/ml/input")
+        if path.startswith("/opt/ml/input/")
     }
     assert shown == {
         "train": ("campaigns", "train", True),
