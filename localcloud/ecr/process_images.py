@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from moto.ecr.exceptions import ImageNotFoundException, RepositoryNotFoundException
@@ -35,12 +36,24 @@ class ProcessImage:
         environment: The image's ENV.
         working_directory: The image's WORKDIR, a folder on this machine.
         source: The image's source; images with different sources have different digests.
+        opt_ml: The image's files below /opt/ml, by path: their texts, for example that of code/train.py.
     """
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str = "/"
     source: str = ""
+    opt_ml: Mapping[str, str] = field(default_factory=dict)
+
+    def write_opt_ml(self, base: Path) -> None:
+        """Write the image's files below /opt/ml.
+
+        Args:
+            base: The folder that replaces /opt/ml.
+        """
+        for path, text in self.opt_ml.items():
+            (base / path).parent.mkdir(parents=True, exist_ok=True)
+            (base / path).write_text(text)
 
 
 class InvalidImageError(ValueError):
@@ -169,4 +182,5 @@ def _process(image_uri: str, manifest: str) -> ProcessImage:
         environment=dict(process["environment"]),
         working_directory=process["working_directory"],
         source=process["source"],
+        opt_ml=dict(process["opt_ml"]),
     )

@@ -81,6 +81,15 @@ class ProcessGroup:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
 
+    def handles(self, number: signal.Signals) -> bool:
+        """Return True if the program has a handler of a signal, or if that is unknown (without Linux's /proc)."""
+        try:
+            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        except OSError:
+            return True
+        caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), -1)
+        return bool(caught >> (number - 1) & 1)
+
     def kill(self) -> None:
         """Send SIGKILL to the program's process group; its subreaper then kills processes that have left the group."""
         kill_group(self.pid)

@@ -2,18 +2,25 @@
 
 Contract: SageMaker Developer Guide, "How Amazon SageMaker Provides Training Information". On this machine the folder is
 `SAGEMAKER_BASE_DIR`, the name that AWS's sagemaker-training toolkit reads in place of /opt/ml.
+
+SageMaker mounts its own folders, so the files that an image has beside them stay: images with this toolkit have their
+program in /opt/ml/code (README of https://github.com/aws/sagemaker-training-toolkit).
 """
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from localcloud.ecr.process_images import ProcessImage
 from localcloud.sagemaker.hosts import INTERFACE
 from localcloud.sagemaker.request import Channel, Host
 
 FAILURE_CHARACTERS = 1024
 """Maximum length of a FailureReason (API reference, DescribeTrainingJob); the text of output/failure is truncated."""
+_MOUNTED = ("input", "model", "output", "checkpoints")
+"""The folders of SageMaker, which hide those of an image."""
 
 
 class OptMl:
@@ -31,9 +38,17 @@ class OptMl:
         return self.base / container_path.removeprefix("/opt/ml").lstrip("/")
 
     def prepare(
-        self, request: Mapping[str, Any], host: Host, hosts: Sequence[Host], channels: Sequence[Channel]
+        self,
+        request: Mapping[str, Any],
+        image: ProcessImage,
+        host: Host,
+        hosts: Sequence[Host],
+        channels: Sequence[Channel],
     ) -> None:
-        """Create the folders and write input/config."""
+        """Write the image's own files, create SageMaker's folders and write input/config."""
+        image.write_opt_ml(self.base)
+        for folder in _MOUNTED:
+            shutil.rmtree(self.base / folder, ignore_errors=True)
         for folder in ("input/config", "input/data", "model", "output/data"):
             (self.base / folder).mkdir(parents=True, exist_ok=True)
         self._write("hyperparameters", request.get("HyperParameters") or {})

@@ -216,7 +216,7 @@ class Runner:
     def _prepare(self, s3: Any) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)  # may be left by a killed server with the same data_dir
         for host in self._hosts:
-            self._opt_ml[host.name].prepare(self.job.request, host, self._hosts, self._channels)
+            self._opt_ml[host.name].prepare(self.job.request, self._image, host, self._hosts, self._channels)
         downloader = transfer.Downloader(s3, self.job.stop_requested.is_set)
         checkpoints = self._checkpoints()
         if self._channels or checkpoints:

@@ -25,11 +25,11 @@ def training_types() -> list[str]:
 
 def described(instance_type: str) -> dict[str, Any]:
     """Return EC2's description of a training instance type; empty if there is none."""
-    return _ec2_types().get(instance_type.removeprefix("ml."), {})
+    return ec2_types().get(instance_type.removeprefix("ml."), {})
 
 
 @cache
-def _ec2_types() -> dict[str, dict[str, Any]]:
+def ec2_types() -> dict[str, dict[str, Any]]:
     """Return EC2's instance types, as DescribeInstanceTypes returned them: moto contains its replies."""
     file = importlib.resources.files("moto") / "ec2/resources/instance_types.json.gz"
     types: dict[str, dict[str, Any]] = json.loads(gzip.decompress(file.read_bytes()))

@@ -13,6 +13,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
 from traingrid.job.accelerators import is_known
 from traingrid.job.job import BackendName, ObjectKind, in_region
+from traingrid.job.processors import is_arm
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.plan_fields import words
 from traingrid.manifest.values import RefusedError, choice, duration
@@ -147,6 +148,9 @@ def _wrong_hosts(job: Job, grid: Grid) -> Iterator[Wrong]:
     if not is_known(job.instance_type):
         reason = "traingrid does not know how many accelerators this type has, and pods must request them"
         yield "instance_type", job.instance_type, RefusedError(reason, "Use another type, or write backend sagemaker.")
+    elif is_arm(job.instance_type):  # the image of prepare and results (batch_job/Dockerfile) is built for x86 only
+        reason = "its CPUs are Arm, and two containers of each pod on EKS, prepare and results, run on x86 only"
+        yield "instance_type", job.instance_type, RefusedError(reason, "Use an x86 type, or write backend sagemaker.")
     if job.instance_count > 1 and grid.training.encrypt_traffic:
         reason = "encrypt_traffic in grid.yaml is on, which is the default, and Kubernetes does not encrypt traffic"
         step = "Train on one host, write backend sagemaker, or set `training: {encrypt_traffic: false}` and deploy."

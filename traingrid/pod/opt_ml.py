@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
     from traingrid.pod.host import Host
 
-_FOLDERS = ("input/config", "input/data", "model", "checkpoints", "code", "output/data", "output/intermediate")
+MOUNTED = ("input", "model", "checkpoints", "output")
+"""The folders that the training container mounts. An image keeps its files beside them, as on SageMaker: images with
+AWS's sagemaker-training toolkit have their program in /opt/ml/code (README of
+https://github.com/aws/sagemaker-training-toolkit), and the toolkit creates this folder if the image has none."""
+_FOLDERS = ("input/config", "input/data", "model", "checkpoints", "output/data", "output/intermediate")
 _GROUP = "homogeneousCluster"
 """SageMaker's name of the only instance group of a job without InstanceGroups (the toolkit has it, too)."""
 _INTERFACE = "eth0"

@@ -62,6 +62,8 @@ class NodeAgent:
     claim: Callable[[Object, str, str], Path]
     _volumes: dict[str, Volumes] = field(default_factory=dict)
     _stubs: dict[str, Stub | None] = field(default_factory=dict)
+    _images: dict[tuple[str, str], ProcessImage] = field(default_factory=dict)
+    """The images on the nodes, by the names of the node and of the image."""
 
     def stub_of(self, root: Object) -> Stub | None:
         """Return the stub of the fault plan for the pods of an object; None if they really run."""
@@ -105,7 +107,7 @@ class NodeAgent:
         container.folder.mkdir(parents=True, exist_ok=True)
         container.message_file.unlink(missing_ok=True)
         log = self.logs.begin(metadata["uid"], container.name)
-        self._volumes[metadata["uid"]].link(container.spec)
+        self._volumes[metadata["uid"]].link(container.spec, image)
         self.events.normal(pod, "Created", f"Container created: {container.name}", path)
         try:
             group = ProcessGroup(
@@ -147,10 +149,19 @@ class NodeAgent:
         return code == 0
 
     def _pull(self, pod: Object, container: Container, path: str) -> ProcessImage:
-        name = container.spec["image"]
-        if container.spec["imagePullPolicy"] != "Never":
+        """Return the image of a container.
+
+        With the policy `IfNotPresent`, a node keeps the image that it has pulled for a name, also if the tag has moved
+        (https://kubernetes.io/docs/concepts/containers/images/#image-pull-policy).
+        """
+        name, policy = container.spec["image"], container.spec["imagePullPolicy"]
+        place = (pod["spec"]["nodeName"], name)
+        if policy == "IfNotPresent" and (present := self._images.get(place)):
+            self.events.normal(pod, "Pulled", f'Container image "{name}" already present on machine', path)
+            return present
+        if policy != "Never":
             self.events.normal(pod, "Pulling", f'Pulling image "{name}"', path)
-        found = pull(self.account, name)
+        found = self._images[place] = pull(self.account, name)
         self.events.normal(pod, "Pulled", f'Successfully pulled image "{name}"', path)
         return found
 
@@ -178,7 +189,7 @@ class NodeAgent:
             "KUBERNETES_SERVICE_PORT": port,
             **image.environment,
             **aws,
-            **volumes.environment(container.spec),
+            **volumes.environment(container.spec, image),
             "TMPDIR": str(self.network.temporary(metadata["uid"])),
             "TRAINGRID_TERMINATION_LOG": str(container.message_file),
         }

@@ -11,6 +11,7 @@ probes, only startup probes of sidecars that run a command exist; there are no l
 from __future__ import annotations
 
 import queue
+import signal
 import threading
 import time
 import traceback
@@ -318,8 +319,10 @@ class PodWorker:
                 self._await([container], _MIN_SIDECAR_GRACE)
 
     def _send_sigterm(self, container: Container) -> None:
+        """Stop a container. As PID 1, its program only gets a signal for which it has a handler (pid_namespaces(7))."""
         self._agent.events.normal(self._pod, "Killing", f"Stopping container {container.name}", _field_path(container))
-        if container.group:
+        is_first = not self._spec.get("shareProcessNamespace")
+        if container.group and (not is_first or container.group.handles(signal.SIGTERM)):
             container.group.terminate()
 
     def _await(self, containers: list[Container], least: float) -> None:

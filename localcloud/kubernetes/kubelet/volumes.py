@@ -1,19 +1,24 @@
 """Volumes: the folders of a pod's volumes on this machine.
 
 A process cannot have files at the paths of a container, so it gets the paths in variables: `SAGEMAKER_BASE_DIR` for
-the volume at /opt/ml, as on SageMaker's hosts, and `TRAINGRID_POD_FILES` for a volume of the downward API. Values of
-variables that are paths in other volumes are replaced.
+/opt/ml, as on SageMaker's hosts, and `TRAINGRID_POD_FILES` for a volume of the downward API. Values of variables that
+are paths in other volumes are replaced.
 
 A container sees the mounts that it declares (https://kubernetes.io/docs/concepts/storage/volumes/#how-to-use-a-volume).
-Volumes below /opt/ml are links in the folder of the volume at /opt/ml, which exist while a container with these mounts
-runs; only containers that run at the same time see them, too. Without a link, a container that ran before has left an
-empty folder, as the runtime does.
+/opt/ml is the folder of the volume that is mounted there, which hides the files of the image, or a folder of the
+container with these files. Mounts below it are links, which exist while a container with these mounts runs. A link in a
+volume is in this volume, so containers that run at the same time see it, too. Without a link, a container that ran
+before has left an empty folder, as the runtime does.
+
+The order of mounts inside other mounts does not matter, because the runtime sorts mounts by their depth (WithMounts in
+internal/cri/opts/spec_linux_opts.go of https://github.com/containerd/containerd).
 """
 
 from __future__ import annotations
 
 import base64
 import re
+import shutil
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +29,7 @@ from localcloud.kubernetes.resources import CONFIG_MAP, SECRET
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from localcloud.ecr.process_images import ProcessImage
     from localcloud.kubernetes.client import Client
     from localcloud.kubernetes.store import Object
 
@@ -70,13 +76,13 @@ class Volumes:
         for volume in self._pod["spec"].get("volumes") or []:
             self._folders[volume["name"]] = self._mount(volume)
 
-    def environment(self, container: Mapping[str, Any]) -> dict[str, str]:
+    def environment(self, container: Mapping[str, Any], image: ProcessImage) -> dict[str, str]:
         """Return the variables with the paths of a container's volumes."""
-        found = {}
-        for mount in container.get("volumeMounts") or []:
-            if _path(mount) == OPT_ML:
-                found["SAGEMAKER_BASE_DIR"] = str(self._of(mount))
-            elif mount["name"] in self._downward:
+        found, mounts = {}, container.get("volumeMounts") or []
+        if image.opt_ml or any(_path(mount) == OPT_ML or _is_below(_path(mount), OPT_ML) for mount in mounts):
+            found["SAGEMAKER_BASE_DIR"] = str(self._opt_ml(container))
+        for mount in mounts:
+            if mount["name"] in self._downward:
                 found["TRAINGRID_POD_FILES"] = str(self._of(mount))
         return found
 
@@ -88,12 +94,17 @@ class Volumes:
                 return str(self._of(mount)) + value.removeprefix(path)
         return value
 
-    def link(self, container: Mapping[str, Any]) -> None:
-        """Make a container's volumes below /opt/ml visible, before it starts."""
+    def link(self, container: Mapping[str, Any], image: ProcessImage) -> None:
+        """Make the image's files and the container's volumes below /opt/ml visible, before it starts."""
+        if self._opt_ml(container) == self._own(container):
+            shutil.rmtree(self._own(container), ignore_errors=True)
+            image.write_opt_ml(self._own(container))
         for place, folder in self._below(container):
             with self._lock:
                 users = self._links.setdefault(place, set())
                 if not users:
+                    if folder.is_relative_to(self._folder):  # the kubelet creates the folder of a `subPath`
+                        folder.mkdir(parents=True, exist_ok=True)
                     place.parent.mkdir(parents=True, exist_ok=True)
                     if place.is_dir():  # a mount covers the content of its folder
                         place.rename(self._covered(place))
@@ -112,12 +123,22 @@ class Volumes:
                 users.discard(container["name"])
 
     def _below(self, container: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
-        """Yield the link and the folder of each volume below /opt/ml."""
+        """Yield the link and the folder of each volume below /opt/ml, the outer ones first."""
+        places = {OPT_ML: self._opt_ml(container)}
+        for mount in sorted(container.get("volumeMounts") or [], key=_path):
+            if _is_below(path := _path(mount), OPT_ML):
+                outer = max((one for one in places if _is_below(path, one)), key=len)
+                yield places[outer] / path.removeprefix(f"{outer}/"), self._of(mount)
+                places[path] = self._of(mount)
+
+    def _opt_ml(self, container: Mapping[str, Any]) -> Path:
+        """Return the folder that replaces a container's /opt/ml."""
         mounts = container.get("volumeMounts") or []
-        base = next((self._of(mount) for mount in mounts if _path(mount) == OPT_ML), None)
-        for mount in mounts:
-            if base is not None and _path(mount).startswith(f"{OPT_ML}/"):
-                yield base / _path(mount).removeprefix(f"{OPT_ML}/"), self._of(mount)
+        return next((self._of(mount) for mount in mounts if _path(mount) == OPT_ML), self._own(container))
+
+    def _own(self, container: Mapping[str, Any]) -> Path:
+        """Return the folder of the image's files below /opt/ml."""
+        return self._folder / f".opt-ml-of-{container['name']}"
 
     def _covered(self, place: Path) -> Path:
         """Return where the content of a folder is while a link replaces it."""
@@ -175,6 +196,10 @@ def field(pod: Object, path: str) -> str:
 
 def _path(mount: Mapping[str, Any]) -> str:
     return str(mount["mountPath"]).rstrip("/")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
 
 
 def _write(folder: Path, path: str, content: bytes) -> None:

@@ -3,10 +3,12 @@
     sshd [-D] [options]
 
 With -D, it stays in the foreground; without -D, it moves to the background as the real one does. Other options are
-ignored. Requires only the standard library.
+ignored. It ends with 0 after SIGTERM (sigterm_handler and server_accept_loop in sshd.c of OpenSSH). Requires only the
+standard library.
 """
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +22,8 @@ LONGEST_COMMAND = 8 * 1024 * 1024
 
 
 def main(sockets: str, host: str, arguments: list[str]) -> None:
-    """Serve until killed."""
+    """Serve until SIGTERM."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     address = Path(sockets) / host
     address.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:

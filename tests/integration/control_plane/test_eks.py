@@ -57,6 +57,7 @@ if options.get('fails'):
 (base / 'model/weights').write_text('1.0')
 print('ends', flush=True)
 """
+WITHOUT_HANDLER = "\n".join(line for line in TRAIN.splitlines() if "SIGTERM" not in line)
 MPIRUN = """
 import json, os, pathlib, subprocess, sys, time
 base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
@@ -375,10 +376,12 @@ def test_a_training_that_ends_in_time_has_completed_if_its_upload_ends_after_max
     assert account.storage.read(S3Uri.parse(line.item().artifact), limit=10_000)
 
 
+@pytest.mark.parametrize("program", [TRAIN, WITHOUT_HANDLER], ids=["handles SIGTERM", "without a handler"])
 def test_a_cancelled_training_job_has_no_pods_when_its_end_is_recorded(
-    account: ClusterAccount, request: pytest.FixtureRequest
+    account: ClusterAccount, request: pytest.FixtureRequest, program: str
 ) -> None:
-    line = submitted(account, request, hyperparameters={"seconds": 600})
+    uri = account.image if program == TRAIN else image(client("ecr", OTHER), "without-a-handler", program)
+    line = submitted(account, request, image=uri, hyperparameters={"seconds": 600})
     child = line.child()
     try:
         wait_until(lambda: line.state() and line.item().phase == "Training", 60)

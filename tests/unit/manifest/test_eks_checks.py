@@ -145,6 +145,17 @@ def test_a_line_that_eks_cannot_run_is_refused(mixed: Deployment, line: Any, fie
     assert sentence in f"{found[0].reason}. {found[0].next_step}"
 
 
+@pytest.mark.parametrize("kind", ["ml.p6e-gb200.36xlarge", "ml.m8g.xlarge"])
+def test_a_line_on_arm_is_refused_on_eks_only(mixed: Deployment, kind: str) -> None:
+    grid = changed(mixed, instance_types=[kind])
+    (error,) = refused(grid, instance_type=kind)
+    assert (error.field, error.reason) == (
+        "instance_type",
+        "its CPUs are Arm, and two containers of each pod on EKS, prepare and results, run on x86 only",
+    )
+    assert job_of(grid, LINE | {"instance_type": kind}).instance_type == kind
+
+
 def test_fast_file_mode_with_a_volume_is_accepted(mixed: Deployment) -> None:
     assert job_of(mixed, LINE | {"backend": "eks", "input_mode": "FastFile"}).backends == ("eks",)
 

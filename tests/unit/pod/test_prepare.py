@@ -18,6 +18,7 @@ from traingrid.pod import download, patience
 from traingrid.pod.failure import PodError
 from traingrid.pod.host import Host
 from traingrid.pod.objects import relative_path
+from traingrid.pod.opt_ml import MOUNTED
 from traingrid.pod.prepare import prepare
 
 Make = Callable[..., Host]
@@ -75,7 +76,7 @@ def test_folders_are_writable_for_every_user(host: Make, s3: Any, put: Put) -> N
     put("ckpt/step-1/weights", "w")
     one = host(request(CheckpointConfig={"S3Uri": "s3://data/ckpt"}))
     prepare(one, s3)
-    for folder in ("model", "output/data", "checkpoints", "code", "input/data", "checkpoints/step-1"):
+    for folder in (*MOUNTED, "output/data", "input/data", "checkpoints/step-1"):
         assert (one.base / folder).stat().st_mode & 0o777 == 0o777
     assert (one.base / "checkpoints/step-1/weights").stat().st_mode & 0o777 == 0o666
 

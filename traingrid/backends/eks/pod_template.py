@@ -2,6 +2,12 @@
 
 The init container `prepare` writes the configuration and downloads the data, the sidecar `results` uploads checkpoints
 and results (both run `traingrid.pod`), and `train` runs the line's image as SageMaker does.
+
+`prepare` and `results` mount the volume at /opt/ml as a whole; `train` mounts its folders, so that it sees the image's
+own files beside them. `prepare` creates the folders with write permission for all users; the kubelet resolves them when
+it creates `train` (makeMounts in pkg/kubelet/kubelet_pods.go of https://github.com/kubernetes/kubernetes). Channels of
+claims are mounts inside that of /opt/ml/input, which containerd creates after it, because it sorts mounts by their
+depth (WithMounts in internal/cri/opts/spec_linux_opts.go of https://github.com/containerd/containerd).
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_names
 from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources, uses_efa
 from traingrid.grid.eks import INSTANCE_TYPE
+from traingrid.pod.opt_ml import MOUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,6 +59,11 @@ _FULL_NAMES = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "PRTE_MCA_prte_keep_
 the one that the MPI operator sets for the implementation OpenMPI (ompiEnvVars in
 https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go). The second one is for Open
 MPI 5, whose mpirun is PRRTE's (`prte_info --all` of 5.0.11)."""
+_SHARED_PROCESSES = {"shareProcessNamespace": True}
+"""PID 1 of the pod is its pause container, and not the program of an image. The kernel sends PID 1 only the signals for
+which it has a handler (https://man7.org/linux/man-pages/man7/pid_namespaces.7.html), so after a cancel most programs
+would train until the grace period is over. The other processes of a container end with its program nevertheless
+(ShouldKillAllOnExit in cmd/containerd-shim-runc-v2/runc/util.go of https://github.com/containerd/containerd)."""
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
@@ -81,6 +93,7 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "subdomain": wanted.name,
+        **_SHARED_PROCESSES,
         "activeDeadlineSeconds": job.max_runtime_seconds,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "affinity": {
@@ -168,18 +181,30 @@ def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, 
     """
     environment = {**_FULL_NAMES, **wanted.request.get("Environment", {})}
     environment |= {"TRAINING_JOB_NAME": wanted.name, "TRAINING_JOB_ARN": wanted.arn, "AWS_REGION": wanted.region}
+    image = wanted.request["AlgorithmSpecification"]["TrainingImage"]
     return {
         "name": TRAIN,
-        "image": wanted.request["AlgorithmSpecification"]["TrainingImage"],
+        "image": image,
+        "imagePullPolicy": _pull_policy(image),
         "args": ["train"],
         "env": _variables(environment),
         "resources": resources(wanted.job, queued=bool(wanted.queue)),
         "volumeMounts": [
-            {"name": "opt-ml", "mountPath": ROOT},
+            *({"name": "opt-ml", "mountPath": f"{ROOT}/{folder}", "subPath": folder} for folder in MOUNTED),
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # not a temporary file
             *data,
         ],
     }
+
+
+def _pull_policy(image: str) -> str:
+    """Return the policy by which a node pulls an image.
+
+    By default, a node that has an image for a tag, other than `latest`, does not look whether the tag has moved. With
+    Always it does, and transfers only the layers that it lacks
+    (https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting).
+    """
+    return "IfNotPresent" if "@" in image else "Always"
 
 
 def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:

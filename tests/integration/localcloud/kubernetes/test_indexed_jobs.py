@@ -1,14 +1,16 @@
 """Indexed Jobs on a cluster of localcloud, whose pods are processes."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from localcloud.ecr import process_images
 from localcloud.kubernetes.controllers.provisioner import node_of
 from localcloud.server.local_cloud import LocalCloud
-from tests.integration.localcloud.compute import image, wait_until
+from tests.integration.localcloud.compute import ACCOUNT, image, wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import (
     JOBS,
     MERGE_PATCH,
@@ -322,3 +324,53 @@ def test_sidecars_end_after_the_containers(cluster: Cluster, client: Callable[..
     assert (saved["state"]["terminated"]["message"], saved["state"]["terminated"]["exitCode"]) == ("trained", 0)
     log = cluster.request("GET", f"{PODS}/{pod['metadata']['name']}/log").read().decode()
     assert log.split("\n")[:3] == ["prepared", "sidecar begins", "trained"]
+
+
+@pytest.mark.parametrize(("shared", "code"), [(False, 137), (True, 143)])
+def test_a_main_process_without_a_handler_ignores_sigterm_unless_the_pod_shares_its_processes(
+    cluster: Cluster, client: Callable[..., Any], shared: bool, code: int
+) -> None:
+    name = f"deaf-{code}"
+    held = {"finalizers": ["traingrid/recorded"]}
+    start(
+        cluster,
+        client,
+        name,
+        "time.sleep(60)",
+        hosts=1,
+        metadata=held,
+        shareProcessNamespace=shared,
+        terminationGracePeriodSeconds=2,
+        activeDeadlineSeconds=2,
+    )
+    wait_until(lambda: "Failed" in cluster.conditions(name))
+    assert exit_code(cluster.pods(name)[0]) == code
+    cluster.ask("DELETE", f"{JOBS}/{name}", propagationPolicy="Foreground")
+    cluster.ask("PATCH", f"{JOBS}/{name}", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+
+
+@pytest.mark.parametrize(("policy", "printed"), [("IfNotPresent", "old"), ("Always", "new")])
+def test_a_node_keeps_the_image_of_a_tag_that_has_moved_unless_it_always_pulls(
+    cluster: Cluster, client: Callable[..., Any], policy: str, printed: str
+) -> None:
+    ecr, repository, node = client("ecr"), f"moves-{policy.lower()}", f"node-of-{policy.lower()}"
+    ecr.create_repository(repositoryName=repository)
+    cluster.ask("POST", "/api/v1/nodes", node_of(node, "us-east-1", "c5.xlarge", labels={}))
+    uri = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/{repository}:v1"
+
+    def print_of(text: str) -> str:
+        """Push an image that prints a text, and return the log of a new pod on the node."""
+        pushed = process_images.ProcessImage(command=(sys.executable, "-c", f"print('{text}')"))
+        process_images.push(ecr, repository, "v1", pushed)
+        container = {"name": "train", "image": uri, "args": ["train"], "imagePullPolicy": policy}
+        spec = {"nodeName": node, "restartPolicy": "Never", "containers": [container]}
+        path, metadata = f"{PODS}/{repository}-{text}", {"name": f"{repository}-{text}"}
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        assert cluster.ask("POST", PODS, made)[0] == 201
+        wait_until(lambda: cluster.ask("GET", path)[1]["status"]["phase"] == "Succeeded")
+        return cluster.request("GET", f"{path}/log").read().decode().strip()
+
+    assert [print_of("old"), print_of("new")] == ["old", printed]
+    for text in ("old", "new"):
+        cluster.ask("DELETE", f"{PODS}/{repository}-{text}")
+    cluster.ask("DELETE", f"/api/v1/nodes/{node}")

@@ -1,6 +1,7 @@
 """The environment of the processes of pods: volumes, variables, and the names of other pods."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,9 +21,10 @@ from tests.integration.localcloud.kubernetes.running_cluster import (
     a_running_cluster,
     training_job,
 )
+from tests.integration.localcloud.training_side import SageMaker
 from tests.support.eks_jobs import NAME, eks_job, training_object
 from traingrid.backends.eks.indexed_job import indexed_job
-from traingrid.job.job import Channel
+from traingrid.job.job import Channel, Job
 
 CORE = "/api/v1/namespaces/default"
 
@@ -152,23 +154,101 @@ def test_a_container_sees_only_the_mounts_that_it_declares(
     assert [log_of(cluster, "sees", name) for name, _ in asked] == ["False\n", "['a']\n", "[]\n"]
 
 
-def test_a_training_job_reads_a_channel_in_fastfile_mode(
-    cluster: Cluster, client: Callable[..., Any], bucket_claim: str
+LIST = "import os; base = os.environ['SAGEMAKER_BASE_DIR']; print(sorted(os.listdir(base)), os.path.isdir(base + '/a'))"
+
+
+@pytest.mark.parametrize(
+    ("name", "mounts", "seen"),
+    [
+        ("nowhere", [], "['a', 'code', 'model'] True"),
+        ("everywhere", [{"mountPath": "/opt/ml"}], "[] False"),
+        ("model", [{"mountPath": "/opt/ml/model", "subPath": "model"}], "['a', 'code', 'model'] True"),
+        ("new", [{"mountPath": "/opt/ml/a/b/c", "subPath": "x/y"}], "['a', 'code', 'model'] True"),
+    ],
+)
+def test_a_volume_hides_the_files_of_the_image_where_it_is_mounted(
+    cluster: Cluster, client: Callable[..., Any], name: str, mounts: list[dict[str, str]], seen: str
 ) -> None:
-    code = "import os; print(open(os.environ['SAGEMAKER_BASE_DIR'] + '/input/data/train/a').read())"
+    look = f"{LIST}; print([sorted(names) for _, _, names in os.walk(base, followlinks=True)])"
+    files = {"code/train.py": "", "model/of-the-image": "", "a/file": ""}
+    uri = pushed(client, f"image-{name}", look, opt_ml=files)
+    made = training_job(f"seen-{name}", uri, hosts=1, volumes=[{"name": "opt-ml", "emptyDir": {}}])
+    declared = [{"name": "opt-ml", **mount} for mount in mounts]
+    made["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = declared
+    cluster.ask("POST", JOBS, made)
+    listed, held = log_of(cluster, f"seen-{name}").splitlines()
+    assert listed == seen
+    assert ("of-the-image" in held, "train.py" in held) == (name in ("nowhere", "new"), name != "everywhere")
+
+
+def pushed(client: Callable[..., Any], repository: str, code: str, **fields: Any) -> str:
+    """Push an image with more than a command, and return its URI."""
+    client("ecr").create_repository(repositoryName=repository)
+    made = process_images.ProcessImage(command=(sys.executable, "-c", code), **fields)
+    process_images.push(client("ecr"), repository, "v1", made)
+    return f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/{repository}:v1"
+
+
+@pytest.fixture(scope="module")
+def pod_image(client: Callable[..., Any]) -> str:
     client("ecr").create_repository(repositoryName="pod")
     process_images.push(client("ecr"), "pod", "v1", ORCHESTRATOR)
+    return f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/pod:v1"
+
+
+def train(cluster: Cluster, pod_image: str, name: str, job: Job, **settings: Any) -> str:
+    """Run a training job of the product, and return the log of its program."""
+    wanted = training_object(job, namespace="default", service_account="default", **settings)
+    request = {**wanted.request, "TrainingJobName": name}
+    made = indexed_job(replace(wanted, name=name, pod_image=pod_image, request=request))
+    status, reply = cluster.ask("POST", JOBS, made)
+    assert status == 201, reply
+    return log_of(cluster, name, "train")
+
+
+def test_a_training_job_reads_a_channel_in_fastfile_mode(
+    cluster: Cluster, client: Callable[..., Any], bucket_claim: str, pod_image: str
+) -> None:
+    code = "import os; print(open(os.environ['SAGEMAKER_BASE_DIR'] + '/input/data/train/a').read())"
     job = eks_job(
         inputs={"train": Channel(uri="s3://fast/set/", input_mode="FastFile")},
         image=image(client("ecr"), "fast", code, "train"),
         output="s3://fast/results/",
     )
-    pod_image = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/pod:v1"
-    wanted = replace(training_object(job, namespace="default", service_account="default"), pod_image=pod_image)
-    wanted = replace(wanted, cluster=wanted.cluster.model_copy(update={"s3_volumes": {"fast": bucket_claim}}))
-    status, reply = cluster.ask("POST", JOBS, indexed_job(wanted))
-    assert status == 201, reply
-    assert log_of(cluster, NAME, "train") == "content\n", log_of(cluster, NAME, "prepare")
+    assert train(cluster, pod_image, NAME, job, s3_volumes={"fast": bucket_claim}) == "content\n"
+
+
+PROGRAM = """
+import json, os, pathlib
+base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
+print(json.loads((base / 'input/config/hyperparameters.json').read_text())['lr'])
+print((base / 'input/data/train/a').read_text())
+(base / 'model/weights').write_text('w')
+(base / 'output/data/plot').write_text('p')
+"""
+
+
+def test_a_program_in_the_image_below_opt_ml_trains_on_eks_as_on_sagemaker(
+    cluster: Cluster, client: Callable[..., Any], sagemaker: SageMaker, pod_image: str
+) -> None:
+    """As with the SageMaker Training Toolkit: `COPY train.py /opt/ml/code/train.py`."""
+    code = "import os, runpy; runpy.run_path(os.environ['SAGEMAKER_BASE_DIR'] + '/code/train.py')"
+    uri = pushed(client, "toolkit", code, opt_ml={"code/train.py": PROGRAM, "model/of-the-image": "hidden"})
+    request = sagemaker.request("pass", HyperParameters={"lr": "0.1"})
+    request["AlgorithmSpecification"]["TrainingImage"] = uri
+    client("sagemaker").create_training_job(**request)
+    ended = sagemaker.ended(request["TrainingJobName"])
+    assert (ended["TrainingJobStatus"], sagemaker.lines(ended)) == ("Completed", ["0.1", "A"])
+    job = eks_job(
+        image=uri,
+        inputs={"train": Channel(uri=f"s3://{sagemaker.bucket}/data/")},
+        hyperparameters={"lr": "0.1"},
+        output=f"s3://{sagemaker.bucket}/out/",
+    )
+    assert train(cluster, pod_image, "grid-0123abcd-0-2", job) == "0.1\nA\n"
+    for name in (request["TrainingJobName"], "grid-0123abcd-0-2"):
+        assert sagemaker.archive(name, "model.tar.gz") == ["weights"]
+        assert sagemaker.archive(name, "output.tar.gz") == ["plot"]
 
 
 def test_pods_of_a_service_reach_each_other_by_name(cluster: Cluster, client: Callable[..., Any]) -> None:

@@ -164,9 +164,28 @@ def test_the_containers_are_those_of_the_contract() -> None:
     assert (spec["activeDeadlineSeconds"], spec["automountServiceAccountToken"]) == (600, False)
 
 
+def test_sigterm_reaches_programs_without_a_handler() -> None:
+    assert pods_of(indexed_job(training_object()))["shareProcessNamespace"] is True, "none of them is PID 1"
+
+
+@pytest.mark.parametrize(("suffix", "policy"), [(":v1", "Always"), (f"@sha256:{'0' * 64}", "IfNotPresent")])
+def test_nodes_pull_a_tag_that_may_have_moved(suffix: str, policy: str) -> None:
+    job = eks_job(image=f"123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training{suffix}")
+    assert container(indexed_job(training_object(job)), "train")["imagePullPolicy"] == policy
+
+
 def test_dollars_in_variables_reach_the_training_unchanged() -> None:
     train = container(indexed_job(training_object(JOBS["rich"])), "train")
     assert {entry["name"]: entry["value"] for entry in train["env"]}["PRICE"] == "$$(HOME) costs $$5"
+
+
+def test_the_training_sees_the_folders_of_sagemaker_and_the_files_of_the_image_beside_them() -> None:
+    made = indexed_job(training_object())
+    mounts = [mount for mount in container(made, "train")["volumeMounts"] if mount["name"] == "opt-ml"]
+    folders = ["input", "model", "checkpoints", "output"]
+    assert [(mount["mountPath"], mount["subPath"]) for mount in mounts] == [(f"/opt/ml/{one}", one) for one in folders]
+    for name in ("prepare", "results"):
+        assert {"name": "opt-ml", "mountPath": "/opt/ml"} in container(made, name)["volumeMounts"]
 
 
 @pytest.mark.parametrize("reader", ["prepare", "train"])
@@ -181,7 +200,7 @@ def test_channels_that_are_not_downloaded_are_mounted(reader: str) -> None:
             mount["readOnly"],
         )
         for path, mount in mounts.items()
-        if path.startswith("/opt/ml/input")
+        if path.startswith("/opt/ml/input/")
     }
     assert shown == {
         "train": ("campaigns", "train", True),
