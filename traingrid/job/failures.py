@@ -151,7 +151,7 @@ PERMISSION = Failure(
     counted=False,
     exit_code=LINE_IS_WRONG,
     sentence="A role lacks a permission that the training needs.",
-    next_step="Follow the reason, or deploy the grid again. Data in other buckets requires `data_buckets` in grid.yaml.",
+    next_step="Follow the reason, or deploy the grid again. Other buckets require `data_buckets` in grid.yaml.",
 )
 COPY = Failure(
     "copy",
