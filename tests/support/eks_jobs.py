@@ -6,10 +6,10 @@ from tests.support.sample_deployment import ACCOUNT
 from tests.support.sample_job import sample_job
 from traingrid import names
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.indexed_job import indexed_job
 from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.pods import Pod
-from traingrid.backends.eks.state import Found
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment

@@ -21,7 +21,7 @@ from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.backends.eks.log import PodLogs, gone, pages_of, unreadable
 from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.refusals import Refusals
-from traingrid.backends.eks.state import IMAGE_PATIENCE_SECONDS, Found, seen_of, tags_in
+from traingrid.backends.eks.state import IMAGE_PATIENCE_SECONDS, seen_of, tags_in
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.log_events import LogEvent, LogPosition
     from traingrid.backends.base import StopReason
+    from traingrid.backends.eks.found import Found
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen

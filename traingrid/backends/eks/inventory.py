@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
-from traingrid.backends.eks.state import Found, seen_of, tags_in
+from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ACTIVE_STATES, Details

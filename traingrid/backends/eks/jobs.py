@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from traingrid.aws.clients import brisk
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
+from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
-from traingrid.backends.eks.state import Found
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience

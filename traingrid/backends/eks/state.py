@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
-from traingrid.backends.eks.pods import Pod, seconds_of
+from traingrid.backends.eks.pods import Pod
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.kubernetes.client import MPI_JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from traingrid.kubernetes.client import Kind
+    from traingrid.backends.eks.found import Found
 
-_COMPLETE, _FAILED = ("Complete", "Succeeded"), ("Failed",)
-"""The conditions of a Job and of an MPIJob that has ended."""
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _OUT_OF_MEMORY = "OOMKilled"
 _PREFIXES = ("ClientError:", "InternalServerError:")
@@ -37,153 +35,6 @@ _OVERDUE_SECONDS = 600.0
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 """The taint by which a person states that a node is shut down, so that the cluster removes its pods
 (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """A training job in a cluster.
-
-    Attributes:
-        kind: The kind of its object.
-        object: The object.
-        pods: Its pods, as the cluster lists them.
-        events: Warnings about the object, if it has no pods.
-        cluster_arn: The ARN of the cluster.
-    """
-
-    kind: Kind
-    object: Mapping[str, Any]
-    pods: list[Pod]
-    events: Sequence[Mapping[str, Any]] = ()
-    cluster_arn: str = ""
-
-    @property
-    def name(self) -> str:
-        """The training job's name."""
-        return str(self._metadata["name"])
-
-    @property
-    def namespace(self) -> str:
-        """The namespace."""
-        return str(self._metadata["namespace"])
-
-    @property
-    def uid(self) -> str:
-        """The object's uid."""
-        return str(self._metadata["uid"])
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """The object's annotations."""
-        return self._metadata.get("annotations") or {}
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """The status of the object."""
-        return self.object.get("status") or {}
-
-    @property
-    def created_at(self) -> float:
-        """The time at which the object was created, in seconds since 1970."""
-        return seconds_of(self._metadata.get("creationTimestamp")) or 0.0
-
-    @property
-    def deleted_at(self) -> float | None:
-        """The time at which the object's deletion was requested, in seconds since 1970; None if it was not."""
-        return seconds_of(self._metadata.get("deletionTimestamp"))
-
-    @property
-    def hosts(self) -> int:
-        """The number of hosts."""
-        spec = self.object["spec"]
-        replicas = spec.get("mpiReplicaSpecs")
-        return int(sum(each["replicas"] for each in replicas.values()) if replicas else spec.get("completions", 1))
-
-    @property
-    def is_suspended(self) -> bool:
-        """True if Kueue has not admitted it, or has suspended it."""
-        spec = self.object["spec"]
-        return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
-
-    @property
-    def completed(self) -> Mapping[str, Any]:
-        """The condition of a training job that ended without an error; empty if it did not, or was deleted before.
-
-        The controller may count pods that have ended on SIGTERM after the deletion.
-        """
-        found = self._condition(_COMPLETE)
-        was_stopped = self._is_after_deletion(found) and any(pod.was_interrupted for pod in self.pods)
-        return {} if was_stopped else found
-
-    @property
-    def failed(self) -> Mapping[str, Any]:
-        """The condition of a training job that failed by itself; empty if it did not, or was deleted before."""
-        found = self._condition(_FAILED)
-        return {} if self._is_after_deletion(found) else found
-
-    @property
-    def disruption(self) -> str:
-        """The pod that the cluster ended while it trained, as a sentence; empty if there is none.
-
-        A deletion without the condition of a disruption only counts for pods of a training job that has completed,
-        because Kueue and the controllers delete pods, too; also then, the operator deletes the workers of an MPIJob.
-        """
-        for pod in self.pods:
-            counted = self.completed and not (self.kind is MPI_JOB and pod.host > 0)
-            if pod.was_interrupted and (pod.disruption or counted):
-                why = pod.disruption or "it was deleted"
-                return f"The pod {pod.name} of host {pod.host + 1} was ended by the cluster: {why}"
-        return ""
-
-    @property
-    def pods_left(self) -> list[Pod]:
-        """The pods that have not ended."""
-        return [pod for pod in self.pods if not pod.ended]
-
-    @property
-    def is_over(self) -> bool:
-        """True if it has ended, or will end as soon as its pods have."""
-        return bool(self.deleted_at is not None or self.completed or self.failed)
-
-    @property
-    def started_at(self) -> float | None:
-        """The time at which the last host got its node, in seconds since 1970; None before."""
-        starts = [pod.started_at for pod in self.pods if pod.started_at is not None]
-        if len(starts) >= self.hosts:
-            return max(starts)
-        noted = self.annotations.get(labels.STARTED_AT)
-        if noted:
-            return seconds_of(noted)
-        # The pods of a training job that has ended may be gone with their nodes.
-        return seconds_of(self.status.get("startTime")) if self.completed or self.failed else None
-
-    @property
-    def ended_at(self) -> float | None:
-        """The time at which it ended, as exactly as it is known, in seconds since 1970; None while it runs."""
-        if not self.is_over or self.pods_left:
-            return None
-        ends = [pod.ended_at for pod in self.pods if pod.ended_at is not None]
-        condition = self.completed or self.failed
-        known = [seconds_of(condition.get("lastTransitionTime")), self.deleted_at]
-        return max(ends) if ends else next((end for end in known if end is not None), None)
-
-    @property
-    def image_error(self) -> tuple[str, float] | None:
-        """See `Pod.image_error`: the first one, if the training job waits for an image."""
-        return next((pod.image_error for pod in self.pods_left if pod.image_error), None)
-
-    @property
-    def _metadata(self) -> Mapping[str, Any]:
-        metadata: Mapping[str, Any] = self.object["metadata"]
-        return metadata
-
-    def _is_after_deletion(self, condition: Mapping[str, Any]) -> bool:
-        at = seconds_of(condition.get("lastTransitionTime"))
-        return self.deleted_at is not None and (at is None or at >= self.deleted_at)
-
-    def _condition(self, names: tuple[str, ...]) -> Mapping[str, Any]:
-        conditions = self.status.get("conditions") or []
-        return next((one for one in conditions if one["type"] in names and one["status"] == "True"), {})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from traingrid.job.failures import LOST_NODE, of_end
 from traingrid.kubernetes.client import MPI_JOB
 
 if TYPE_CHECKING:
-    from traingrid.backends.eks.state import Found
+    from traingrid.backends.eks.found import Found
 
 
 @dataclass(frozen=True, kw_only=True)

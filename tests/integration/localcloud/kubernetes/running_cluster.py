@@ -28,6 +28,8 @@ _KUBECTL = Path(sys.executable).with_name("kubectl")
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 MPI_JOBS = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs"
+SHARED = {"shareProcessNamespace": True}
+"""As in the pods of the product: a program that has no handler of SIGTERM yet ends by it."""
 MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -186,7 +188,7 @@ def training_job(name: str, uri: str, hosts: int = 2, metadata: Any = None, **po
             "podReplacementPolicy": "Failed",
             "template": {
                 "metadata": {"labels": {"traingrid/name": name}},
-                "spec": {"restartPolicy": "Never", "containers": [container], **pod},
+                "spec": {"restartPolicy": "Never", **SHARED, "containers": [container], **pod},
             },
         },
     }
@@ -195,7 +197,7 @@ def training_job(name: str, uri: str, hosts: int = 2, metadata: Any = None, **po
 def training_mpi_job(name: str, uri: str, workers: int = 1, **policy: Any) -> dict[str, Any]:
     """Return an MPIJob whose launcher is a worker, too; all pods run the same image."""
     container = {"name": "train", "image": uri, "args": ["train"]}
-    replica = {"restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
+    replica = {"restartPolicy": "Never", "template": {"spec": {**SHARED, "containers": [container]}}}
     specs: dict[str, Any] = {"Launcher": {"replicas": 1, **replica}}
     specs |= {"Worker": {"replicas": workers, **replica}} if workers else {}
     return {

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated
-from traingrid.backends.eks.state import Found, seen_of, tags_in
+from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.job.failures import of_end
 
 PREPARED: dict[str, Any] = {"prepare": terminated(until=15)}
