@@ -545,6 +545,22 @@ def test_an_mpijob_with_a_failed_worker_is_stopped_with_its_reason(  # noqa: PLR
     assert (seen.state, seen.failure, seen.reason) == ("Failed", "data", "ClientError: Data download failed:NoSuchKey")
 
 
+def test_hosts_that_have_trained_are_known_when_their_pods_are_deleted_for_a_late_upload(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks, eks_job(instance_count=2))
+    uploaded = terminated(until=55, message=json.dumps({"artifact": "s3://out/model.tar.gz"}))
+    late = {"phase": "Failed", "reason": "DeadlineExceeded", "limit": 42, "results": uploaded}
+    add_pod(prepare=terminated(until=15), train=terminated(), **late)
+    add_pod(1, prepare=terminated(until=15), train=terminated(), results=running())
+    assert (eks.describe(NAME) or start(eks)).state == "InProgress"
+    cluster.ask("DELETE", f"{PODS}/{NAME}-1", {"gracePeriodSeconds": 0})
+    finish(cluster, "Failed")
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.artifact) == ("Completed", "s3://out/model.tar.gz")
+
+
 def test_the_first_lists_are_news_once(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:
     pages, listed, may_list = Client.pages, threading.Event(), threading.Event()
 

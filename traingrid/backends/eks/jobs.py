@@ -14,6 +14,7 @@ from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
+from traingrid.backends.eks.state import has_trained_in_time
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
@@ -159,10 +160,11 @@ class ClusterJobs:
         return True
 
     def with_notes(self, found: Found) -> Found:
-        """Note a pod that the cluster has ended while it trained, and return the training job with all notes.
+        """Note facts that only pods show which are gone soon, and return the training job with all notes.
 
-        The Job controller counts a pod that then ends without an error as succeeded, and the pod is gone soon. Its
-        event is kept for an hour by default (kube-apiserver's --event-ttl).
+        One is a pod that the cluster has ended while it trained: the Job controller counts it as succeeded if it then
+        ends without an error. Its event is kept for an hour by default (kube-apiserver's --event-ttl). The other one is
+        that all hosts have trained, while the controller counts one as failed and deletes the others.
 
         Notes that could not be written hold for this process nevertheless, and are tried again each time. So this
         process records neither a disrupted training job as completed, nor its own cancel as the deletion of a person.
@@ -171,6 +173,8 @@ class ClusterJobs:
         """
         if text := self._new_disruption(found):
             self._unwritten.setdefault(found.uid, {})[labels.DISRUPTED] = text
+        if labels.TRAINED not in found.annotations and found.pods_left and has_trained_in_time(found):
+            self._unwritten.setdefault(found.uid, {})[labels.TRAINED] = "true"
         notes = self._unwritten.get(found.uid)
         if not notes:
             return found

@@ -26,6 +26,9 @@ which its pods had started, because its pods will be gone."""
 DISRUPTED = "traingrid/disrupted"
 """The annotation of an object with a pod that the cluster ended while it trained: a sentence. The pod will be gone, and
 a program that ends without an error after SIGTERM would look like one that has completed."""
+TRAINED = "traingrid/trained"
+"""The annotation of an object whose hosts have all trained in time, while the controller counts one as failed, because
+its upload ended after its deadline, and deletes the pods that still upload."""
 MAX_ANNOTATIONS = 256 * 1024
 """The maximum size of all annotations of an object, in bytes (TotalAnnotationSizeLimitB of Kubernetes' validation)."""
 

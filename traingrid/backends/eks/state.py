@@ -83,6 +83,16 @@ def end_of_worker(found: Found, failed: Sequence[Pod]) -> Seen | None:
     return None
 
 
+def has_trained_in_time(found: Found) -> bool:
+    """Return True if all hosts have trained in time, but one is counted as failed, because it uploaded late.
+
+    Of a host whose pod is gone, nothing is known.
+    """
+    pods = _deciding_pods(found)
+    has_all = len(pods) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, pods))
+    return has_all and any(pod.uploaded_late for pod in pods)
+
+
 def tags_in(found: Found) -> dict[str, str]:
     """Return the tags of a training job; none if the annotation is missing or another program wrote it."""
     try:
@@ -172,10 +182,9 @@ def _failed(found: Found) -> _State:
     stopped_for = found.annotations.get(labels.STOPPED_FOR, "")
     if stopped_for in FAILURES and stopped_for != CAPACITY.name:  # of a worker, whose pod may be gone
         return _stopped(found)
-    deciding = _deciding_pods(found)
-    is_late = any(pod.uploaded_late for pod in deciding)
-    if is_late and len(deciding) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, deciding)):
+    if labels.TRAINED in found.annotations or has_trained_in_time(found):
         return _completed(found)
+    is_late = any(pod.uploaded_late for pod in _deciding_pods(found))
 
     def is_failed(pod: Pod) -> bool:
         # The controllers delete the other pods as soon as they count one that uploaded late as failed.
