@@ -39,9 +39,12 @@ _CPUS = {"medium": 2, "large": 2, "xlarge": 4}
 _CPUS_PER_XLARGE = 4
 _SIZE = re.compile(r"([0-9]+)xlarge")
 _MEMORY_GIB_PER_CPU = {"c": 2, "m": 4, "r": 8}
-_MILLICORES = 750
-"""Of 1,000 of each vCPU. The rest is for the daemons of a node and the container `results`; and because it is more than
-a half, two training jobs never share a node."""
+_MILLICORES, _MILLICORES_WITH_DEVICES = 750, 250
+"""Of 1,000 of each vCPU. The rest is for the daemons of a node and the container `results`. Of types without
+accelerators it is more than a half, so two training jobs never share a node. Of the others, all accelerators are
+requested, which has the same effect; their nodes may have only half of the vCPUs, because instance groups of HyperPod
+can have one thread for each core (ThreadsPerCore in
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html)."""
 _MEMORY_SHARE = 0.6
 """Of the memory of a node; a node of 4 GiB offers about 3 GiB to pods, one of 8 GiB about 7 GiB
 (https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html). There is no limit."""
@@ -72,18 +75,20 @@ def resources(job: Job, *, queued: bool = False) -> dict[str, dict[str, str]]:
         job: The job.
         queued: True if it waits in a queue of Kueue; then no disk is requested.
     """
-    requests = {"cpu": f"{cpus(job.instance_type) * _MILLICORES}m"}
+    devices = accelerators(job.instance_type, job.processes_per_host)
+    share = _MILLICORES_WITH_DEVICES if devices else _MILLICORES
+    requests = {"cpu": f"{cpus(job.instance_type) * share}m"}
     if memory := _MEMORY_GIB_PER_CPU.get(_family(job.instance_type)):
         requests["memory"] = f"{int(cpus(job.instance_type) * memory * _MEMORY_SHARE * 1024)}Mi"
     if not queued:
         requests["ephemeral-storage"] = f"{job.volume_gb}Gi"
-    devices = {}
-    if count := accelerators(job.instance_type, job.processes_per_host):
-        devices[NEURON if job.instance_type.startswith("ml.trn") else GPU] = str(count)
+    limits = {}
+    if devices:
+        limits[NEURON if job.instance_type.startswith("ml.trn") else GPU] = str(devices)
     if uses_efa(job):
-        devices[EFA] = str(_EFA_INTERFACES[job.instance_type])
+        limits[EFA] = str(_EFA_INTERFACES[job.instance_type])
     # A device is a limit, which is the request too (https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/).
-    return {"requests": requests} | ({"limits": devices} if devices else {})
+    return {"requests": requests} | ({"limits": limits} if limits else {})
 
 
 def uses_efa(job: Job) -> bool:
