@@ -9,7 +9,8 @@ import pytest
 from localcloud.kubernetes.resources import SERVICE_ACCOUNT
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, a_cluster
 from tests.support.eks_jobs import CLUSTER_ARN, eks_deployment
-from traingrid.backends.eks import jobs
+from traingrid.backends.eks import backend, jobs
+from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.kubernetes import cluster as clusters
 from traingrid.kubernetes.client import Client, Patience
 from traingrid.kubernetes.token import Tokens
@@ -28,6 +29,21 @@ class FixedTokens(Tokens):
         self.refused.append(token)
         if len(self.tokens) > 1:
             self.tokens.pop(0)
+
+
+@pytest.fixture(autouse=True)
+def watches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the watches of a test, whose threads would otherwise ask its server every five seconds until the end."""
+    opened: list[ChangeWatch] = []
+
+    def watch(*arguments: Any) -> ChangeWatch:
+        opened.append(ChangeWatch(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(backend, "ChangeWatch", watch)
+    yield
+    for one in opened:
+        one.close()
 
 
 @pytest.fixture
