@@ -46,7 +46,7 @@ class Cluster(SageMaker):
 class ClusterInventory(SageMakerInventory):
     """The training jobs of a Region's cluster."""
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle, role: str = "") -> None:  # noqa: ARG002
+    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle, _role: str = "") -> None:
         super().__init__(deployment, region, _of_cluster(make))
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
