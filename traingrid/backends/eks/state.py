@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import Pod
+from traingrid.backends.eks.running import overdue, phase_of
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
@@ -23,18 +23,10 @@ if TYPE_CHECKING:
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _OUT_OF_MEMORY = "OOMKilled"
 _PREFIXES = ("ClientError:", "InternalServerError:")
-_NOT_CREATED = ("FailedCreate", "MPIJobFailed")
-"""The reasons of events about pods that cannot be created: of the Job controller, and of the MPI operator."""
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
 IMAGE_PATIENCE_SECONDS = 600.0
 """The time after which a training job whose image cannot be pulled is stopped; the kubelet tries again every 5 minutes
 (https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff), and the image may still be replicated."""
-
-_OVERDUE_SECONDS = 600.0
-"""The time after which a pod that should have ended is one of a node that does not report any more."""
-_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-"""The taint by which a person states that a node is shut down, so that the cluster removes its pods
-(https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +48,11 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         now: The present time, in seconds since 1970; None for that of this machine.
     """
     decided = _state_of(found)
-    overdue = _overdue(found, time.time() if now is None else now)
+    late = overdue(found, time.time() if now is None else now)
     return Seen(
         state=decided.state,
         phase=decided.phase,
-        reason=overdue if overdue and decided.state == JobState.IN_PROGRESS else decided.reason,
+        reason=late if late and decided.state == JobState.IN_PROGRESS else decided.reason,
         failure=decided.failure,
         artifact=decided.artifact,
         arn=f"{found.cluster_arn}/{found.namespace}/{found.kind.plural}/{found.name}/{found.uid}",
@@ -113,7 +105,8 @@ def _state_of(found: Found) -> _State:
         return _by_pods(found) or _stopped(found)
     if found.failed:
         return _State(state=JobState.IN_PROGRESS, phase="Uploading") if found.pods_left else _failed(found)
-    return _running(found)
+    phase, reason = phase_of(found)
+    return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 
 def _completed(found: Found) -> _State:
@@ -260,66 +253,6 @@ def _in_words(message: str, what: str) -> str:
 
 def _failure(reason: str, failure: str = "") -> _State:
     return _State(state=JobState.FAILED, phase="Failed", reason=reason, failure=failure)
-
-
-def _running(found: Found) -> _State:
-    if found.is_suspended:
-        queue = (found.object["metadata"].get("labels") or {}).get(labels.QUEUE, "")
-        where = f"in the queue {queue} of Kueue" if queue else "because its object is suspended"
-        reason = f"It waits {where}. `kubectl get workloads -n {found.namespace}` shows its place."
-        return _in_progress(QUEUED, reason)
-    if not found.pods:
-        return _without_pods(found)
-    pods = found.pods
-    waiting = next((pod for pod in pods if not pod.scheduled and not pod.ended), None)
-    if waiting:
-        command = f"`kubectl describe pod {waiting.name} -n {found.namespace}` shows more."
-        wait = waiting.wait.rstrip(".") or "the scheduler has not chosen one yet"
-        return _in_progress("Pending", f"The pod has no node: {wait}. {command}")
-    if found.image_error:
-        text, _ = found.image_error
-        command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."
-        return _in_progress("Starting", f"The image cannot be pulled: {text}. {command}")
-    return _in_progress(_phase(pods, found.hosts))
-
-
-def _overdue(found: Found, now: float) -> str:
-    """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
-
-    The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
-    """
-    for pod in found.pods_left:
-        if pod.ends_by is not None and now >= pod.ends_by + _OVERDUE_SECONDS:
-            why = f"Its max_runtime is over, but the node {pod.node} does not report the end of the pod {pod.name}."
-            taint = f"`kubectl taint nodes {pod.node} {_OUT_OF_SERVICE}`"
-            ways = f"`kubectl delete node {pod.node}`, or {taint}"
-            return f"{why} If its instance is gone, or after you have terminated it, run {ways}."
-    return ""
-
-
-def _phase(pods: list[Pod], hosts: int) -> str:
-    """Return SageMaker's SecondaryStatus of hosts that all have nodes."""
-    if len(pods) < hosts or not all(pod.is_preparing or pod.ended for pod in pods):
-        return "Starting"
-    if not all(pod.is_training or pod.ended for pod in pods):
-        return "Downloading"
-    return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
-
-
-def _without_pods(found: Found) -> _State:
-    warned = [event for event in found.events if event.get("reason") in _NOT_CREATED]
-    if not warned:
-        return _in_progress("Starting")
-    message = str(warned[-1].get("message", "")).rstrip(".")
-    if "exceeded quota" in message:
-        command = f"`kubectl describe resourcequota -n {found.namespace}` shows it."
-        return _in_progress("Pending", f"The quota of the namespace is used up: {message}. {command}")
-    command = f"`kubectl describe {found.kind.plural} {found.name} -n {found.namespace}` shows more."
-    return _in_progress("Starting", f"Its pods cannot be created: {message}. {command}")
-
-
-def _in_progress(phase: str, reason: str = "") -> _State:
-    return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 
 def _training_seconds(found: Found) -> int:

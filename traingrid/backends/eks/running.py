@@ -1,0 +1,85 @@
+"""Running: the phase of a training job that has not ended, in SageMaker's terms, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traingrid.backends.base import QUEUED
+from traingrid.backends.eks import labels
+
+if TYPE_CHECKING:
+    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.pods import Pod
+
+_NOT_CREATED = ("FailedCreate", "MPIJobFailed")
+"""The reasons of events about pods that cannot be created: of the Job controller, and of the MPI operator."""
+_OVERDUE_SECONDS = 600.0
+"""The time after which a pod that should have ended is one of a node that does not report any more."""
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+"""The taint by which a person states that a node is shut down, so that the cluster removes its pods
+(https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
+
+
+def phase_of(found: Found) -> tuple[str, str]:
+    """Return the phase, and the reason if it waits; else an empty text.
+
+    Args:
+        found: A training job that is neither deleted nor has ended.
+    """
+    if found.is_suspended:
+        queue = (found.object["metadata"].get("labels") or {}).get(labels.QUEUE, "")
+        where = f"in the queue {queue} of Kueue" if queue else "because its object is suspended"
+        reason = f"It waits {where}. `kubectl get workloads -n {found.namespace}` shows its place."
+        return QUEUED, reason
+    if not found.pods:
+        return _without_pods(found)
+    pods = found.pods
+    waiting = next((pod for pod in pods if not pod.scheduled and not pod.ended), None)
+    if waiting:
+        command = f"`kubectl describe pod {waiting.name} -n {found.namespace}` shows more."
+        wait = waiting.wait.rstrip(".") or "the scheduler has not chosen one yet"
+        return "Pending", f"The pod has no node: {wait}. {command}"
+    if found.image_error:
+        text, _ = found.image_error
+        command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."
+        return "Starting", f"The image cannot be pulled: {text}. {command}"
+    return _phase(pods, found.hosts), ""
+
+
+def overdue(found: Found, now: float) -> str:
+    """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
+
+    The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
+
+    Args:
+        found: The training job.
+        now: The present time, in seconds since 1970.
+    """
+    for pod in found.pods_left:
+        if pod.ends_by is not None and now >= pod.ends_by + _OVERDUE_SECONDS:
+            why = f"Its max_runtime is over, but the node {pod.node} does not report the end of the pod {pod.name}."
+            taint = f"`kubectl taint nodes {pod.node} {_OUT_OF_SERVICE}`"
+            ways = f"`kubectl delete node {pod.node}`, or {taint}"
+            return f"{why} If its instance is gone, or after you have terminated it, run {ways}."
+    return ""
+
+
+def _phase(pods: list[Pod], hosts: int) -> str:
+    """Return SageMaker's SecondaryStatus of hosts that all have nodes."""
+    if len(pods) < hosts or not all(pod.is_preparing or pod.ended for pod in pods):
+        return "Starting"
+    if not all(pod.is_training or pod.ended for pod in pods):
+        return "Downloading"
+    return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
+
+
+def _without_pods(found: Found) -> tuple[str, str]:
+    warned = [event for event in found.events if event.get("reason") in _NOT_CREATED]
+    if not warned:
+        return "Starting", ""
+    message = str(warned[-1].get("message", "")).rstrip(".")
+    if "exceeded quota" in message:
+        command = f"`kubectl describe resourcequota -n {found.namespace}` shows it."
+        return "Pending", f"The quota of the namespace is used up: {message}. {command}"
+    command = f"`kubectl describe {found.kind.plural} {found.name} -n {found.namespace}` shows more."
+    return "Starting", f"Its pods cannot be created: {message}. {command}"
