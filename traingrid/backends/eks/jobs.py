@@ -14,7 +14,7 @@ from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
-from traingrid.backends.eks.state import has_trained_in_time
+from traingrid.backends.eks.state import end_to_note, has_trained_in_time
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
@@ -163,28 +163,38 @@ class ClusterJobs:
         """Note facts that only pods show which are gone soon, and return the training job with all notes.
 
         One is a pod that the cluster has ended while it trained: the Job controller counts it as succeeded if it then
-        ends without an error. Its event is kept for an hour by default (kube-apiserver's --event-ttl). The other one is
-        that all hosts have trained, while the controller counts one as failed and deletes the others.
+        ends without an error. Its event is kept for an hour by default (kube-apiserver's --event-ttl). Another one is
+        that all hosts have trained, while the controller counts one as failed and deletes the others. The last one is
+        the end of a training job that was deleted; the first process that writes it decides.
 
         Notes that could not be written hold for this process nevertheless, and are tried again each time. So this
         process records neither a disrupted training job as completed, nor its own cancel as the deletion of a person.
         If it ends before they are written, the next process decides by the pods and events, as if this one had not seen
         the disruption; the cancel is in the ledger, so the line is stopped by a user in any case.
         """
-        if text := self._new_disruption(found):
-            self._unwritten.setdefault(found.uid, {})[labels.DISRUPTED] = text
-        if labels.TRAINED not in found.annotations and found.pods_left and has_trained_in_time(found):
-            self._unwritten.setdefault(found.uid, {})[labels.TRAINED] = "true"
-        notes = self._unwritten.get(found.uid)
+        notes = self._unwritten.get(found.uid, {}) | self._new_notes(found)
+        known = _annotated(found, notes)
+        if labels.ENDED not in known.annotations and (end := end_to_note(known)):
+            notes[labels.ENDED] = end
+            known = _annotated(found, notes)
         if not notes:
             return found
+        self._unwritten[found.uid] = notes
         try:
             self._change(found, lambda present: self._annotate(present, _missing(present, notes)))
         except UnavailableError as error:
             self._remember(found, notes, error)
-            return _annotated(found, notes)
+            return known
         del self._unwritten[found.uid]
-        return self.find(found.name) or found
+        return self.find(found.name) or known
+
+    def _new_notes(self, found: Found) -> dict[str, str]:
+        notes = {}
+        if text := self._new_disruption(found):
+            notes[labels.DISRUPTED] = text
+        if labels.TRAINED not in found.annotations and found.pods_left and has_trained_in_time(found):
+            notes[labels.TRAINED] = "true"
+        return notes
 
     def _new_disruption(self, found: Found) -> str:
         if found.annotations.get(labels.DISRUPTED) or found.deleted_at is not None or found.is_suspended:
@@ -247,7 +257,10 @@ class ClusterJobs:
                 return
 
     def _annotate(self, found: Found, annotations: dict[str, str]) -> None:
-        self.client.patch(found.kind, found.name, {"metadata": {"annotations": annotations}})
+        metadata: Object = {"annotations": annotations}
+        if labels.ENDED in annotations:  # refused if another process has just written it
+            metadata["resourceVersion"] = found.object["metadata"]["resourceVersion"]
+        self.client.patch(found.kind, found.name, {"metadata": metadata})
 
 
 def _missing(found: Found, notes: dict[str, str]) -> dict[str, str]:

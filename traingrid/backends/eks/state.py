@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
@@ -12,7 +12,7 @@ from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue, phase_of
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
-from traingrid.job.state import JobState
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
 
 if TYPE_CHECKING:
@@ -75,6 +75,18 @@ def end_of_worker(found: Found, failed: Sequence[Pod]) -> Seen | None:
     return None
 
 
+def end_to_note(found: Found) -> str:
+    """Return the text of the annotation `ENDED` of a training job; empty if it was not deleted, or has not ended.
+
+    The first process that sees the end decides it. After that, the garbage collector removes the pods, and the Job
+    controller may still count one that ended on SIGTERM as succeeded, or release one that ended before the deletion
+    without counting it. So a later reader could come to another end.
+    """
+    if found.deleted_at is None or found.pods_left:
+        return ""
+    return json.dumps(asdict(_state_of(found)))
+
+
 def has_trained_in_time(found: Found) -> bool:
     """Return True if all hosts have trained in time, but one is counted as failed, because it uploaded late.
 
@@ -95,6 +107,24 @@ def tags_in(found: Found) -> dict[str, str]:
 
 
 def _state_of(found: Found) -> _State:
+    return _noted(found) or _decided(found)
+
+
+def _noted(found: Found) -> _State | None:
+    """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too."""
+    if found.deleted_at is None or found.pods_left:
+        return None
+    try:
+        noted = json.loads(found.annotations.get(labels.ENDED, ""))
+        state = JobState(noted.pop("state"))
+        return (
+            _State(state=state, **{name: str(text) for name, text in noted.items()}) if state in FINAL_STATES else None
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _decided(found: Found) -> _State:
     if found.completed:
         if found.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
