@@ -1,18 +1,23 @@
 """A grid with a cluster of localcloud that has no controllers, so that a test decides what happens in it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from localcloud.kubernetes import resources as kinds
 from localcloud.kubernetes.resources import SERVICE_ACCOUNT
+from tests.integration.eks.steps import REGION
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, a_cluster
-from tests.support.eks_jobs import CLUSTER_ARN, eks_deployment
+from tests.support.eks_jobs import CLUSTER_ARN, eks_deployment, pod
 from traingrid.backends.eks import backend, jobs
+from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.watch import ChangeWatch
+from traingrid.grid.deployment import Deployment
 from traingrid.kubernetes import cluster as clusters
-from traingrid.kubernetes.client import Client, Patience
+from traingrid.kubernetes.client import POD, Client, Patience
 from traingrid.kubernetes.token import Tokens
 
 
@@ -72,3 +77,29 @@ def deployment(monkeypatch: pytest.MonkeyPatch, described: clusters.Cluster) -> 
     monkeypatch.setattr(jobs, "cluster_of", lambda *_: described)
     monkeypatch.setattr(jobs, "Tokens", lambda *_: FixedTokens(TOKEN))
     return eks_deployment(namespace="default")
+
+
+@pytest.fixture
+def eks(deployment: Deployment) -> Eks:
+    return Eks(deployment, REGION)
+
+
+@pytest.fixture
+def add_pod(cluster: Cluster, client: Client) -> Callable[..., None]:
+    """Return a function that adds a pod in a state, as a controller and a kubelet would."""
+
+    def add(index: int = 0, **status: Any) -> None:
+        made = pod(index, **status)
+        spec = {"containers": [{"name": "train", "image": "train:1"}], **made["spec"]}
+        metadata = {name: value for name, value in made["metadata"].items() if name != "uid"}
+        client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        wanted = {**cluster.store.get(kinds.POD, "default", made["metadata"]["name"]), "status": made["status"]}
+        cluster.store.update(kinds.POD, "default", made["metadata"]["name"], lambda _: wanted, of_status=True)
+
+    return add
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that repeat a request without a pause."""
+    monkeypatch.setattr(jobs, "Client", partial(Client, sleep=lambda _: None))

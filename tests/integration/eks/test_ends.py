@@ -1,0 +1,121 @@
+"""EKS backend: ends that only pods show, which are gone soon, are known from notes."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from localcloud.kubernetes import resources as kinds
+from tests.integration.eks.steps import CHANGED, GONE, disrupt, failing_once, finish, remove_pods, start
+from tests.integration.localcloud.kubernetes.running_cluster import PODS, Cluster
+from tests.support.eks_jobs import NAME, at, eks_job, running, terminated
+from traingrid.backends.eks.backend import Eks
+from traingrid.kubernetes.client import JOB, Client
+
+
+def test_a_disruption_is_known_when_its_pod_is_gone(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    disrupt(cluster, client)
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    noted = client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/disrupted"]
+    assert "EvictionByEvictionAPI" in noted
+    remove_pods(cluster, client)
+    finish(cluster, "Complete")
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.failure, seen.reason.startswith(noted)) == ("Failed", "lost_node", True)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_disruption_is_known_although_the_webhook_of_kueue_was_down_when_it_was_seen(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    disrupt(cluster, client)
+    cluster.faults.webhook_is_down = True
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    remove_pods(cluster, client)
+    finish(cluster, "Complete")
+    ends = [eks.describe(NAME)]
+    cluster.faults.webhook_is_down = False
+    ends.append(eks.describe(NAME))
+    assert [(seen.state, seen.failure) for seen in ends if seen] == [("Failed", "lost_node")] * 2
+    assert "EvictionByEvictionAPI" in client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/disrupted"]
+
+
+@pytest.mark.parametrize("error", [CHANGED, GONE], ids=["changed", "gone"])
+def test_a_description_survives_a_change_while_it_notes_a_disruption(  # noqa: PLR0917  # the fixtures
+    eks: Eks,
+    client: Client,
+    cluster: Cluster,
+    add_pod: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    disrupt(cluster, client)
+    monkeypatch.setattr(Client, "patch", failing_once(Client.patch, error))
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    noted = "traingrid/disrupted" in client.get(JOB, NAME)["metadata"]["annotations"]
+    assert noted is (error is CHANGED)
+
+
+@pytest.mark.parametrize(("at_second", "state"), [(30, "Failed"), (0, "Completed")], ids=["after", "before"])
+def test_the_kubelets_event_shows_a_training_that_was_ended(
+    eks: Eks, client: Client, cluster: Cluster, at_second: int, state: str
+) -> None:
+    start(eks)
+    finish(cluster, "Complete")
+    started = cluster.store.get(kinds.JOB, "default", NAME)
+    started["status"]["startTime"] = at(1)
+    cluster.store.update(kinds.JOB, "default", NAME, lambda _: started, of_status=True)
+    for container in ("train", "results"):
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{container}-{at_second}"},
+            "involvedObject": {
+                "kind": "Pod",
+                "name": f"{NAME}-0-abcde",
+                "fieldPath": f"spec.containers{{{container}}}",
+            },
+            "reason": "Killing",
+            "firstTimestamp": at(at_second),
+        }
+        cluster.store.create(kinds.EVENT, "default", event)
+    seen = eks.describe(NAME)
+    assert seen
+    assert seen.state == state
+    assert ("traingrid/disrupted" in client.get(JOB, NAME)["metadata"]["annotations"]) is (state == "Failed")
+
+
+def test_hosts_that_have_trained_are_known_when_their_pods_are_deleted_for_a_late_upload(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks, eks_job(instance_count=2))
+    uploaded = terminated(until=55, message=json.dumps({"artifact": "s3://out/model.tar.gz"}))
+    late = {"phase": "Failed", "reason": "DeadlineExceeded", "limit": 42, "results": uploaded}
+    add_pod(prepare=terminated(until=15), train=terminated(), **late)
+    add_pod(1, prepare=terminated(until=15), train=terminated(), results=running())
+    assert (eks.describe(NAME) or start(eks)).state == "InProgress"
+    cluster.ask("DELETE", f"{PODS}/{NAME}-1", {"gracePeriodSeconds": 0})
+    finish(cluster, "Failed")
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.artifact) == ("Completed", "s3://out/model.tar.gz")
+
+
+def test_a_deleted_training_job_whose_pods_end_by_themselves_has_completed(
+    eks: Eks, client: Client, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(phase="Succeeded", prepare=terminated(), train=terminated(), results=terminated(until=55))
+    client.delete(JOB, NAME)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.reason) == ("Completed", "")

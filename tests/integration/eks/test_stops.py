@@ -1,0 +1,163 @@
+"""EKS backend and inventory: stop training jobs, and complete deletions of persons."""
+
+from collections.abc import Callable
+
+import pytest
+
+from localcloud.kubernetes import resources as kinds
+from tests.integration.eks.steps import CHANGED, REGION, failing_once, finish, remove_pods, start
+from tests.integration.localcloud.kubernetes.running_cluster import PODS, Cluster
+from tests.support.eks_jobs import NAME, at, eks_job, running, terminated
+from traingrid.backends.eks.backend import Eks
+from traingrid.backends.eks.inventory import EksInventory
+from traingrid.backends.eks.pods import seconds_of
+from traingrid.grid.deployment import Deployment
+from traingrid.kubernetes.client import JOB, POD, Client
+from traingrid.kubernetes.errors import ApiError, UnavailableError
+
+
+def test_a_stop_is_repeated_if_the_object_has_changed(
+    eks: Eks, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(eks)
+    monkeypatch.setattr(Client, "patch", failing_once(Client.patch, CHANGED, CHANGED))
+    monkeypatch.setattr(Client, "delete", failing_once(Client.delete, CHANGED))
+    eks.stop(NAME, "capacity")
+    found = client.get(JOB, NAME)["metadata"]
+    assert (found["annotations"]["traingrid/stopped-for"], "deletionTimestamp" in found) == ("capacity", True)
+
+
+def test_a_stop_that_is_refused_is_an_error(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(eks)
+    monkeypatch.setattr(Client, "patch", failing_once(Client.patch, ApiError(403, "Forbidden", "cannot patch")))
+    with pytest.raises(ApiError, match="cannot patch"):
+        eks.stop(NAME)
+
+
+def test_a_stopped_training_job_has_stopped_when_its_pods_are_gone(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    eks.stop(NAME, "capacity")
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.phase) == ("Stopped", "CapacityWaitExceeded")
+    assert seen.started_at is not None, "it was noted, because the pods are gone"
+
+
+def test_the_pods_of_an_object_that_a_person_deleted_are_deleted(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    client.delete(JOB, NAME)
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.reason) == ("Stopped", f"The Job {NAME} was deleted in the cluster, but not by traingrid.")
+
+
+def test_an_ended_training_job_is_not_stopped(eks: Eks, client: Client, cluster: Cluster) -> None:
+    start(eks)
+    finish(cluster, "Complete")
+    eks.stop(NAME)
+    assert "deletionTimestamp" not in client.get(JOB, NAME)["metadata"]
+
+
+def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(phase="Pending", prepare={"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.failure) == ("Failed", "image")
+    assert "not found" in seen.reason
+
+
+@pytest.mark.parametrize("by", ["child", "reconciler"])
+def test_an_mpijob_with_a_failed_worker_is_stopped_with_its_reason(  # noqa: PLR0917  # the fixtures
+    eks: Eks, deployment: Deployment, client: Client, cluster: Cluster, add_pod: Callable[..., None], by: str
+) -> None:
+    start(eks, eks_job(eks_kind="mpijob", instance_count=2))
+    add_pod(prepare=running())
+    add_pod(1, phase="Failed", prepare=terminated(1, message="ClientError: Data download failed:NoSuchKey"))
+    assert (eks.describe(NAME) or start(eks)).state == "InProgress", "the operator has not counted it"
+    counted = cluster.store.get(kinds.MPI_JOB_RESOURCE, "default", NAME)
+    counted["status"] = {"replicaStatuses": {"Worker": {"failed": 1}}}
+    cluster.store.update(kinds.MPI_JOB_RESOURCE, "default", NAME, lambda _: counted, of_status=True)
+    if by == "reconciler":
+        inventory = EksInventory(deployment, REGION)
+        (job,) = inventory.listed("InProgress")
+        assert job.may_hang
+        assert inventory.complete_stop(job)
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    for one in list(client.all(POD)):  # the garbage collector also deletes pods that have ended
+        cluster.ask("DELETE", f"{PODS}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.failure, seen.reason) == ("Failed", "data", "ClientError: Data download failed:NoSuchKey")
+
+
+def test_a_description_survives_a_change_while_it_ends_the_pods_of_a_deleted_object(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    client.delete(JOB, NAME)
+    monkeypatch.setattr(Client, "delete", failing_once(Client.delete, CHANGED))
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_cancel_stops_a_training_job_while_the_webhook_of_kueue_is_down(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    cluster.faults.webhook_is_down = True
+    eks.stop(NAME)
+    assert "deletionTimestamp" in client.get(JOB, NAME)["metadata"]
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping", "the pods are deleted, too"
+    remove_pods(cluster, client)
+    stopped = [eks.describe(NAME)]
+    cluster.faults.webhook_is_down = False
+    stopped += [eks.describe(NAME), eks.describe(NAME)]
+    for seen in stopped:
+        assert seen
+        assert (seen.state, seen.reason) == ("Stopped", "")
+        assert seen.started_at == seconds_of(at(10))
+    assert client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/stopped-for"] == "cancel"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_stop_whose_reason_only_the_object_keeps_waits_for_the_webhook_of_kueue(
+    eks: Eks, client: Client, cluster: Cluster
+) -> None:
+    start(eks)
+    cluster.faults.webhook_is_down = True
+    with pytest.raises(UnavailableError, match=r"vjob\.kb\.io"):
+        eks.stop(NAME, "capacity")
+    assert "deletionTimestamp" not in client.get(JOB, NAME)["metadata"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_reconciler_ends_pods_of_a_deleted_object_while_the_webhook_of_kueue_is_down(
+    eks: Eks, deployment: Deployment, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    inventory = EksInventory(deployment, REGION)
+    (job,) = inventory.listed("InProgress")
+    cluster.faults.webhook_is_down = True
+    assert inventory.stop(job)
+    assert inventory.complete_stop(job)
+    remove_pods(cluster, client)
