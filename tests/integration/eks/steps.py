@@ -23,10 +23,10 @@ def start(eks: Eks, job: Job | None = None) -> Any:
     return eks.start(NAME, wanted, tags(eks, wanted))
 
 
-def finish(cluster: Cluster, kind: str) -> None:
+def finish(cluster: Cluster, kind: str, when: str = at(60)) -> None:
     """Set the condition of an ended Job."""
     made = cluster.store.get(kinds.JOB, "default", NAME)
-    made["status"] = {"conditions": [{"type": kind, "status": "True", "lastTransitionTime": at(60)}]}
+    made["status"] = {"conditions": [{"type": kind, "status": "True", "lastTransitionTime": when}]}
     cluster.store.update(kinds.JOB, "default", NAME, lambda _: made, of_status=True)
 
 

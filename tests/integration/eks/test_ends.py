@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from localcloud.kubernetes import resources as kinds
-from tests.integration.eks.steps import CHANGED, GONE, disrupt, failing_once, finish, remove_pods, start
+from tests.integration.eks.steps import CHANGED, GONE, REGION, disrupt, failing_once, finish, remove_pods, start
 from tests.integration.localcloud.kubernetes.running_cluster import PODS, Cluster
-from tests.support.eks_jobs import NAME, at, eks_job, running, terminated
+from tests.support.eks_jobs import NAME, at, eks_job, pod, running, terminated
 from traingrid.backends.eks.backend import Eks
+from traingrid.backends.eks.inventory import EksInventory
+from traingrid.grid.deployment import Deployment
 from traingrid.kubernetes.client import JOB, Client
+
+LATER = "2126-01-01T00:00:00Z"
+"""A time after the deletions of these tests."""
 
 
 def test_a_disruption_is_known_when_its_pod_is_gone(
@@ -119,3 +125,71 @@ def test_a_deleted_training_job_whose_pods_end_by_themselves_has_completed(
     seen = eks.describe(NAME)
     assert seen
     assert (seen.state, seen.reason) == ("Completed", "")
+
+
+def test_the_end_of_a_stopped_training_job_stays_when_its_pods_are_gone_and_the_controller_counts_one(
+    eks: Eks, deployment: Deployment, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    eks.stop(NAME, "capacity")
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    train = {"terminated": {"exitCode": 0, "startedAt": at(20), "finishedAt": LATER}}
+    ended = cluster.store.get(kinds.POD, "default", f"{NAME}-0")
+    ended["status"] = pod(phase="Succeeded", train=train)["status"]
+    cluster.store.update(kinds.POD, "default", f"{NAME}-0", lambda _: ended, of_status=True)
+    ends = [eks.describe(NAME)]
+    remove_pods(cluster, client)
+    finish(cluster, "Complete", LATER)
+    ends.append(eks.describe(NAME))
+    assert [(seen.state, seen.phase) for seen in ends if seen] == [("Stopped", "CapacityWaitExceeded")] * 2
+    (job,) = EksInventory(deployment, REGION).listed()
+    assert job.state == "Stopped"
+
+
+def test_the_end_of_a_completed_training_job_stays_when_its_object_is_deleted_and_its_pods_are_gone(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    uploaded = terminated(until=55, message=json.dumps({"artifact": "s3://out/model.tar.gz"}))
+    add_pod(phase="Succeeded", prepare=terminated(), train=terminated(), results=uploaded)
+    client.delete(JOB, NAME)
+    ends = [eks.describe(NAME)]
+    cluster.ask("DELETE", f"{PODS}/{NAME}-0", {"gracePeriodSeconds": 0})
+    ends.append(eks.describe(NAME))
+    assert [(seen.state, seen.artifact) for seen in ends if seen] == [("Completed", "s3://out/model.tar.gz")] * 2
+
+
+def test_the_first_process_decides_the_end_of_a_deleted_training_job(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(eks)
+    add_pod(phase="Succeeded", prepare=terminated(), train=terminated(), results=terminated(until=55))
+    client.delete(JOB, NAME)
+    method = Client.patch
+
+    def second(self: Client, *arguments: Any) -> Any:
+        monkeypatch.setattr(Client, "patch", method)
+        end = json.dumps({"state": "Stopped", "phase": "Stopped", "reason": "Deleted."})
+        client.patch(JOB, NAME, {"metadata": {"annotations": {"traingrid/ended": end}}})
+        return method(self, *arguments)
+
+    monkeypatch.setattr(Client, "patch", second)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.reason) == ("Stopped", "Deleted.")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Stopped", "[]", "{}", '{"state": "Stopped"}', '{"state": "Running", "phase": ""}']
+)
+def test_an_end_that_another_program_has_written_is_ignored_unless_it_is_complete(
+    eks: Eks, client: Client, add_pod: Callable[..., None], text: str
+) -> None:
+    start(eks)
+    add_pod(phase="Succeeded", prepare=terminated(), train=terminated(), results=terminated(until=55))
+    client.patch(JOB, NAME, {"metadata": {"annotations": {"traingrid/ended": text}}})
+    client.delete(JOB, NAME)
+    seen = eks.describe(NAME)
+    assert seen
+    assert seen.state == "Completed"
