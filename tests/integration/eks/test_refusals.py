@@ -42,6 +42,12 @@ REFUSALS = [
         "cannot run as root. Fix the policy of the cluster, then run `traingrid retry 0123abcd`; or fix the line, then",
     ),
     (
+        403,
+        {"message": "x is forbidden: unable to create new content in namespace default because it is being terminated"},
+        "invalid_request",
+        f"When `kubectl get namespace default` no longer finds it: as{APPLY[2:]}",
+    ),
+    (
         404,
         {"message": 'namespaces "default" not found', "details": {"kind": "namespaces"}},
         "invalid_request",

@@ -25,6 +25,9 @@ API server may be starting, or AWS STS may be overloaded (see `UnavailableError`
 OPERATOR = "https://raw.githubusercontent.com/kubeflow/mpi-operator/v0.8.1/deploy/v2beta1/mpi-operator.yaml"
 """The manifest of the first version of the MPI operator that never runs two launchers of one MPIJob
 (https://github.com/kubeflow/mpi-operator/pull/810)."""
+_ENDING = "because it is being terminated"
+"""The end of the message of a 403 for a new object in a namespace that is being deleted
+(staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go of Kubernetes)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +76,8 @@ class Refusals:
 
     def _refused(self, name: str, error: ApiError) -> LaunchError:
         where, namespace = self.access.where, self.access.cluster.namespace
-        message = error.message.rstrip(".")
-        if error.code == FORBIDDEN and "exceeded quota" in message:
-            command = f"`kubectl describe resourcequota -n {namespace}` shows it."
-            return LaunchError(QUOTA, f"A quota of the namespace {namespace} prevents {name}: {message}. {command}")
-        if is_missing_permission(error):
-            what = f"{where} does not let this grid launch {name}: {message or 'Forbidden'}."
-            return LaunchError(PERMISSION, f"{what} {self.access.objects_step}")
+        if error.code == FORBIDDEN and (forbidden := self._forbidden(name, error)):
+            return forbidden
         if error.code == NOT_FOUND and error.kind == "namespaces":
             return LaunchError(INVALID_REQUEST, f"{where} has no namespace {namespace}. {self.access.objects_step}")
         if error.code == NOT_FOUND:  # the path of a definition that is not installed
@@ -90,6 +88,22 @@ class Refusals:
             )
         what = f"{where} rejected {name}: {error.reply}."
         return LaunchError(INVALID_REQUEST, f"{what} {self._rejected_step(name, error)}")
+
+    def _forbidden(self, name: str, error: ApiError) -> LaunchError | None:
+        """Return the LaunchError of a 403; None if a policy of admission refused the object."""
+        where, namespace, step = self.access.where, self.access.cluster.namespace, self.access.objects_step
+        message = error.message.rstrip(".")
+        if "exceeded quota" in message:
+            command = f"`kubectl describe resourcequota -n {namespace}` shows it."
+            return LaunchError(QUOTA, f"A quota of the namespace {namespace} prevents {name}: {message}. {command}")
+        if message.endswith(_ENDING):
+            what = f"{where} rejected {name}, because its namespace {namespace} is being deleted."
+            gone = f"When `kubectl get namespace {namespace}` no longer finds it: {step[:1].lower()}{step[1:]}"
+            return LaunchError(INVALID_REQUEST, f"{what} {gone}")
+        if is_missing_permission(error):
+            what = f"{where} does not let this grid launch {name}: {message or 'Forbidden'}."
+            return LaunchError(PERMISSION, f"{what} {step}")
+        return None
 
     def _rejected_step(self, name: str, error: ApiError) -> str:
         """Return the next step for a rejected object; policies of admission reply 403, or their own status."""
