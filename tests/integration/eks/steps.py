@@ -1,4 +1,4 @@
-"""Steps of the tests of a cluster without controllers: what a backend, controllers and kubelets do."""
+"""Steps of tests with a cluster without controllers: those of a backend, of controllers and of kubelets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Running: the phase of a training job that has not ended, in SageMaker's terms, and what it waits for."""
+"""Running: the phase of a training job that has not ended, in SageMaker's terms, and the reason if it waits."""
 
 from __future__ import annotations
 
