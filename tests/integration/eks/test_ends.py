@@ -14,6 +14,7 @@ from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
 from traingrid.grid.deployment import Deployment
 from traingrid.kubernetes.client import JOB, Client
+from traingrid.kubernetes.errors import ApiError
 
 LATER = "2126-01-01T00:00:00Z"
 """A time after the deletions of these tests."""
@@ -193,3 +194,15 @@ def test_an_end_that_another_program_has_written_is_ignored_unless_it_is_complet
     seen = eks.describe(NAME)
     assert seen
     assert seen.state == "Completed"
+
+
+@pytest.mark.parametrize("errors", [[ApiError(403, "Forbidden", "denied")], [CHANGED] * 5], ids=["denied", "busy"])
+def test_an_end_that_cannot_be_noted_is_known_nevertheless(
+    eks: Eks, client: Client, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, errors: list[ApiError]
+) -> None:
+    start(eks)
+    finish(cluster, "Complete")
+    monkeypatch.setattr(Client, "patch", failing_once(Client.patch, *errors))
+    ends = [eks.describe(NAME), eks.describe(NAME)]
+    assert [seen.state for seen in ends if seen] == ["Completed", "Completed"]
+    assert json.loads(client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/ended"])["state"] == "Completed"

@@ -160,12 +160,12 @@ class ClusterJobs:
         return True
 
     def with_notes(self, found: Found) -> Found:
-        """Note facts that only pods show which are gone soon, and return the training job with all notes.
+        """Note facts that only pods show which may be gone soon, and return the training job with all notes.
 
         One is a pod that the cluster has ended while it trained: the Job controller counts it as succeeded if it then
         ends without an error. Its event is kept for an hour by default (kube-apiserver's --event-ttl). Another one is
         that all hosts have trained, while the controller counts one as failed and deletes the others. The last one is
-        the end of a training job that was deleted; the first process that writes it decides.
+        the end; the first process that writes it decides.
 
         Notes that could not be written hold for this process nevertheless, and are tried again each time. So this
         process records neither a disrupted training job as completed, nor its own cancel as the deletion of a person.
@@ -182,7 +182,7 @@ class ClusterJobs:
         self._unwritten[found.uid] = notes
         try:
             self._change(found, lambda present: self._annotate(present, _missing(present, notes)))
-        except UnavailableError as error:
+        except ApiError as error:  # also of a policy of admission: a note must not keep an end from the ledger
             self._remember(found, notes, error)
             return known
         del self._unwritten[found.uid]
@@ -201,7 +201,7 @@ class ClusterJobs:
             return ""
         return found.disruption or self._killed(found)
 
-    def _remember(self, found: Found, notes: dict[str, str], error: UnavailableError) -> None:
+    def _remember(self, found: Found, notes: dict[str, str], error: ApiError) -> None:
         """Keep annotations that the API server did not accept."""
         logger.warning("%s cannot be annotated now, which is tried again: %s", found.name, error)
         self._unwritten.setdefault(found.uid, {}).update(notes)

@@ -30,9 +30,8 @@ TRAINED = "traingrid/trained"
 """The annotation of an object whose hosts have all trained in time, while the controller counts one as failed, because
 its upload ended after its deadline, and deletes the pods that still upload."""
 ENDED = "traingrid/ended"
-"""The annotation of an object that was deleted: how its training job ended, in JSON (`traingrid.backends.eks.state`).
-It is written before the end is recorded, because the pods that show it will be gone, while the controller may count one
-of them only later."""
+"""The annotation of an object with the end of its training job, in JSON (`traingrid.backends.eks.state`). It is written
+before the end is recorded, because the pods that show the end will be gone."""
 MAX_ANNOTATIONS = 256 * 1024
 """The maximum size of all annotations of an object, in bytes (TotalAnnotationSizeLimitB of Kubernetes' validation)."""
 

@@ -76,15 +76,14 @@ def end_of_worker(found: Found, failed: Sequence[Pod]) -> Seen | None:
 
 
 def end_to_note(found: Found) -> str:
-    """Return the text of the annotation `ENDED` of a training job; empty if it was not deleted, or has not ended.
+    """Return the text of the annotation `ENDED` of a training job; empty if it has not ended.
 
-    The first process that sees the end decides it. After that, the garbage collector removes the pods, and the Job
-    controller may still count one that ended on SIGTERM as succeeded, or release one that ended before the deletion
-    without counting it. So a later reader could come to another end.
+    The first process that sees the end decides it. After that, the pods may be removed. If the training job was
+    deleted, the Job controller may also count one that ended on SIGTERM as succeeded, or release one that ended before
+    the deletion without counting it. So a later reader could come to another end.
     """
-    if found.deleted_at is None or found.pods_left:
-        return ""
-    return json.dumps(asdict(_state_of(found)))
+    decided = _state_of(found)
+    return json.dumps(asdict(decided)) if decided.state in FINAL_STATES else ""
 
 
 def has_trained_in_time(found: Found) -> bool:
@@ -112,7 +111,7 @@ def _state_of(found: Found) -> _State:
 
 def _noted(found: Found) -> _State | None:
     """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too."""
-    if found.deleted_at is None or found.pods_left:
+    if found.pods_left:
         return None
     try:
         noted = json.loads(found.annotations.get(labels.ENDED, ""))
