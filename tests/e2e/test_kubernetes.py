@@ -332,8 +332,8 @@ def test_a_line_without_capacity_moves_to_the_next_backend_and_then_to_another_r
         item = items[name]
         assert item
         assert (item.state, item.region, item.backend, item.attempt) == ("Completed", region, backend, 2)
-        (former,) = item.tried
-        assert (former.region, former.backend, former.failure) == (JOBS, "eks", "capacity")
+        (previous,) = item.tried
+        assert (previous.region, previous.backend, previous.failure) == (JOBS, "eks", "capacity")
         shown = world.traingrid("describe", ended.id, str(jobs[name].index))
         assert f"{JOBS} eks  Stopped (capacity)" in shown
         assert "Stopped (capacity): The pod has no node: " in shown
@@ -463,7 +463,7 @@ def test_a_lost_node_is_retried_from_its_checkpoint_and_the_model_trains_another
     (job,) = submission.jobs
     item = world.plane.ledger.job(submission.id, 0)
     assert item
-    assert (job.state, item.attempt, [former.failure for former in item.tried]) == ("Completed", 2, ["lost_node"])
+    assert (job.state, item.attempt, [previous.failure for previous in item.tried]) == ("Completed", 2, ["lost_node"])
     assert re.search("the first epoch is [34]", world.traingrid("logs", submission.id, "0"))
     following = world.submit(world.line(JOBS, "next", init_from=f"{submission.id}/0"))
     until(lambda: following.status().ended)

@@ -69,8 +69,8 @@ def _why_lost(world: World, line: Line, item: JobItem | None, head: SubmissionIt
 
 def changed_ends(world: World) -> Iterator[Violation]:
     """Find lines whose final state has changed although they are still at the same attempt (I1)."""
-    former = world.before.lines if world.before else {}
-    for (submission, index), was in former.items():
+    previous = world.before.lines if world.before else {}
+    for (submission, index), was in previous.items():
         item = world.lines.get((submission, index))
         same = item is None or item.attempt <= was.attempt
         state = item.state if item else "gone"

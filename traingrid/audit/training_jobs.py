@@ -31,13 +31,13 @@ def duplicate_training_jobs(world: World) -> Iterator[Violation]:
     for job in sorted(world.training_jobs, key=lambda job: (job.identity.attempt, job.created_at)):
         by_line[job.line].append(job)
     for (submission, index), jobs in by_line.items():
-        for former, later in pairwise(jobs):
-            if later.identity.attempt == former.identity.attempt:
-                what = f"{later.name} exists in {former.region} and in {later.region}"
-            elif former.active:
-                what = f"{later.name} was created while {former.name} in {former.region} is {former.state}"
-            elif former.ended_at and later.created_at < former.ended_at - _ROUNDING_SECONDS:
-                what = f"{later.name} was created before {former.name} had ended"
+        for previous, later in pairwise(jobs):
+            if later.identity.attempt == previous.identity.attempt:
+                what = f"{later.name} exists in {previous.region} and in {later.region}"
+            elif previous.active:
+                what = f"{later.name} was created while {previous.name} in {previous.region} is {previous.state}"
+            elif previous.ended_at and later.created_at < previous.ended_at - _ROUNDING_SECONDS:
+                what = f"{later.name} was created before {previous.name} had ended"
             else:
                 continue
             what = f"job {index} of {submission} has two training jobs: {what}"

@@ -58,7 +58,7 @@ def run_rows(
         orchestrator: The size of the Batch children, which determines their cost.
     """
     for item in (_with_reason(item, cancels) for item in items):
-        reopened = max((former.attempt for former in item.tried if former.reopened), default=0)
+        reopened = max((previous.attempt for previous in item.tried if previous.reopened), default=0)
         for number, attempt in item.attempts().items():
             job = (lines.submitted if number <= reopened else lines.corrected).get(item.index)
             current = number == item.attempt

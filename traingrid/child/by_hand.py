@@ -56,8 +56,8 @@ def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, led
     }
     if (budget := budget_of(lines)) is not None:
         facts["budget_dollars"] = budget
-    former = ledger.claim_submission(submission, child.batch_job, facts)
-    if former and former.sha256 != facts["sha256"]:
+    previous = ledger.claim_submission(submission, child.batch_job, facts)
+    if previous and previous.sha256 != facts["sha256"]:
         message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
         raise UsageError(message, "Submit the job again, preferably with ?versionId=... in S3_ARRAY_FILE.")
     return submission, job

@@ -194,7 +194,7 @@ class Supervisor:
         region, backend = target
         if not self.ledger.next_attempt(attempt.key, what, region, on_demand=late, backend=backend):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
-        again = [here, *(former.candidate for former in item.tried)].count(target)
+        again = [here, *(previous.candidate for previous in item.tried)].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         message = (
             f"{attempt.name}: {reason or seen.phase} {failure.sentence} Next {sentence_part(target, self._candidates)}"

@@ -69,8 +69,8 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
         write_rows((_row(one, grid_file) for one in found), _ROWS, output)
     wrong, unknown = (sum(one.verdict is verdict for one in found) for verdict in (Verdict.WRONG, Verdict.UNKNOWN))
     for one in found:
-        if one.mend:
-            echo(printable(f"{one.region} {one.what}: {of_grid_file(one.mend, grid_file)}"))
+        if one.fix:
+            echo(printable(f"{one.region} {one.what}: {of_grid_file(one.fix, grid_file)}"))
     echo(f"{len(found)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
@@ -78,7 +78,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
 
 def _row(one: Finding, grid_file: Path) -> dict[str, str]:
     found = {"region": one.region, "what": one.what, "verdict": one.verdict.value, "why": one.why}
-    return {**found, "fix": of_grid_file(one.mend, grid_file)}
+    return {**found, "fix": of_grid_file(one.fix, grid_file)}
 
 
 def needs_of(grid: Grid, account: str, manifest: Path | None) -> Needs:

@@ -75,14 +75,14 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int, output: Output) -> N
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Handle SIGTERM like Ctrl-C: in both cases the rehearsal's processes end and its files are deleted."""
-    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
         what = "Interrupted. The rehearsal's processes have ended; nothing was submitted to AWS."
         raise interrupted("", what) from None
     finally:
-        signal.signal(signal.SIGTERM, former)
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _print_script(script: Script) -> None:

@@ -52,15 +52,13 @@ def retained(grid_file: Path, *, output: Output) -> None:
     """
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
-    found, left = kept(grid, account), [one for one in left_stacks(grid, account) if one.mend]
+    found, left = kept(grid, account), [one for one in left_stacks(grid, account) if one.fix]
     echo = sentences(output)
     if output != "table":
         write_rows(_rows(found, left), _ROWS, output)
     elif found:
         console().print(_table(found))
-    commands = [(one.region, one.name, one.remove) for one in found] + [
-        (one.region, one.what, one.mend) for one in left
-    ]
+    commands = [(one.region, one.name, one.remove) for one in found] + [(one.region, one.what, one.fix) for one in left]
     for region, what, command in commands:
         echo(printable(f"{region} {what}: {command}"))
     stacks = _stacks(grid) + [one.what.removeprefix("stack ") for one in left]
@@ -74,7 +72,7 @@ def _rows(found: Iterable[Retained], left: Iterable[Finding]) -> Iterator[dict[s
     yield from map(_ROWS.of, found)
     for stack in left:
         name, unknown = stack.what.removeprefix("stack "), dict.fromkeys(_ROWS.keys)
-        yield unknown | {"region": stack.region, "kind": "stack", "name": name, "holds": "", "remove": stack.mend}
+        yield unknown | {"region": stack.region, "kind": "stack", "name": name, "holds": "", "remove": stack.fix}
 
 
 def _stacks(grid: Grid) -> list[str]:

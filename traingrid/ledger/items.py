@@ -274,18 +274,18 @@ class JobItem:
     @property
     def failures_since_retry(self) -> list[str]:
         """The failure classes of the earlier attempts, oldest first, without those before a user's retry."""
-        return [former.failure for former in self._tried_since_retry]
+        return [previous.failure for previous in self._tried_since_retry]
 
     @property
     def tried_since_retry(self) -> list[Candidate]:
         """The places of the earlier attempts, oldest first, without those before a user's retry."""
-        return [former.candidate for former in self._tried_since_retry]
+        return [previous.candidate for previous in self._tried_since_retry]
 
     @property
     def _tried_since_retry(self) -> list[RecordedAttempt]:
         found: list[RecordedAttempt] = []
-        for former in self.tried:
-            found = [] if former.reopened else [*found, former]
+        for previous in self.tried:
+            found = [] if previous.reopened else [*found, previous]
         return found
 
     def is_of_array(self, array_file: str) -> bool:
@@ -330,4 +330,4 @@ def elsewhere(items: Iterable[JobItem], regions: Collection[str]) -> list[str]:
 
 def regions_of(items: Iterable[JobItem]) -> set[str]:
     """Return the Regions of all attempts of the lines, including Regions that have left the grid."""
-    return {region for item in items for region in (item.region, *(former.region for former in item.tried))}
+    return {region for item in items for region in (item.region, *(previous.region for previous in item.tried))}

@@ -168,26 +168,26 @@ class Ledger:
         item |= {"claimed_at": now()}
         return None if self._table.put_new(item) else self.submission(submission)
 
-    def take_over_submission(self, former: SubmissionItem, claim: Claim) -> bool:
+    def take_over_submission(self, previous: SubmissionItem, claim: Claim) -> bool:
         """Claim a submission whose previous claim has ended.
 
         Args:
-            former: The submission's item with the previous claim, as the caller read it.
+            previous: The submission's item with the previous claim, as the caller read it.
             claim: The new claim.
 
         Returns:
             False if another process has claimed it first.
         """
         taken = self._table.update(
-            (former.submission, SUBMISSION),
+            (previous.submission, SUBMISSION),
             {"owner": claim.owner, "claimed_at": now(), "claim_ends_at": claim.ends_at},
             "#owner = :owner AND #claim_ends_at = :claim_ends_at AND #state = :state",
-            {":owner": former.owner, ":claim_ends_at": former.claim_ends_at, ":state": former.state},
+            {":owner": previous.owner, ":claim_ends_at": previous.claim_ends_at, ":state": previous.state},
         )
         # botocore repeats a write whose reply was lost. The repeated write fails its condition, as the first succeeded.
         if taken:
             return True
-        present = self.submission(former.submission)
+        present = self.submission(previous.submission)
         return present is not None and present.owner == claim.owner
 
     def release_submission(self, submission: str, claim: Claim, at: int = 0, *, failed_tries: int = 0) -> None:
@@ -412,7 +412,7 @@ class Ledger:
             return moved
         # botocore repeats a write whose reply was lost. The repeated write fails, as the first has moved the job.
         present = self.job(key.submission, key.index)
-        return present is not None and any(former.reopened == reopen for former in present.tried)
+        return present is not None and any(previous.reopened == reopen for previous in present.tried)
 
     def request_cancel(self, submission: str, scope: str, facts: Mapping[str, Any]) -> None:
         """Record a cancel of a submission's jobs. Another cancel with the same scope replaces it.

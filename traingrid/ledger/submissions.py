@@ -64,7 +64,7 @@ class Submission:
         """Add a job."""
         self.opened.add(item.index)
         self.ended_dollars += ended_dollars(item)
-        self.reopened += sum(bool(former.reopened) for former in item.tried)
+        self.reopened += sum(bool(previous.reopened) for previous in item.tried)
         if item.state not in FINAL_STATES:
             self.live[item.index] = item
             return

@@ -24,7 +24,7 @@ _NO_CHANGE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mended:
+class ChangedJob:
     """A job that a corrected manifest changes.
 
     Attributes:
@@ -37,13 +37,13 @@ class Mended:
     fields: tuple[str, ...]
 
 
-def mended_jobs(
+def changed_jobs(
     lines: Sequence[Line],
     submitted: Sequence[Job],
     latest: Mapping[int, Job],
     deployment: Deployment,
     submission: str,
-) -> dict[int, Mended]:
+) -> dict[int, ChangedJob]:
     """Return the changed jobs by their index, which does not change.
 
     The file's first line belongs to the job of the original first line, and so on. Blank lines, comments and changed
@@ -64,26 +64,26 @@ def mended_jobs(
         raise UsageError(text, "Nothing was changed. Submit new lines in a separate manifest: traingrid submit.")
     order = [job.index for job in sorted(submitted, key=lambda job: job.line)]
     pairs = zip(lines, order, strict=True)
-    mended = dict(_changed((job_of_line(line, index, deployment, submission) for line, index in pairs), latest))
-    if mended:
-        _refuse_moved(mended, latest, submission)
-    return mended
+    changed = dict(_changed((job_of_line(line, index, deployment, submission) for line, index in pairs), latest))
+    if changed:
+        _refuse_moved(changed, latest, submission)
+    return changed
 
 
-def _changed(jobs: Iterator[Job], latest: Mapping[int, Job]) -> Iterator[tuple[int, Mended]]:
+def _changed(jobs: Iterator[Job], latest: Mapping[int, Job]) -> Iterator[tuple[int, ChangedJob]]:
     names = [name for name in Job.model_fields if name not in _NO_CHANGE]
     for job in jobs:
-        former = latest[job.index]
-        fields = tuple(name for name in names if getattr(job, name) != getattr(former, name))
+        previous = latest[job.index]
+        fields = tuple(name for name in names if getattr(job, name) != getattr(previous, name))
         if fields:
-            yield job.index, Mended(job=job, fields=fields)
+            yield job.index, ChangedJob(job=job, fields=fields)
 
 
-def _refuse_moved(mended: Mapping[int, Mended], latest: Mapping[int, Job], submission: str) -> None:
+def _refuse_moved(changed: Mapping[int, ChangedJob], latest: Mapping[int, Job], submission: str) -> None:
     """Raise UsageError if a line now describes another job; then lines cannot be mapped to jobs reliably."""
-    former = {_trained(job, submission): index for index, job in latest.items()}
-    for index, now in mended.items():
-        other = former.get(_trained(now.job, submission))
+    previous = {_trained(job, submission): index for index, job in latest.items()}
+    for index, now in changed.items():
+        other = previous.get(_trained(now.job, submission))
         if other is not None:
             text = f"Line {now.job.line} now describes job {other} of submission {submission}, but job {index} was on "
             text += "this line. Rows cannot be reordered in a retry."

@@ -20,7 +20,7 @@ from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
 from traingrid.ledger.ledger import is_cancelled
 from traingrid.submission.initial_models import InitialModels
-from traingrid.submission.manifest_diff import mended_jobs
+from traingrid.submission.manifest_diff import changed_jobs
 from traingrid.submission.model_archives import ModelArchives
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
@@ -105,11 +105,11 @@ class RetryPlan:
         left = self._left(submission, ended) | dict.fromkeys(late, _LATE)
         changed = {}
         if lines is not None:
-            mended = mended_jobs(lines, submitted, jobs, self.deployment, submission)
-            changed = {index: one.fields for index, one in mended.items()}
+            corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
+            changed = {index: one.fields for index, one in corrected.items()}
             left = {index: _not_ended(fields) for index, fields in changed.items() if index not in ended} | left
             left = {index: why for index, why in left.items() if index in changed}
-            jobs = {index: one.job for index, one in mended.items()}
+            jobs = {index: one.job for index, one in corrected.items()}
         wanted = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
         unreadable = self._unreadable(wanted)
         if unreadable and len(unreadable) == len(wanted):
@@ -193,7 +193,7 @@ class RetryPlan:
         running, silent = self._running(submission, ended)
         left = {}
         for index, item in ended.items():
-            tried = (item.candidate, *(former.candidate for former in item.tried))
+            tried = (item.candidate, *(previous.candidate for previous in item.tried))
             if is_cancelled(cancels, index, item.region):
                 left[index] = "it was cancelled, which is permanent; submit its line again"
             elif index in running:

@@ -112,8 +112,8 @@ class FailureWatch:
                 return True  # another rank wrote into the same line; the traceback is in the log anyway
             return False
         self.stalls.read(line)
-        former = f"{self.tail[-1]}\n" if self.tail else ""
-        if (match := _ABORTED.search(former + line)) and match.end() > len(former):
+        previous = f"{self.tail[-1]}\n" if self.tail else ""
+        if (match := _ABORTED.search(previous + line)) and match.end() > len(previous):
             self._note_death(int(match[1]), match[2], -int(match[3]))
         elif match := _DIED.match(line):
             self._note_death(int(match[1]), match[2], int(match[3]))

@@ -57,7 +57,7 @@ def keep(output: MarkedOutput | None = None) -> None:
     if output:
         output.open()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a launcher may leave it ignored, which would discard exit statuses
-    former = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     watched = os.getpid()
     if keeper := os.fork():
         if output:
@@ -79,7 +79,7 @@ def keep(output: MarkedOutput | None = None) -> None:
         _end_as(status)
     os.setpgid(0, 0)  # both processes do it, to avoid a race: a script's `kill 0` must not reach the keeper
     _end_with_parent(keeper, signal.SIGKILL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, former)
+    signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 def adopt_orphans() -> None:

@@ -99,5 +99,5 @@ def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
 def _earlier(grid: FaultyGrid, submissions: Iterable[str]) -> Counter[str]:
     """Return the number of earlier attempts by failure: training jobs without capacity, and moves without one."""
     items = (item for submission in submissions for item in grid.plane.ledger.jobs(submission))
-    failures = Counter(former.failure for item in items for former in item.tried)
+    failures = Counter(previous.failure for item in items for previous in item.tried)
     return Counter({name: failures[name] for name in (CAPACITY.name, SHORTAGE.name)})

@@ -115,11 +115,11 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         self.turns.add(f"cancel {submission}", lambda: self.programs.cancel(submission, index, region))
 
     @precondition(lambda self: self.ended_badly)
-    @rule(which=_ANY, mended=st.booleans())
-    def retry(self, which: int, mended: bool) -> None:
+    @rule(which=_ANY, corrected=st.booleans())
+    def retry(self, which: int, corrected: bool) -> None:
         """A user retries failed or stopped lines, with the original or with a corrected manifest."""
         submission = self.ended_badly[which % len(self.ended_badly)]
-        lines = self.mended(submission) if mended else None
+        lines = self.corrected(submission) if corrected else None
         self.turns.add(f"retry {submission}", lambda: self.programs.retry(submission, lines))
 
     # Actions of AWS.

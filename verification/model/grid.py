@@ -121,7 +121,7 @@ class ModelGrid:
         self.manifests: list[ManifestVersion] = []
         self.until_started = False
         self.kills = 0
-        self.mends = 0
+        self.corrections = 0
         self.deleted = 0
         self._stack = ExitStack()
         self._stack.enter_context(self.account.installed())
@@ -187,13 +187,13 @@ class ModelGrid:
         self.running.append(Running(actor, child, self._line(child)))
         return actor
 
-    def mended(self, submission: str) -> bytes:
+    def corrected(self, submission: str) -> bytes:
         """Return a submission's manifest with every line changed, differently on each call."""
-        self.mends += 1
+        self.corrections += 1
         (source,) = (one for one in self.manifests if submission_id(str(one.uri), one.version) == submission)
         content = self.account.bucket.objects[source.uri.bucket, source.uri.key][int(source.version) - 1]
         first, *lines = content.decode().splitlines()
-        return "\n".join([f"{first},hp.mended", *(f"{line},{self.mends}" for line in lines)]).encode()
+        return "\n".join([f"{first},hp.corrected", *(f"{line},{self.corrections}" for line in lines)]).encode()
 
     def _line(self, child: BatchChild) -> tuple[str, int]:
         file = S3Uri.parse(child.file.partition("?")[0])
@@ -294,7 +294,7 @@ class ModelGrid:
         seen["training jobs"] += len(self.account.training_jobs)
         seen["manifests"] += len(self.manifests)
         seen["programs killed"] += self.kills
-        seen["manifests mended"] += self.mends
+        seen["manifests corrected"] += self.corrections
         seen["training jobs deleted"] += self.deleted
 
     def audit(self) -> list[Violation]:

@@ -135,7 +135,7 @@ class Programs:
         )
         canceller.cancel(Wanted(submission=submission, index=index, region=region, by="somebody", reason="a reason"))
 
-    def retry(self, submission: str, mended: bytes | None = None) -> None:
+    def retry(self, submission: str, corrected: bytes | None = None) -> None:
         """Run `traingrid retry`, optionally with a corrected manifest."""
         deployment, home = self._deployment, self._deployment.grid.home
         storage = Storage(home)
@@ -147,5 +147,5 @@ class Programs:
             children=Children(storage, deployment.manifest_bucket, home),
             at_once=1,  # an actor makes one call at a time
         )
-        lines = None if mended is None else manifest.parse(mended, deployment)
+        lines = None if corrected is None else manifest.parse(corrected, deployment)
         retrier.retry(submission, by="somebody", lines=lines)

@@ -54,7 +54,7 @@ def unfinished(world: World) -> Iterator[str]:
         if item.state != JobState.COMPLETED:
             failure = FAILURES.get(item.failure)
             why = f"{failure.sentence} {failure.next_step}".strip() if failure else item.reason or "no reason"
-            regions = ", ".join([*(former.region for former in item.tried), item.region])
+            regions = ", ".join([*(previous.region for previous in item.tried), item.region])
             found.setdefault(f"{item.state}: {why}", []).append(f"line {item.line} ({item.name}): {regions}")
     for why, lines in found.items():
         yield printable(f"{len(lines):,} {why}")

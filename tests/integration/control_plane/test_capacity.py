@@ -92,7 +92,9 @@ def test_a_line_with_a_replica_trains_there_without_a_request_in_vain(
     assert created(cloud, line) == [(OTHER, f"{line.name}-2")]
     item = line.item()
     assert (item.state, item.region, item.attempt) == ("Completed", OTHER, 2)
-    assert [(former.region, former.state, former.failure) for former in item.tried] == [(HOME, "Stopped", "shortage")]
+    assert [(previous.region, previous.state, previous.failure) for previous in item.tried] == [
+        (HOME, "Stopped", "shortage")
+    ]
 
 
 def test_the_child_that_replaces_a_killed_probe_ends_the_shortage(

@@ -74,7 +74,7 @@ def test_two_children_of_one_line_share_its_attempts_and_train_it_once(cloud: Lo
     assert created(cloud, line) == [(HOME, f"{line.name}-1"), (OTHER, f"{line.name}-2")]
     item = line.item()
     assert (item.state, item.attempt, item.region) == ("Completed", 2, OTHER)
-    assert [(former.region, former.failure) for former in item.tried] == [(HOME, "capacity")]
+    assert [(previous.region, previous.failure) for previous in item.tried] == [(HOME, "capacity")]
 
 
 def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, line: Line) -> None:

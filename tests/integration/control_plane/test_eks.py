@@ -489,7 +489,7 @@ def test_an_evicted_pod_is_a_lost_node_and_the_line_is_retried(
     finally:
         child.kill()
     assert (code, line.item().state, line.item().attempt) == (0, "Completed", 2), output
-    assert [former.failure for former in line.item().tried] == ["lost_node"]
+    assert [previous.failure for previous in line.item().tried] == ["lost_node"]
 
 
 @pytest.mark.parametrize("on_sigterm", [143, 0], ids=["fails", "ends without an error"])

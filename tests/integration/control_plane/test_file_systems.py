@@ -81,7 +81,7 @@ def test_an_efs_whose_port_is_open_is_good(where: Network) -> None:
     found = checked(name, "EFS", where)
     assert found.verdict is Verdict.WRONG
     assert found.why == f"no rule of {where.group} admits TCP port 2049 from {where.group}"
-    assert found.mend == (
+    assert found.fix == (
         f"aws ec2 authorize-security-group-ingress --region {REGION} --group-id {where.group} --ip-permissions "
         f"'IpProtocol=tcp,FromPort=2049,ToPort=2049,UserIdGroupPairs=[{{GroupId={where.group}}}]'"
     )
@@ -123,7 +123,7 @@ def test_outbound_traffic_must_be_admitted_too(where: Network) -> None:
     client("ec2", REGION).revoke_security_group_egress(GroupId=where.group, IpPermissions=everything)
     found = checked(name, "EFS", where)
     assert found.why == f"no rule of {where.group} admits TCP port 2049 to {where.group}"
-    assert "authorize-security-group-egress" in found.mend
+    assert "authorize-security-group-egress" in found.fix
 
 
 @pytest.mark.parametrize("kind", ["EFS", "FSxLustre"])
@@ -148,7 +148,7 @@ def test_an_efs_needs_a_mount_target_in_each_zone(where: Network) -> None:
     name = an_efs(client, where, zones=1)
     found = checked(name, "EFS", where)
     assert found.why == f"it has no mount target in {REGION}b, the zone of {where.subnets[1]}"
-    assert f"aws efs create-mount-target --region {REGION} --file-system-id {name}" in found.mend
+    assert f"aws efs create-mount-target --region {REGION} --file-system-id {name}" in found.fix
 
 
 def test_lustre_needs_a_subnet_of_the_jobs_in_its_zone(where: Network) -> None:

@@ -64,10 +64,10 @@ def test_a_group_for_efa_allows_all_traffic_from_and_to_itself(where: Network) -
         f"{EFA} has EFA, which needs a group that allows all traffic from and to itself; {where.group} lacks the "
         "inbound and outbound rules"
     )
-    assert found.mend == f"{command(where, 'ingress')} && {command(where, 'egress')}"
+    assert found.fix == f"{command(where, 'ingress')} && {command(where, 'egress')}"
     allow(where, "ingress")
     assert of_groups(where).why.endswith(f"{where.group} lacks the outbound rule")
-    assert of_groups(where).mend == command(where, "egress")
+    assert of_groups(where).fix == command(where, "egress")
     allow(where, "egress")
     assert of_groups(where).verdict is Verdict.GOOD
 
@@ -110,7 +110,7 @@ def test_a_job_needs_two_addresses_for_each_host_and_five_with_efa(
 def test_missing_addresses_are_counted_with_the_fix(where: Network) -> None:
     found = of_addresses(where, need(OTHER, 3), need(EFA, 60))
     assert found.why == f"at most 251 in one zone, but the hosts of one job with {EFA} need 300"
-    assert found.mend == f"add a subnet of {where.vpc} with 300 free addresses to subnets of {REGION} in grid.yaml"
+    assert found.fix == f"add a subnet of {where.vpc} with 300 free addresses to subnets of {REGION} in grid.yaml"
 
 
 def test_jobs_that_do_not_fit_at_once_are_mentioned(where: Network) -> None:

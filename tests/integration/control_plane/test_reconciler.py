@@ -73,12 +73,12 @@ def test_an_orphan_is_stopped_and_a_foreign_training_job_is_not(account: Account
 
 def test_a_training_job_of_a_previous_attempt_is_stopped_in_its_region(account: Account) -> None:
     submission = account.submit((HOME,))
-    former = account.train(submission, 0)
+    previous = account.train(submission, 0)
     tried: AttemptFacts = {"region": HOME, "state": JobState.FAILED, "failure": "capacity"}
     account.ledger.next_attempt(job_key(submission=submission), tried, OTHER)
     current = account.train(submission, 0, attempt=2, region=OTHER)
     done = account.reconciler().sweep()
-    assert done.stopped == [former]
+    assert done.stopped == [previous]
     assert account.described(current, OTHER)["TrainingJobStatus"] == "InProgress"
 
 

@@ -84,11 +84,11 @@ def test_a_retry_runs_failed_jobs_and_leaves_completed_ones(
     )
     assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
     assert [account.line(submission, index).attempt for index in range(3)] == [1, 2, 2]
-    (former,) = account.line(submission, 1).tried
-    assert (former.attempt, former.region, former.failure) == (1, OTHER, "algorithm")
+    (previous,) = account.line(submission, 1).tried
+    assert (previous.attempt, previous.region, previous.failure) == (1, OTHER, "algorithm")
     assert status(account, submission).jobs[1].tried == (f"{OTHER} (algorithm)",)
-    (tmp_path / "mended.csv").write_text(manifest(account, (HOME, "1"), (OTHER, "0"), (HOME, "never")))
-    output = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "mended.csv")]).output
+    (tmp_path / "corrected.csv").write_text(manifest(account, (HOME, "1"), (OTHER, "0"), (HOME, "never")))
+    output = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "corrected.csv")]).output
     assert "job 0 is not retried: its line has changed (hyperparameters), but it has not failed" in output
     assert "job 1, line 3, has changed: hyperparameters" in output
     assert re.search(r"^submitted \S+: 1 job$", output, re.MULTILINE)

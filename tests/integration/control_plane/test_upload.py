@@ -28,11 +28,11 @@ def versions(account: Account, key: str) -> list[str]:
 
 @pytest.mark.parametrize("effect", ["lose_reply", "error_before", "error_after", "throttle"])
 def test_an_upload_creates_one_version_despite_faults(account: Account, cloud: LocalCloud, effect: Effect) -> None:
-    former = upload(account, f"manifests/{effect}.csv")
+    previous = upload(account, f"manifests/{effect}.csv")
     upload(account, f"manifests/{effect}.csv.report.json")
     cloud.faults.set(Plan(calls=(CallFault(effect=effect, action="PutObject", times=1),)))
     uploaded = upload(account, f"manifests/{effect}.csv")
-    assert versions(account, f"manifests/{effect}.csv") == [uploaded, former]
+    assert versions(account, f"manifests/{effect}.csv") == [uploaded, previous]
     assert cloud.faults.struck() == {"calls/0": 1}
 
 

@@ -64,14 +64,14 @@ def test_iam_returns_the_expected_verdict(case: Case, decisions: Mapping[Case, s
 
 
 @pytest.fixture(scope="module")
-def mended(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
+def corrected(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
     pairs = [(case, without(deciding[case.role], case)) for case in DENIED]
     return dict(zip(DENIED, of_pairs(pairs), strict=True))
 
 
 @pytest.mark.parametrize("case", DENIED, ids=str)
-def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(case: Case, mended: Mapping[Case, str]) -> None:
-    assert mended[case] == ALLOWED
+def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(case: Case, corrected: Mapping[Case, str]) -> None:
+    assert corrected[case] == ALLOWED
 
 
 def test_localcloud_returns_the_same_verdicts(

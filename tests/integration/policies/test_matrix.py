@@ -26,7 +26,7 @@ def test_iam_returns_the_expected_verdict(case: Case, verdict: Mapping[Case, str
 
 
 @pytest.fixture(scope="module")
-def mended(policies: Policies) -> dict[Case, str]:
+def corrected(policies: Policies) -> dict[Case, str]:
     """Return IAM's verdict on each denied case under policies without the rule that it breaks."""
     pairs = [(case, without(policies[deciding(case)], case)) for case in DENIED]
     return dict(zip(DENIED, of_pairs(pairs), strict=True))
@@ -34,10 +34,10 @@ def mended(policies: Policies) -> dict[Case, str]:
 
 @pytest.mark.parametrize("case", DENIED, ids=str)
 def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(
-    case: Case, mended: Mapping[Case, str], policies: Policies
+    case: Case, corrected: Mapping[Case, str], policies: Policies
 ) -> None:
     assert without(policies[deciding(case)], case) != policies[deciding(case)], "the policies do not contain the rule"
-    assert mended[case] == ALLOWED
+    assert corrected[case] == ALLOWED
 
 
 def test_explicit_denials_override_every_allow(policies: Policies) -> None:

@@ -92,12 +92,12 @@ def test_a_training_that_loses_its_host_prints_the_same_metrics(
         assert {epoch: expected[epoch] for epoch in epochs(printed)} == epochs(printed)
         seen |= epochs(printed)
     # Only a part of the newest checkpoint was restored from S3.
-    former, newest = sorted((base / "checkpoints").glob("checkpoint-*"))[-2:]
+    previous, newest = sorted((base / "checkpoints").glob("checkpoint-*"))[-2:]
     (newest / "variables.index").unlink()
     status, output = finished(start(base))
     assert status == 0, output
     assert f"Checkpoint {newest} is skipped, because it is incomplete: variables.index is missing." in output
-    step = step_of(former)
+    step = step_of(previous)
     assert step < EPOCHS * STEPS_PER_EPOCH
     assert f"Continuing after step {step}, in epoch {step // STEPS_PER_EPOCH + 1}." in output
     assert seen | epochs(output) == expected

@@ -95,11 +95,11 @@ def test_one_attempt_in_two_regions_is_a_duplicate() -> None:
 
 
 @pytest.mark.parametrize(
-    "former", [a_job(0, "InProgress"), a_job(0, "Failed", ended_at=NOON)], ids=["still runs", "ended later"]
+    "previous", [a_job(0, "InProgress"), a_job(0, "Failed", ended_at=NOON)], ids=["still runs", "ended later"]
 )
-def test_overlapping_attempts_are_a_duplicate(former: Any) -> None:
+def test_overlapping_attempts_are_a_duplicate(previous: Any) -> None:
     line = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED}])
-    assert ("I2", "duplicate") in found(a_world([line], [former, a_job(0, attempt=2)]))
+    assert ("I2", "duplicate") in found(a_world([line], [previous, a_job(0, attempt=2)]))
 
 
 def test_two_accepted_creates_are_a_duplicate_even_if_one_job_remains() -> None:

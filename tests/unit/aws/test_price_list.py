@@ -62,11 +62,11 @@ def test_the_first_of_several_tiers_counts(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_term_of_the_future_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    later, former = (
+    later, previous = (
         term(dimension("9"), since="2999-01-01T00:00:00Z"),
         term(dimension("5"), since="2020-01-01T00:00:00Z"),
     )
-    (found,) = read(monkeypatch, entry(later, former, term(dimension("7"))))
+    (found,) = read(monkeypatch, entry(later, previous, term(dimension("7"))))
     assert found.dollars == 7
     assert read(monkeypatch, entry(later)) == []
 

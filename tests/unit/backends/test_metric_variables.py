@@ -59,8 +59,8 @@ def test_a_job_whose_variables_leave_no_room_has_no_history(variables: int) -> N
 
 def test_jobs_with_other_images_or_algorithms_and_jobs_of_earlier_versions_have_no_history() -> None:
     other = job_of(image="763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu")
-    former = job_of().model_copy(update={"metric_history": False})
-    assert [settings_of(job) for job in (other, job_of(algorithm="forest"), former)] == [None, None, None]
+    previous = job_of().model_copy(update={"metric_history": False})
+    assert [settings_of(job) for job in (other, job_of(algorithm="forest"), previous)] == [None, None, None]
 
 
 def test_an_isolated_job_has_no_history() -> None:

@@ -97,14 +97,14 @@ def test_a_line_with_replicas_trains_in_its_next_region_without_using_a_retry(
     assert [backend.created for backend in backends.values()] == [[], [NEXT], []]
     assert (item.state, item.attempt, item.region) == ("Completed", 2, "eu-west-1")
     assert log.of("capacity_wait") == []
-    (former,) = item.tried
-    assert (former.region, former.state, former.failure, former.training_job) == (
+    (previous,) = item.tried
+    assert (previous.region, previous.state, previous.failure, previous.training_job) == (
         roaming.region,
         "Stopped",
         "shortage",
         "",
     )
-    assert former.reason == shortage.sentence()
+    assert previous.reason == shortage.sentence()
     (line,) = log.of("next_attempt")
     assert (line["target"], line["failure"]) == ("eu-west-1", "shortage")
 
@@ -114,7 +114,7 @@ def test_a_region_is_still_tried_after_a_move_that_used_no_retry(roaming: Job, l
     here, there = FakeBackend(COMPLETED), FakeBackend(NO_CAPACITY)
     backends = {"us-east-1": here, "eu-west-1": there, "us-west-2": FakeBackend(NO_CAPACITY)}
     item = supervisor(roaming, backends, ledger).run()
-    assert [former.failure for former in item.tried] == ["shortage", "capacity", "capacity"]
+    assert [previous.failure for previous in item.tried] == ["shortage", "capacity", "capacity"]
     assert (item.state, item.region, here.created) == ("Completed", "us-east-1", ["traingrid-0123abcd-0-4"])
 
 

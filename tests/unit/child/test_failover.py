@@ -60,9 +60,9 @@ def test_a_job_without_capacity_moves_when_its_first_training_job_has_ended(
     assert (first.stopped, first.stop_reasons) == ([NAME], ["capacity"])
     assert alive == ["Stopped"]
     assert (item.state, item.attempt, item.candidate, item.stopped_for) == ("Completed", 2, SAGEMAKER, "")
-    (former,) = item.tried
-    assert (former.candidate, former.state, former.failure) == (EKS, "Stopped", "capacity")
-    assert former.reason == f"No capacity on EKS in us-east-1 within {WAIT} s."
+    (previous,) = item.tried
+    assert (previous.candidate, previous.state, previous.failure) == (EKS, "Stopped", "capacity")
+    assert previous.reason == f"No capacity on EKS in us-east-1 within {WAIT} s."
     assert time.seconds < WAIT + 120
     (line,) = log.of("next_attempt")
     assert (line["target"], line["failure"]) == (EAST, "capacity")
@@ -174,7 +174,7 @@ def test_a_child_killed_at_any_call_of_a_move_moves_once(mixed: Job, ledger: Led
         supervisor(mixed, backends, ledger, time).run()
     item = known(ledger)
     assert (first.created, second.created) == ([NAME], [NEXT])
-    assert (item.state, item.attempt, [former.candidate for former in item.tried]) == ("Completed", 2, [EKS])
+    assert (item.state, item.attempt, [previous.candidate for previous in item.tried]) == ("Completed", 2, [EKS])
     assert item.tried[0].failure == "capacity"
     assert ended == [True]
 
@@ -250,7 +250,7 @@ def test_a_shortage_of_sagemaker_does_not_move_a_job_back_to_a_cluster_that_it_h
     first, second, time = Slow(), FakeBackend(COMPLETED), FakeTime()
     recorded(ledger, short(pool_of(mixed), until=FIRST_MOMENT + 2 * WAIT))
     item = supervisor(mixed, {EKS: first, SAGEMAKER: second}, ledger, time).run()
-    assert [former.candidate for former in item.tried] == [EKS]
+    assert [previous.candidate for previous in item.tried] == [EKS]
     assert (item.state, first.created) == ("Completed", [NAME])
 
 

@@ -50,9 +50,9 @@ def environment(deployment: Deployment) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    former = signal.getsignal(signal.SIGTERM)
+    previous = signal.getsignal(signal.SIGTERM)
     yield
-    signal.signal(signal.SIGTERM, former)
+    signal.signal(signal.SIGTERM, previous)
 
 
 def test_a_permanent_refusal_by_aws_is_left_to_batch(

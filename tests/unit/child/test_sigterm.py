@@ -54,10 +54,10 @@ for number in range(150):
 @pytest.fixture(autouse=True)
 def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
-    for number, handler in former.items():
+    for number, handler in previous.items():
         signal.signal(number, handler)
 
 

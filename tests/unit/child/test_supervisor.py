@@ -123,7 +123,7 @@ def test_a_supervisor_killed_during_a_move_moves_once(roaming: Job, ledger: Ledg
     item = supervisor(roaming, backends, ledger).run()
     assert (here.created, there.created) == ([NAME], ["traingrid-0123abcd-0-2"])
     assert (item.state, item.attempt, item.region) == ("Completed", 2, "eu-west-1")
-    assert [former.region for former in item.tried] == ["us-east-1"]
+    assert [previous.region for previous in item.tried] == ["us-east-1"]
 
 
 def test_without_capacity_every_region_with_the_data_is_tried_once(
@@ -133,8 +133,8 @@ def test_without_capacity_every_region_with_the_data_is_tried_once(
     time = FakeTime()
     item = supervisor(roaming, backends, ledger, time).run()
     assert [backend.created for backend in backends.values()] == [[f"traingrid-0123abcd-0-{n}"] for n in (1, 2, 3)]
-    assert [former.region for former in item.tried] == ["us-east-1", "eu-west-1"]
-    assert {former.failure for former in item.tried} == {"capacity"}
+    assert [previous.region for previous in item.tried] == ["us-east-1", "eu-west-1"]
+    assert {previous.failure for previous in item.tried} == {"capacity"}
     assert (item.state, item.region, item.failure, exit_code(item)) == ("Failed", "us-west-2", "capacity", 1)
     assert any("Next in eu-west-1" in line for line in log.messages)
     assert [(line["attempt"], line["region"]) for line in log.of("launching")] == [
@@ -163,7 +163,7 @@ def test_a_job_of_an_older_version_is_retried_in_its_region(
     monkeypatch.setattr(ledger, "open_job", without_regions)
     backend = FakeBackend(NO_CAPACITY)
     item = supervisor(job.model_copy(update={"retries": 1}), backend, ledger).run()
-    assert [former.region for former in item.tried] == ["us-east-1"]
+    assert [previous.region for previous in item.tried] == ["us-east-1"]
     assert len(backend.created) == 2
 
 
@@ -263,11 +263,11 @@ def test_two_children_of_one_index_come_to_the_same_end_and_create_nothing_twice
 def test_a_child_leaves_a_retried_line_to_the_new_array(
     job: Job, ledger: Ledger, log: RecordedLog, is_first: bool
 ) -> None:
-    mended = job.model_copy(update={"hyperparameters": {"epochs": "2"}})
+    corrected = job.model_copy(update={"hyperparameters": {"epochs": "2"}})
     backend, time, ends = FakeBackend(TRAINING), FakeTime(), list[JobItem]()
 
     def the_new_child_runs() -> None:
-        ends.append(supervisor(mended, backend, ledger, array_file="retry-1").run())
+        ends.append(supervisor(corrected, backend, ledger, array_file="retry-1").run())
 
     def failed_and_tried_again_while_the_old_child_sleeps() -> None:
         ledger.record_job(job_key(), {"state": JobState.FAILED, "failure": "algorithm"})
@@ -284,7 +284,7 @@ def test_a_child_leaves_a_retried_line_to_the_new_array(
     if is_first:
         the_new_child_runs()
     assert [end.state for end in ends] == ["Completed"]
-    assert (backend.created, backend.jobs) == ([NAME, "traingrid-0123abcd-0-2"], [job, mended])
+    assert (backend.created, backend.jobs) == ([NAME, "traingrid-0123abcd-0-2"], [job, corrected])
 
 
 def test_a_line_that_failed_in_another_array_does_not_fail_this_child(job: Job, ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ def fails_with(error: Exception) -> Finding:
 @pytest.mark.parametrize("code", ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"])
 def test_a_denied_check_names_the_missing_permission(code: str) -> None:
     found = fails_with(ClientError({"Error": {"Code": code, "Message": "no"}}, "HeadBucket"))
-    assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "allow the caller s3:ListBucket")
+    assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "allow the caller s3:ListBucket")
     assert found.why == f"AWS returned {code}: no"
 
 
@@ -29,5 +29,5 @@ def test_a_denied_check_names_the_missing_permission(code: str) -> None:
 )
 def test_a_check_without_an_answer_reports_that(error: Exception) -> None:
     found = fails_with(error)
-    assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "")
+    assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "")
     assert found.why

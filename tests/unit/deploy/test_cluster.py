@@ -110,13 +110,13 @@ def test_without_the_cluster_nothing_more_is_checked(eks: Eks) -> None:
             what="cluster research",
             verdict=Verdict.WRONG,
             why="does not exist",
-            mend="create it, or correct `cluster` in `eks` of eu-west-1 in grid.yaml",
+            fix="create it, or correct `cluster` in `eks` of eu-west-1 in grid.yaml",
         )
     }
 
 
 @pytest.mark.parametrize(
-    ("changes", "what", "why", "mend"),
+    ("changes", "what", "why", "fix"),
     [
         ({"status": "CREATING"}, "cluster research", "its status is CREATING", "aws eks wait cluster-active"),
         (
@@ -146,14 +146,12 @@ def test_without_the_cluster_nothing_more_is_checked(eks: Eks) -> None:
         ({"accessConfig": None}, "authentication mode of research", "CONFIG_MAP", "authenticationMode"),
     ],
 )
-def test_a_cluster_that_does_not_fit_is_wrong(
-    eks: Eks, changes: dict[str, Any], what: str, why: str, mend: str
-) -> None:
+def test_a_cluster_that_does_not_fit_is_wrong(eks: Eks, changes: dict[str, Any], what: str, why: str, fix: str) -> None:
     eks.cluster = GOOD | changes
     found = checked(place())
     assert [name for name, one in found.items() if one.verdict is Verdict.WRONG] == [what]
     assert why in found[what].why
-    assert mend in found[what].mend
+    assert fix in found[what].fix
 
 
 @pytest.mark.parametrize(
@@ -171,7 +169,7 @@ def test_the_route_from_your_network_is_not_checked(
     eks.cluster = GOOD | {"resourcesVpcConfig": {"endpointPublicAccess": True} | endpoint}
     network = {"kind": "existing", "vpc": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]}
     found = checked(place(network=network | {"reconciler": reconciler}))["endpoint of research"]
-    assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "")
+    assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "")
     assert found.why.startswith(why)
 
 
@@ -179,7 +177,7 @@ def test_the_agent_is_an_add_on_or_part_of_auto_mode(eks: Eks) -> None:
     eks.addon = ""
     found = checked(place())["Pod Identity Agent of research"]
     assert found.verdict is Verdict.WRONG
-    assert found.mend == (
+    assert found.fix == (
         "aws eks create-addon --region eu-west-1 --cluster-name research --addon-name eks-pod-identity-agent"
     )
     eks.cluster = GOOD | {"computeConfig": {"enabled": True}}
@@ -193,7 +191,7 @@ def test_a_missing_or_changed_entry_is_restored_by_a_deployment(eks: Eks) -> Non
     eks.entries[f"{ROLE}grid-reconciler"] = ["traingrid:grid:launch"]
     found = checked(place())
     guard, reconciler = found["access entry of grid-guard"], found["access entry of grid-reconciler"]
-    assert (guard.why, guard.mend) == ("does not exist", REVERT_DRIFT)
+    assert (guard.why, guard.fix) == ("does not exist", REVERT_DRIFT)
     assert reconciler.why == "it has traingrid:grid:launch instead of traingrid:grid:sweep"
     assert found["access entry of grid-child"].verdict is Verdict.GOOD
 
@@ -203,7 +201,7 @@ def test_pods_must_have_the_execution_role(eks: Eks) -> None:
     assert f"it is {ROLE}other instead of" in checked(place())["role of pods in training"].why
     eks.roles = {("training", "default"): f"{ROLE}grid-execution-{REGION}"}
     found = checked(place())["role of pods in training"]
-    assert (found.verdict, found.mend) == (Verdict.WRONG, REVERT_DRIFT)
+    assert (found.verdict, found.fix) == (Verdict.WRONG, REVERT_DRIFT)
     assert found.why == "the service account jobs has no Pod Identity association"
 
 
@@ -217,7 +215,7 @@ def test_in_another_account_the_acting_roles_have_the_entries(eks: Eks) -> None:
     del eks.entries[f"{ROLE}grid-use-{REGION}"]
     found = checked(place(ACTING))
     users = found[f"access entry of grid-use-{REGION}"]
-    assert (users.verdict, users.why, users.mend) == (Verdict.WRONG, "does not exist", REVERT_DRIFT)
+    assert (users.verdict, users.why, users.fix) == (Verdict.WRONG, "does not exist", REVERT_DRIFT)
 
 
 def test_a_denied_check_names_the_permission(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +224,7 @@ def test_a_denied_check_names_the_permission(eks: Eks, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(eks, "describe_cluster", denied)
     (found,) = checked(place()).values()
-    assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "allow the caller eks:DescribeCluster")
+    assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "allow the caller eks:DescribeCluster")
 
 
 def test_a_region_without_a_cluster_has_no_place() -> None:

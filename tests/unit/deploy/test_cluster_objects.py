@@ -168,7 +168,7 @@ def test_a_cluster_with_all_objects_is_good(cluster: InMemory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "what", "mend"),
+    ("missing", "what", "fix"),
     [
         ("namespaces/training", "namespace training", APPLY),
         ("serviceaccounts/jobs", "service account jobs", APPLY),
@@ -180,16 +180,16 @@ def test_a_cluster_with_all_objects_is_good(cluster: InMemory) -> None:
     ],
 )
 @pytest.mark.parametrize("denied", [set(), {REVIEWS}], ids=["reviews", "roles compared"])
-def test_a_missing_object_is_reported(cluster: InMemory, missing: str, what: str, mend: str, denied: set[str]) -> None:
+def test_a_missing_object_is_reported(cluster: InMemory, missing: str, what: str, fix: str, denied: set[str]) -> None:
     cluster.remove(missing)
     cluster.denied = denied
     found = wrong(cluster)
     assert (found.what, found.verdict) == (what, Verdict.WRONG)
-    assert found.mend.startswith(mend)
+    assert found.fix.startswith(fix)
 
 
 @pytest.mark.parametrize(
-    ("metadata", "why", "mend"),
+    ("metadata", "why", "fix"),
     [
         (
             {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
@@ -204,13 +204,13 @@ def test_a_missing_object_is_reported(cluster: InMemory, missing: str, what: str
     ],
 )
 def test_a_namespace_that_admits_no_pods_is_wrong(
-    cluster: InMemory, metadata: dict[str, Any], why: str, mend: str
+    cluster: InMemory, metadata: dict[str, Any], why: str, fix: str
 ) -> None:
     cluster.objects["/api/v1/namespaces/training"]["metadata"] |= metadata
     found = wrong(cluster)
     assert (found.what, found.verdict) == ("namespace training", Verdict.WRONG)
     assert found.why.startswith(why)
-    assert found.mend.startswith(mend)
+    assert found.fix.startswith(fix)
 
 
 def test_a_missing_permission_is_named(cluster: InMemory) -> None:
@@ -229,7 +229,7 @@ def test_the_reconciler_must_not_create_jobs(cluster: InMemory) -> None:
     found = wrong(cluster)
     assert found.what == "permissions of traingrid:grid:sweep"
     assert "it may create jobs or pods" in found.why
-    assert f"{CONTEXT} && kubectl --context research get rolebindings,clusterrolebindings" in found.mend
+    assert f"{CONTEXT} && kubectl --context research get rolebindings,clusterrolebindings" in found.fix
 
 
 def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
@@ -241,7 +241,7 @@ def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "verdict", "why", "mend"),
+    ("image", "verdict", "why", "fix"),
     [
         ("mpioperator/mpi-operator:0.8.0", Verdict.WRONG, "a second launcher could run beside the first", INSTALL),
         ("ghcr.io/kubeflow/mpi-operator:v0.6.0@sha256:00", Verdict.WRONG, "before 0.8.1", INSTALL),
@@ -254,11 +254,11 @@ def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
     ],
 )
 def test_the_version_of_mpi_operator_is_checked(
-    cluster: InMemory, image: str, verdict: Verdict, why: str, mend: str
+    cluster: InMemory, image: str, verdict: Verdict, why: str, fix: str
 ) -> None:
     cluster.operator(image)
     found = checked(cluster)["mpi-operator"]
-    assert (found.verdict, found.mend) == (verdict, mend)
+    assert (found.verdict, found.fix) == (verdict, fix)
     assert why in found.why
 
 
@@ -268,7 +268,7 @@ def test_the_operator_of_a_hyperpod_cluster_is_found_in_its_namespace(cluster: I
     found = wrong(cluster)
     assert (found.what, found.verdict) == ("mpi-operator", Verdict.WRONG)
     assert found.why.endswith("; dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5")
-    assert found.mend == (
+    assert found.fix == (
         "when no MPIJob runs, remove dependencies-mpi-operator from kube-system (in the Helm chart of SageMaker "
         f"HyperPod by `mpi-operator.enabled: false`), then {INSTALL}"
     )
@@ -297,7 +297,7 @@ def test_an_operator_that_cannot_be_found_has_a_command(
         cluster.remove("deployments/mpi-operator")
     cluster.denied = denied
     found = checked(cluster)["mpi-operator"]
-    assert (found.verdict, found.mend) == (verdict, "" if verdict is Verdict.GOOD else FIND)
+    assert (found.verdict, found.fix) == (verdict, "" if verdict is Verdict.GOOD else FIND)
     assert found.why.startswith(why)
 
 
@@ -323,8 +323,8 @@ def test_the_kind_and_the_queue_of_a_line_are_checked_as_those_of_the_region() -
         "LocalQueue nope",
     ]
     assert found["MPIJob v2beta1"].why == "the cluster does not serve it, but `eks_kind` of line 3 is mpijob"
-    assert found["MPIJob v2beta1"].mend == f"change `eks_kind` of line 3 to job, or {INSTALL}"
-    assert found["LocalQueue nope"].mend.endswith(", or correct `eks_queue` of line 5")
+    assert found["MPIJob v2beta1"].fix == f"change `eks_kind` of line 3 to job, or {INSTALL}"
+    assert found["LocalQueue nope"].fix.endswith(", or correct `eks_queue` of line 5")
 
 
 def test_the_queue_of_the_region_is_checked_beside_those_of_lines() -> None:
@@ -348,8 +348,8 @@ def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> N
     assert found["LocalQueue gpus"].why == "it is not active: ClusterQueue is missing"
     assert found["claim recordings"].why == "it is Pending, not Bound"
     describe = f"{CONTEXT} && kubectl --context research describe"
-    assert found["claim recordings"].mend == f"{describe} pvc --namespace training recordings"
-    assert found["LocalQueue gpus"].mend == f"{describe} localqueue --namespace training gpus"
+    assert found["claim recordings"].fix == f"{describe} pvc --namespace training recordings"
+    assert found["LocalQueue gpus"].fix == f"{describe} localqueue --namespace training gpus"
 
 
 def test_a_queue_of_a_newer_version_is_found(cluster: InMemory) -> None:
@@ -370,13 +370,13 @@ def test_a_denied_check_is_neither_good_nor_wrong(cluster: InMemory, denied: str
     cluster.denied = {denied}
     found = wrong(cluster)
     assert (found.what, found.verdict) == (what, Verdict.UNKNOWN)
-    assert found.mend == f"allow the caller to {needed} in research"
+    assert found.fix == f"allow the caller to {needed} in research"
 
 
 def test_without_reviews_and_roles_the_permissions_are_unknown(cluster: InMemory) -> None:
     cluster.denied = {REVIEWS, "rbac.authorization.k8s.io"}
     found = checked(cluster)["permissions of traingrid:grid:launch"]
-    assert (found.verdict, found.mend) == (
+    assert (found.verdict, found.fix) == (
         Verdict.UNKNOWN,
         "allow the caller to get roles and rolebindings in research",
     )
@@ -389,7 +389,7 @@ def test_a_caller_without_access_checks_nothing_more(cluster: InMemory, monkeypa
     assert found.verdict is Verdict.UNKNOWN
     assert found.why == "it does not accept your credentials, so the objects in it are not checked"
     entry = "--region eu-west-1 --cluster-name research --principal-arn arn:of:us-east-1"
-    assert found.mend == (
+    assert found.fix == (
         f"aws eks create-access-entry {entry} --kubernetes-groups traingrid:grid:use; "
         f"if it has an access entry already: aws eks update-access-entry {entry} --kubernetes-groups "
         f"$(aws eks describe-access-entry {entry} --query accessEntry.kubernetesGroups --output text) "
@@ -401,7 +401,7 @@ def test_a_deployment_gives_the_role_of_users_in_another_account_its_access(clus
     cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
     (found,) = objects(place(ACTING), lambda _: cast("Client", cluster))
     assert found.why == "it does not accept the role grid-use-eu-west-1, so the objects in it are not checked"
-    assert found.mend == REVERT_DRIFT
+    assert found.fix == REVERT_DRIFT
 
 
 def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> None:
@@ -412,7 +412,7 @@ def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> 
 
 
 @pytest.mark.parametrize(
-    ("error", "why", "mend"),
+    ("error", "why", "fix"),
     [
         (
             ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeCluster"),
@@ -422,12 +422,12 @@ def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> 
         (EndpointConnectionError(endpoint_url="https://eks"), "AWS does not answer: ", ""),
     ],
 )
-def test_without_a_description_of_the_cluster_nothing_is_checked(error: Exception, why: str, mend: str) -> None:
+def test_without_a_description_of_the_cluster_nothing_is_checked(error: Exception, why: str, fix: str) -> None:
     def fails(_: object) -> Client:
         raise error
 
     (found,) = objects(WHERE, fails)
-    assert (found.verdict, found.what, found.mend) == (Verdict.UNKNOWN, "API of research", mend)
+    assert (found.verdict, found.what, found.fix) == (Verdict.UNKNOWN, "API of research", fix)
     assert found.why.startswith(why)
 
 

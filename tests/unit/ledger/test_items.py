@@ -167,7 +167,7 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     assert (item.opened_at, item.updated_at > "", item.line, item.ranks) == (item.opened_at, True, job.line, job.ranks)
     defaults = {field.name for field in fields(JobItem) if getattr(item, field.name) in ("", 0, {}, (), None)}
     assert defaults == {"index"}, "each field has a value, and the index is 0"
-    assert [(former.attempt, former.failure, former.billable_seconds) for former in item.tried] == [(1, "capacity", 3)]
+    assert [(one.attempt, one.failure, one.billable_seconds) for one in item.tried] == [(1, "capacity", 3)]
 
 
 def test_only_stored_fields_are_listed() -> None:
@@ -176,8 +176,8 @@ def test_only_stored_fields_are_listed() -> None:
 
 
 def test_the_failures_before_a_users_retry_do_not_count() -> None:
-    former = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}
-    tried = [former, former | {"reopened": "retry-1"}, former | {"failure": "spot_interruption"}]
+    previous = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}
+    tried = [previous, previous | {"reopened": "retry-1"}, previous | {"failure": "spot_interruption"}]
     assert JobItem.read(OLDEST_JOB | {"tried": tried[:1]}).failures_since_retry == ["capacity"]
     assert JobItem.read(OLDEST_JOB | {"tried": tried[:2]}).failures_since_retry == []
     assert JobItem.read(OLDEST_JOB | {"tried": tried}).failures_since_retry == ["spot_interruption"]

@@ -39,12 +39,12 @@ def test_a_submission_is_claimed_by_one_of_many(ledger: Ledger) -> None:
 def test_only_the_claim_that_was_read_can_be_replaced(ledger: Ledger) -> None:
     first, second, third = (Claim(owner=owner, ends_at=60) for owner in "abc")
     ledger.claim_submission("0123abcd", "a", {"jobs": 4, "manifest": "s3://bucket/x.csv", "claim_ends_at": 60})
-    former = ledger.submission("0123abcd")
-    assert former is not None
-    assert not ledger.take_over_submission(replace(former, owner="b"), third)
-    assert ledger.take_over_submission(former, second)
-    assert not ledger.take_over_submission(former, third)
-    assert ledger.take_over_submission(former, second), "its first reply may have been lost"
+    previous = ledger.submission("0123abcd")
+    assert previous is not None
+    assert not ledger.take_over_submission(replace(previous, owner="b"), third)
+    assert ledger.take_over_submission(previous, second)
+    assert not ledger.take_over_submission(previous, third)
+    assert ledger.take_over_submission(previous, second), "its first reply may have been lost"
     ledger.release_submission("0123abcd", first)
     assert existing(ledger.submission("0123abcd")).claim_ends_at == 60
     ledger.release_submission("0123abcd", second)
@@ -65,7 +65,7 @@ def test_an_attempt_has_the_backend_that_it_was_opened_for(ledger: Ledger, job: 
     assert ledger.next_attempt(job_key(job.index), tried, job.region)
     assert ledger.next_attempt(job_key(job.index, 2), {**tried, "backend": "sagemaker"}, job.region, backend="eks")
     item = existing(ledger.job("0123abcd", job.index))
-    assert [former.backend for former in item.attempts().values()] == ["eks", "sagemaker", "eks"]
+    assert [previous.backend for previous in item.attempts().values()] == ["eks", "sagemaker", "eks"]
     assert item.tried_since_retry == [Candidate(job.region, "eks"), Candidate(job.region, "sagemaker")]
     assert item.stopped_for == ""
 

@@ -129,9 +129,9 @@ def test_a_corrected_line_with_another_priority_keeps_its_job(retrier: Retrier, 
 def test_lines_are_paired_by_their_place_in_the_file_and_not_by_priority(retrier: Retrier) -> None:
     rows = [row("a"), row("b", priority="5"), row("c", priority="9")]
     submitted(retrier, rows, ["Failed"] * 3)  # indexes 2, 1, 0
-    mended = lines(retrier, "# mended\n\n", row("a", lr=0.3), *rows[1:])
-    assert retrier.planned(SUBMISSION, mended).changed == {2: ("hyperparameters",)}
-    retrier.retry(SUBMISSION, "Ada", mended)
+    corrected = lines(retrier, "# corrected\n\n", row("a", lr=0.3), *rows[1:])
+    assert retrier.planned(SUBMISSION, corrected).changed == {2: ("hyperparameters",)}
+    retrier.retry(SUBMISSION, "Ada", corrected)
     retrier.ledger.record_job(job_key(2, 2), {"state": JobState.FAILED})
     again = lines(retrier, row("a", lr=0.4), *rows[1:])
     assert retrier.planned(SUBMISSION, again).changed == {2: ("hyperparameters",)}, "comments move no line"
@@ -159,8 +159,8 @@ def test_moved_added_or_removed_rows_are_refused(retrier: Retrier, batch: Record
 def test_equal_lines_are_distinguished_by_their_position(retrier: Retrier) -> None:
     rows = [row("a"), row("a"), row("b")]
     submitted(retrier, rows, ["Failed"] * 3)
-    mended = lines(retrier, rows[0], row("a", lr=0.2), rows[2])
-    assert retrier.planned(SUBMISSION, mended).changed == {1: ("hyperparameters",)}
+    corrected = lines(retrier, rows[0], row("a", lr=0.2), rows[2])
+    assert retrier.planned(SUBMISSION, corrected).changed == {1: ("hyperparameters",)}
 
 
 def test_a_changed_default_is_named_as_the_cause_of_a_changed_line(retrier: Retrier) -> None:
@@ -275,9 +275,9 @@ def test_lines_with_failed_children_are_listed_until_they_are_closed(retrier: Re
     todo = retrier.planned(SUBMISSION)
     assert (todo.late, [job.index for job in todo.jobs]) == ([0, 1], [2])
     assert set(todo.left) == {0, 1}
-    mended = retrier.planned(SUBMISSION, lines(retrier, row("a", lr=0.2), *rows[1:]))
-    assert (mended.late, mended.jobs) == ([0], [])
-    assert "Batch child has failed" in mended.left[0]
+    corrected = retrier.planned(SUBMISSION, lines(retrier, row("a", lr=0.2), *rows[1:]))
+    assert (corrected.late, corrected.jobs) == ([0], [])
+    assert "Batch child has failed" in corrected.left[0]
 
 
 def test_a_retry_of_one_job_leaves_the_others(retrier: Retrier, batch: RecordingQueue) -> None:

@@ -95,8 +95,8 @@ def reaches(region: str, role: ActingRole) -> bool:
 def not_looked_at(region: str, account: str) -> Finding:
     """Return the finding that a Region of another account was not checked."""
     why = "the caller cannot assume a role there: the grid is not deployed there, or the caller lacks the permission"
-    mend = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
-    return Finding(region=region, what=f"account {account}", verdict=Verdict.UNKNOWN, why=why, mend=mend)
+    fix = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
+    return Finding(region=region, what=f"account {account}", verdict=Verdict.UNKNOWN, why=why, fix=fix)
 
 
 def switched_on(home: str, regions: Collection[str], role: ActingRole | None = None) -> Iterator[Finding]:
@@ -115,9 +115,9 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
             statuses.update({it["RegionName"]: it["OptInStatus"] for it in found})
         status = statuses.get(region, "not-opted-in")
         if status == "not-opted-in":
-            mend = f"aws account enable-region --region-name {region}  # or remove it from grid.yaml"
+            fix = f"aws account enable-region --region-name {region}  # or remove it from grid.yaml"
             why = "the account has not opted in to this Region"
-            return Finding(region=region, what="Region", verdict=Verdict.WRONG, why=why, mend=mend)
+            return Finding(region=region, what="Region", verdict=Verdict.WRONG, why=why, fix=fix)
         return Finding(region=region, what="Region", verdict=Verdict.GOOD, why=status)
 
     for region in sorted(regions):
@@ -133,7 +133,7 @@ def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, t
         role: The role to assume in another account.
         trust: The account that deploys to the Region, if it is another one.
     """
-    mend = f"npx cdk bootstrap aws://{account}/{region}{f' {TRUSTING.format(trust)}' if trust else ''}"
+    fix = f"npx cdk bootstrap aws://{account}/{region}{f' {TRUSTING.format(trust)}' if trust else ''}"
 
     def look() -> Finding:
         ssm = client("ssm", region, role)
@@ -141,10 +141,10 @@ def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, t
             version = int(ssm.get_parameter(Name=names.BOOTSTRAP)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound:
             why = "the CDK is not bootstrapped here"
-            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
+            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, fix=fix)
         if version < OLDEST_BOOTSTRAP:
             why = f"version {version}, but {OLDEST_BOOTSTRAP} or later is needed"
-            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
+            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, fix=fix)
         return Finding(region=region, what="bootstrap", verdict=Verdict.GOOD, why=f"version {version}")
 
     return looked(region, "bootstrap", look, "ssm:GetParameter")

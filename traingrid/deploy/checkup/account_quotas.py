@@ -70,8 +70,8 @@ def vpc_quota(grid: Grid) -> Finding:
                 region=grid.home, what=_VPCS, verdict=Verdict.GOOD, why=f"{quota:g} granted, {used} exist, 1 needed"
             )
         why = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
-        mend = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
-        return Finding(region=grid.home, what=_VPCS, verdict=Verdict.WRONG, why=why, mend=mend)
+        fix = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
+        return Finding(region=grid.home, what=_VPCS, verdict=Verdict.WRONG, why=why, fix=fix)
 
     return looked(grid.home, _VPCS, look, "ec2:DescribeVpcs")
 
@@ -106,11 +106,11 @@ def _wanted(grid: Grid) -> Iterator[Wanted]:
 
 def _look(region: str, wanted: Wanted) -> Finding:
     value = _value(region, wanted.service, wanted.code)
-    mend = "" if value >= wanted.enough else _request(region, wanted.service, wanted.code, wanted.enough)
+    fix = "" if value >= wanted.enough else _request(region, wanted.service, wanted.code, wanted.enough)
     verdict = Verdict.GOOD if value >= wanted.least else Verdict.WRONG
     why = f"{value:g} granted, {wanted.enough:g} needed"
     return Finding(
-        region=region, what=wanted.name, verdict=verdict, why=f"{why}: {wanted.use}" if mend else why, mend=mend
+        region=region, what=wanted.name, verdict=verdict, why=f"{why}: {wanted.use}" if fix else why, fix=fix
     )
 
 

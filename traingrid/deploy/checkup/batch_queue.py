@@ -51,5 +51,5 @@ def _state(region: str, what: str, found: dict[str, Any], enable: str) -> Findin
     return Finding(region=region, what=what, verdict=Verdict.GOOD, why=found["status"])
 
 
-def _wrong(region: str, what: str, why: str, mend: str) -> Finding:
-    return Finding(region=region, what=what, verdict=Verdict.WRONG, why=why, mend=mend)
+def _wrong(region: str, what: str, why: str, fix: str) -> Finding:
+    return Finding(region=region, what=what, verdict=Verdict.WRONG, why=why, fix=fix)

@@ -104,9 +104,9 @@ class Place:
         """Return such a command for an administrator of the cluster."""
         return f"as an administrator of the cluster: {self.kubectl(arguments, source)}"
 
-    def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", mend: str = "") -> Finding:
+    def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:
         """Return a finding about the cluster or an object in it."""
-        return Finding(region=self.region, what=what, verdict=verdict, why=why, mend=mend)
+        return Finding(region=self.region, what=what, verdict=verdict, why=why, fix=fix)
 
     def principals(self) -> dict[str, Part]:
         """Return the roles that must have an access entry, and the part that each has.
@@ -136,8 +136,8 @@ def described(place: Place) -> tuple[Finding, Described]:
         except ClientError as error:
             if error.response["Error"]["Code"] != _NOT_FOUND:
                 raise
-            mend = f"create it, or correct `cluster` in `eks` of {place.region} in grid.yaml"
-            return place.finding(what, Verdict.WRONG, "does not exist", mend)
+            fix = f"create it, or correct `cluster` in `eks` of {place.region} in grid.yaml"
+            return place.finding(what, Verdict.WRONG, "does not exist", fix)
         return _usable(place, what, found)
 
     return looked(place.region, what, look, "eks:DescribeCluster"), found
@@ -146,8 +146,8 @@ def described(place: Place) -> tuple[Finding, Described]:
 def _usable(place: Place, what: str, found: Mapping[str, Any]) -> Finding:
     version, status = found.get("version", ""), found.get("status", "")
     if status not in ("ACTIVE", "UPDATING"):
-        mend = f"wait for it (`aws eks wait cluster-active {place.command}`), or find the cause in the console of EKS"
-        return place.finding(what, Verdict.WRONG, f"its status is {status}", mend)
+        fix = f"wait for it (`aws eks wait cluster-active {place.command}`), or find the cause in the console of EKS"
+        return place.finding(what, Verdict.WRONG, f"its status is {status}", fix)
     if version and _numbers(version) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
         major, minor = _numbers(version)
@@ -188,8 +188,8 @@ def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
     if kind != "public" and not place.grid.network.reconciler:
         wanted = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
         why = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"
-        mend = f"set `reconciler: true` in an existing `network`, or: {change} --resources-vpc-config {wanted}"
-        return place.finding(what, Verdict.WRONG, why, mend)
+        fix = f"set `reconciler: true` in an existing `network`, or: {change} --resources-vpc-config {wanted}"
+        return place.finding(what, Verdict.WRONG, why, fix)
     if place.grid.network.kind == "existing":
         who = "children and the reconciler" if place.grid.network.reconciler else "children"
         why = f"{kind}; not checked: {who} need a route from your network to it, and to the API of EKS in this Region"
@@ -228,8 +228,8 @@ def _pod_identity_agent(place: Place, found: Mapping[str, Any]) -> Finding:
         return place.finding(_agent(place), Verdict.WRONG, why, f"{add} --addon-name {names.POD_IDENTITY_AGENT}")
     if status in ("ACTIVE", "UPDATING"):
         return place.finding(_agent(place), why=status)
-    mend = f"find the cause in the add-ons of {place.settings.cluster} in the console of EKS"
-    return place.finding(_agent(place), Verdict.WRONG, f"the status of the add-on is {status}", mend)
+    fix = f"find the cause in the add-ons of {place.settings.cluster} in the console of EKS"
+    return place.finding(_agent(place), Verdict.WRONG, f"the status of the add-on is {status}", fix)
 
 
 def access(place: Place) -> Iterator[Finding]:

@@ -132,16 +132,16 @@ class _Objects:
         try:
             return look()
         except ApiError as error:
-            mend = f"allow the caller to {needed} in {self._settings.cluster}" if error.code == FORBIDDEN else ""
-            return self._place.finding(what, Verdict.UNKNOWN, str(error).rstrip("."), mend)
+            fix = f"allow the caller to {needed} in {self._settings.cluster}" if error.code == FORBIDDEN else ""
+            return self._place.finding(what, Verdict.UNKNOWN, str(error).rstrip("."), fix)
 
-    def _exists(self, kind: Kind, name: str, noun: str, mend: str) -> Finding:
+    def _exists(self, kind: Kind, name: str, noun: str, fix: str) -> Finding:
         what = f"{noun} {name}"
 
         def look() -> Finding:
             if self._client.find(kind, name):
                 return self._place.finding(what)
-            return self._place.finding(what, Verdict.WRONG, "does not exist", mend)
+            return self._place.finding(what, Verdict.WRONG, "does not exist", fix)
 
         return self._looked(what, f"get {kind.plural}", look)
 
@@ -155,12 +155,12 @@ class _Objects:
         if found is None:
             return self._place.finding(what, Verdict.WRONG, "does not exist", self._apply)
         if "deletionTimestamp" in found["metadata"]:
-            mend = f"find the objects that keep it: {self._place.kubectl(f'describe namespace {name}')}"
-            return self._place.finding(what, Verdict.WRONG, "is being deleted", mend)
+            fix = f"find the objects that keep it: {self._place.kubectl(f'describe namespace {name}')}"
+            return self._place.finding(what, Verdict.WRONG, "is being deleted", fix)
         if (found["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
             why = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
-            mend = self._place.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
-            return self._place.finding(what, Verdict.WRONG, why, mend)
+            fix = self._place.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
+            return self._place.finding(what, Verdict.WRONG, why, fix)
         return self._place.finding(what)
 
     def _group(self, what: str, part: Part) -> Finding:
@@ -180,8 +180,8 @@ class _Objects:
         if created:
             why = "it may create jobs or pods, although the reconciler must not cause costs"
             bindings = self._place.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
-            mend = f"remove it from the bindings of other Roles; to list them, {bindings}"
-            return self._place.finding(what, Verdict.WRONG, why, mend)
+            fix = f"remove it from the bindings of other Roles; to list them, {bindings}"
+            return self._place.finding(what, Verdict.WRONG, why, fix)
         return self._place.finding(what, why="as the API server reports")
 
     def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
@@ -225,16 +225,16 @@ class _Objects:
             if error.code != NOT_FOUND:
                 raise
             why = f"the cluster does not serve it, but {source} is mpijob"
-            mend = f"change {source} to job, or {installation(self._place)}"
-            return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, mend)
+            fix = f"change {source} to job, or {installation(self._place)}"
+            return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, fix)
         return self._place.finding(_MPI_JOBS)
 
     def _queue(self, queue: str, source: str) -> Finding:
         what = f"LocalQueue {queue}"
         found = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
         if found is None:
-            mend = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
-            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{mend}, or correct {source}")
+            fix = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
+            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{fix}, or correct {source}")
         conditions = (found.get("status") or {}).get("conditions") or []
         if bad := [one for one in conditions if one.get("type") == "Active" and one.get("status") == "False"]:
             why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
@@ -245,13 +245,13 @@ class _Objects:
     def _claim(self, claim: str) -> Finding:
         what, found = f"claim {claim}", self._client.find(CLAIM, claim)
         if found is None:
-            mend = f"create it in {self._settings.namespace}, or correct s3_volumes and file_system_volumes"
-            return self._place.finding(what, Verdict.WRONG, "does not exist", mend)
+            fix = f"create it in {self._settings.namespace}, or correct s3_volumes and file_system_volumes"
+            return self._place.finding(what, Verdict.WRONG, "does not exist", fix)
         phase = (found.get("status") or {}).get("phase", "Pending")
         if phase == "Bound":
             return self._place.finding(what, why=phase)
-        mend = self._place.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
-        return self._place.finding(what, Verdict.WRONG, f"it is {phase}, not Bound", mend)
+        fix = self._place.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
+        return self._place.finding(what, Verdict.WRONG, f"it is {phase}, not Bound", fix)
 
 
 def _accesses(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:

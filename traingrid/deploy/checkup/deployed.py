@@ -36,16 +36,16 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
         except ClientError as error:
             if "does not exist" not in error.response["Error"].get("Message", ""):
                 raise
-            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, mend=_DEPLOY)
+            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, fix=_DEPLOY)
         whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
-        mend = "" if whole else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
+        fix = "" if whole else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
         if status == "DELETE_FAILED":  # a deployment cannot update this stack
-            mend = (
+            fix = (
                 f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; "
                 "otherwise: npx cdk destroy --all again"
             )
         verdict = Verdict.GOOD if whole else Verdict.WRONG
-        return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, mend=mend)
+        return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, fix=fix)
 
     return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
 
@@ -94,8 +94,8 @@ def image(what: str, uri: str, region: str, role: ActingRole | None = None, *, r
     def look() -> bool:
         return bool(client("ecr", region, role).describe_images(**image_request(uri))["imageDetails"])
 
-    mend = build_again(rebuild) if "@" in uri else f"build and push it as {uri} (docs/images.md)"
-    absent = _absent(region, f"{what} ({tag})", mend)
+    fix = build_again(rebuild) if "@" in uri else f"build and push it as {uri} (docs/images.md)"
+    absent = _absent(region, f"{what} ({tag})", fix)
     return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
 
 
@@ -127,7 +127,7 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
             return found
         why = "the role has no policy: training jobs cannot read data"
-        return replace(found, verdict=Verdict.WRONG, why=why, mend=REVERT_DRIFT)
+        return replace(found, verdict=Verdict.WRONG, why=why, fix=REVERT_DRIFT)
 
     return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
@@ -136,13 +136,13 @@ def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
     """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
         why = f"the deployed grid has not built the target {known.target} of {known.build}"
-        return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, mend=_DEPLOY)
+        return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, fix=_DEPLOY)
     why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
     return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
 
 
-def _absent(region: str, what: str, mend: str) -> Finding:
-    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="does not exist", mend=mend)
+def _absent(region: str, what: str, fix: str) -> Finding:
+    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="does not exist", fix=fix)
 
 
 def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
@@ -155,6 +155,6 @@ def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing
             if error.response["Error"]["Code"] not in missing:
                 raise
             found = False
-        return replace(absent, verdict=Verdict.GOOD, why="", mend="") if found else absent
+        return replace(absent, verdict=Verdict.GOOD, why="", fix="") if found else absent
 
     return looked(absent.region, absent.what, there, permission)

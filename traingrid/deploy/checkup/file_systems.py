@@ -49,16 +49,16 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
     good = Finding(region=region, what=f"file system {file_system}", verdict=Verdict.GOOD, why=kind)
     found = file_systems.mountable(file_system, kind, region, role)
     if found is None:
-        why, mend = f"does not exist in {region} with the type {kind}", f"correct file_systems of {region} in grid.yaml"
-        return _wrong(good, why, mend)
+        why, fix = f"does not exist in {region} with the type {kind}", f"correct file_systems of {region} in grid.yaml"
+        return _wrong(good, why, fix)
     jobs = file_systems.subnets(settings.subnets, region, role)
     if why := out_of_reach(found, jobs):
-        mend = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
-        return _wrong(good, why, mend)
+        fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
+        return _wrong(good, why, fix)
     if kind == "EFS" and (alone := _without_mount_target(found, jobs)):
         why = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
-        mend = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
-        return _wrong(good, why, f"{mend} --security-groups {' '.join(found.interfaces[0].groups)}")
+        fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
+        return _wrong(good, why, f"{fix} --security-groups {' '.join(found.interfaces[0].groups)}")
     if kind == "FSxLustre" and (zone := _zone_without_subnet(found, jobs)):
         why = f"it is in {zone}, and no subnet of {region} is in this zone"
         return _wrong(good, why, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml")
@@ -71,8 +71,8 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
     return good
 
 
-def _wrong(good: Finding, why: str, mend: str) -> Finding:
-    return Finding(region=good.region, what=good.what, verdict=Verdict.WRONG, why=why, mend=mend)
+def _wrong(good: Finding, why: str, fix: str) -> Finding:
+    return Finding(region=good.region, what=good.what, verdict=Verdict.WRONG, why=why, fix=fix)
 
 
 def _without_mount_target(found: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:

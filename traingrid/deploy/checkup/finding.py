@@ -44,17 +44,17 @@ def build_again(rebuild: int) -> str:
     return f"{edit} && {DEPLOY}"
 
 
-def of_grid_file(mend: str, grid_file: Path) -> str:
+def of_grid_file(fix: str, grid_file: Path) -> str:
     """Return a command with the path of the grid's file, where the file is edited and as an option.
 
     Without the option, traingrid and the CDK read grid.yaml.
     """
-    mend = mend.replace(GRID_FILE, shlex.quote(str(grid_file)))
+    fix = fix.replace(GRID_FILE, shlex.quote(str(grid_file)))
     if grid_file == Path("grid.yaml"):
-        return mend
+        return fix
     path = shlex.quote(str(grid_file))
-    mend = _OF_THE_GRID.sub(lambda _: f"traingrid --grid {path} ", mend)
-    return _OF_ALL_STACKS.sub(lambda command: f"{command[0]} -c grid={path}", mend)
+    fix = _OF_THE_GRID.sub(lambda _: f"traingrid --grid {path} ", fix)
+    return _OF_ALL_STACKS.sub(lambda command: f"{command[0]} -c grid={path}", fix)
 
 
 class Verdict(Enum):
@@ -74,14 +74,14 @@ class Finding:
         what: The checked resource.
         verdict: The verdict.
         why: A clause that explains the verdict.
-        mend: The command or action that fixes the problem; empty without a problem.
+        fix: The command or action that fixes the problem; empty without a problem.
     """
 
     region: str = ""
     what: str
     verdict: Verdict
     why: str = ""
-    mend: str = ""
+    fix: str = ""
 
 
 _NOT_ALLOWED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
@@ -100,8 +100,8 @@ def looked(region: str, what: str, look: Callable[[], Finding], permission: str)
         return look()
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        mend = f"allow the caller {permission}" if code in _NOT_ALLOWED else ""
+        fix = f"allow the caller {permission}" if code in _NOT_ALLOWED else ""
         why = f"AWS returned {code}: {error.response['Error'].get('Message', '')}"
-        return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=why, mend=mend)
+        return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=why, fix=fix)
     except BotoCoreError as error:
         return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=f"AWS does not answer: {error}")

@@ -64,8 +64,8 @@ def _free_addresses(settings: Region, region: str, needs: Sequence[Need], role: 
         if free < wanted:
             where = "in one zone" if free < total else f"in {counted(len(subnets), 'subnet')}"
             why = f"at most {free} {where}, but the hosts of one job with {need.instance_type} need {wanted}"
-            mend = f"add a subnet of {subnets[0].vpc} with {wanted} free addresses to subnets of {region} in grid.yaml"
-            return Finding(region=region, what=_FREE, verdict=Verdict.WRONG, why=why, mend=mend)
+            fix = f"add a subnet of {subnets[0].vpc} with {wanted} free addresses to subnets of {region} in grid.yaml"
+            return Finding(region=region, what=_FREE, verdict=Verdict.WRONG, why=why, fix=fix)
     together = sum(need.together * _addresses(need) for need in needs)
     why = f"{total} in {counted(len(subnets), 'subnet')}, {max(map(_of_one_job, needs))} needed for one job"
     if total < together:
@@ -96,9 +96,9 @@ def _group_for_efa(groups: Sequence[str], region: str, types: str, role: ActingR
         return Finding(region=region, what=_GROUPS, verdict=Verdict.GOOD, why=f"{group} allows all traffic of {types}")
     ways = " and ".join("inbound" if way == "ingress" else "outbound" for way in missing[group])
     why = f"{types} has EFA, which needs a group that allows all traffic from and to itself; {group} lacks the {ways}"
-    mend = " && ".join(_command(way, group, region) for way in missing[group])
+    fix = " && ".join(_command(way, group, region) for way in missing[group])
     rule = f"{why} rule{'s' * (len(missing[group]) > 1)}"
-    return Finding(region=region, what=_GROUPS, verdict=Verdict.WRONG, why=rule, mend=mend)
+    return Finding(region=region, what=_GROUPS, verdict=Verdict.WRONG, why=rule, fix=fix)
 
 
 def _allows(rules: Iterable[GroupRule], group: str, way: str) -> bool:

@@ -54,7 +54,7 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
                 what=f"stack {name}",
                 verdict=Verdict.GOOD,
                 why="its Region is no longer in grid.yaml for this account; deleting the stack retains its buckets",
-                mend=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
+                fix=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
             )
 
 

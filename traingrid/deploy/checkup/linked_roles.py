@@ -33,6 +33,6 @@ def _look(home: str, name: str, service: str) -> Finding:
     except ClientError as error:
         if error.response["Error"]["Code"] != "NoSuchEntity":
             raise
-        mend = f"aws iam create-service-linked-role --aws-service-name {service}"
-        return Finding(region=home, what=f"role {name}", verdict=Verdict.WRONG, why=_WHY, mend=mend)
+        fix = f"aws iam create-service-linked-role --aws-service-name {service}"
+        return Finding(region=home, what=f"role {name}", verdict=Verdict.WRONG, why=_WHY, fix=fix)
     return Finding(region=home, what=f"role {name}", verdict=Verdict.GOOD)

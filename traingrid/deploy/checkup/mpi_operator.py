@@ -62,8 +62,8 @@ def mpi_operator(place: Place, client: Client) -> Finding:
 
 def _unknown(place: Place, why: str) -> Finding:
     listed = place.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
-    mend = f"find its image, whose version must be {_LEAST} or later: {listed}"
-    return place.finding(_NAME, Verdict.UNKNOWN, why, mend)
+    fix = f"find its image, whose version must be {_LEAST} or later: {listed}"
+    return place.finding(_NAME, Verdict.UNKNOWN, why, fix)
 
 
 def _is_running(deployment: Mapping[str, Any]) -> bool:
@@ -85,8 +85,8 @@ def _judged(place: Place, deployment: Mapping[str, Any]) -> Finding:
         return place.finding(_NAME, why=".".join(map(str, version)))
     namespace, name = metadata["namespace"], metadata["name"]
     why = f"before {_LEAST}, a second launcher could run beside the first; {name} in {namespace} is {image}"
-    mend = installation(place)
+    fix = installation(place)
     if (namespace, name) != (_NAME, _NAME):
         chart = "in the Helm chart of SageMaker HyperPod by `mpi-operator.enabled: false`"
-        mend = f"when no MPIJob runs, remove {name} from {namespace} ({chart}), then {mend}"
-    return place.finding(_NAME, Verdict.WRONG, why, mend)
+        fix = f"when no MPIJob runs, remove {name} from {namespace} ({chart}), then {fix}"
+    return place.finding(_NAME, Verdict.WRONG, why, fix)

@@ -45,5 +45,5 @@ def _topic(grid: Grid) -> Finding:
     return Finding(region=grid.home, what=_WHAT, verdict=Verdict.GOOD)
 
 
-def _wrong(region: str, why: str, mend: str) -> Finding:
-    return Finding(region=region, what=_WHAT, verdict=Verdict.WRONG, why=why, mend=mend)
+def _wrong(region: str, why: str, fix: str) -> Finding:
+    return Finding(region=region, what=_WHAT, verdict=Verdict.WRONG, why=why, fix=fix)

@@ -118,9 +118,9 @@ def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> I
 
 def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
     if quota is None:
-        mend = "choose another instance type, or remove the Region from grid.yaml"
+        fix = "choose another instance type, or remove the Region from grid.yaml"
         why = "SageMaker has no such quota: the Region does not offer the instance type"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=mend)
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, fix=fix)
     value = int(quota["Value"])
     raise_it = (
         f"aws service-quotas request-service-quota-increase --region {need.region} --service-code sagemaker "
@@ -128,10 +128,10 @@ def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
     )
     if value < need.largest:
         why = f"{value} granted, but one job needs {need.largest}: it could never start"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=raise_it)
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, fix=raise_it)
     if value < need.together:
         why = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, mend=raise_it)
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, fix=raise_it)
     return Finding(
         region=need.region, what=need.quota, verdict=Verdict.GOOD, why=f"{value} granted, {need.together} needed"
     )

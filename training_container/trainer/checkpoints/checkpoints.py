@@ -140,8 +140,8 @@ class Checkpoints:
             raise CheckpointError(_does_not_fit(path, error)) from error
 
     def _not_written(self, step: int, error: Exception) -> str:
-        former = self.latest()
-        left = f"The previous checkpoint is {former}." if former else "There is no previous checkpoint."
+        previous = self.latest()
+        left = f"The previous checkpoint is {previous}." if previous else "There is no previous checkpoint."
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
         try:
             usage = shutil.disk_usage(self.folder)

@@ -111,7 +111,7 @@ def test_a_sleeping_child_leaves_a_retried_line_alone(first: str) -> None:
 
     order = (the_old_child_wakes, the_new_child_starts)
     play(
-        lambda grid: grid.retry(0, mended=True),
+        lambda grid: grid.retry(0, corrected=True),
         lambda grid: grid.turns.give(grid.turns.actors[-1], 60),
         *(order if first == "the old child" else reversed(order)),
         under_way="failed",

@@ -145,9 +145,9 @@ def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path: Path, weight: tf
 
 def test_the_previous_checkpoint_is_kept_until_the_last_is_validated(tmp_path: Path, weight: tf.Variable) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1, weight=weight)
-    former = checkpoints.save(Progress(step=1))
+    previous = checkpoints.save(Progress(step=1))
     last = checkpoints.save(Progress(step=2, awaits_validation=True))
-    assert names(checkpoints) == [former.name, last.name]
+    assert names(checkpoints) == [previous.name, last.name]
     checkpoints.amend(last, Progress(step=2, epoch=1))
     assert names(checkpoints) == [last.name]
 
@@ -236,13 +236,13 @@ def small_files() -> Iterator[None]:
     This is not a fixture, because pytest reports a test before its fixtures end, and the report's file may be longer.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, former)
+        signal.signal(signal.SIGXFSZ, previous)
 
 
 def test_a_failed_save_keeps_earlier_checkpoints_and_reports_free_space(

@@ -50,7 +50,7 @@ def modelled(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     """Make every kind of write, with conditions met and not met, and return all answers and the final items."""
-    former: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity", "reason": "none"}
+    previous: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity", "reason": "none"}
     answers: list[Any] = [
         ledger.claim_submission("0123abcd", "a", {"jobs": 1, "manifest": "s3://bucket/x.csv", "claim_ends_at": 60})
         is None,
@@ -69,13 +69,13 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
         ledger.record_job(job_key(0, 2), {"state": JobState.IN_PROGRESS}),
         ledger.record_job(job_key(), {"state": JobState.IN_PROGRESS, "batch_child": "job-0"}),
         ledger.record_job(job_key(), {"state": JobState.FAILED}, Precondition(unless_watched=True)),
-        ledger.next_attempt(job_key(), former, "eu-west-1"),
-        ledger.next_attempt(job_key(), former, "eu-west-1"),
+        ledger.next_attempt(job_key(), previous, "eu-west-1"),
+        ledger.next_attempt(job_key(), previous, "eu-west-1"),
         ledger.record_progress(job_key(0, 2), {"loss": 0.5}),
         ledger.record_job(job_key(0, 2), {"state": JobState.FAILED}, Precondition(unless_watched=True)),
         ledger.record_job(job_key(0, 2), {"state": JobState.COMPLETED}),
-        ledger.next_attempt(job_key(0, 2), former, "us-east-1"),
-        ledger.next_attempt(job_key(0, 2), former, "us-east-1", reopen="again", array_file="retry-1"),
+        ledger.next_attempt(job_key(0, 2), previous, "us-east-1"),
+        ledger.next_attempt(job_key(0, 2), previous, "us-east-1", reopen="again", array_file="retry-1"),
         ledger.record_job(job_key(0, 3), {"state": JobState.FAILED}, Precondition(array_file="jobs")),
         ledger.record_job(job_key(0, 3), {"state": JobState.IN_PROGRESS}, Precondition(array_file="retry-1")),
     ]
