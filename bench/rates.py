@@ -190,7 +190,7 @@ def main() -> None:
         "seconds": round(time.monotonic() - started, 1),
         "peak_mib": peak_memory_mib("self"),
     }
-    against = "the real pacing code with a clock of its own, not AWS"
+    against = "the real pacing code with a simulated clock, not AWS"
     report("rates", results(played), machine=machine, against=against, details=details)
     print("* AWS does not publish a limit for this API; the figure is an assumption.")
 

@@ -19,7 +19,7 @@ DISCOURAGED = {
     ),
     "a program that speaks": (r"\b(?:says|said|told)\b", 0),
     "a person without a role": (r"\b(?:[Nn]obody|[Ss]omebody)\b", 4),
-    "a quaint word": (r"\b[Mm]end(?:s|ed|ing)?\b|\bthe former\b|\bgoes on\b|\bof (?:its|one's) own\b", 8),
+    "a quaint word": (r"\b[Mm]end(?:s|ed|ing)?\b|\bthe former\b|\bgoes on\b|\bof (?:its|one's) own\b", 3),
 }
 """A pattern, and the number of places that use it; most of these are correct English, or names in code."""
 
