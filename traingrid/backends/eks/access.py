@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.kubernetes.commands import Commands
 from traingrid.kubernetes.errors import FORBIDDEN, UNAUTHORIZED, NoReplyError
 
 if TYPE_CHECKING:
@@ -63,28 +64,24 @@ class Access:
     @property
     def entry_step(self) -> str:
         """The next step if the cluster does not know the caller."""
-        of_cluster = f"--region {self.region} --cluster-name {self.cluster.cluster}"
         if not self.role:
             group = names.kubernetes_group(self.grid, "use")
-            create = f"aws eks create-access-entry {of_cluster} --principal-arn ARN-OF-YOUR-ROLE"
+            create = self._commands.access_entry("create", "ARN-OF-YOUR-ROLE")
             return f"Ask its administrator to run `{create} --kubernetes-groups {group}`."
-        entry = f"access-entry {of_cluster} --principal-arn {self.role}"
-        delete = f"the role was created again after the entry: run `aws eks delete-{entry}`, then that deployment"
-        return f"Run `aws eks describe-{entry}`. If it finds no entry, run {DEPLOY}. If it finds one, {delete}."
+        describe, delete = (self._commands.access_entry(action, self.role) for action in ("describe", "delete"))
+        again = f"the role was created again after the entry: run `{delete}`, then that deployment"
+        return f"Run `{describe}`. If it finds no entry, run {DEPLOY}. If it finds one, {again}."
 
     @property
     def objects_step(self) -> str:
         """The next step if the cluster lacks the namespace or the permissions of a group."""
-        name, region = self.cluster.cluster, self.region
-        context = f"`aws eks update-kubeconfig --region {region} --name {name} --alias {name}`"
-        apply = f"`traingrid eks access {region} | kubectl --context {name} apply -f -`"
-        return f"As an administrator of the cluster, run {context}, then {apply}."
+        context, apply = self._commands.kubeconfig, self._commands.apply_access
+        return f"As an administrator of the cluster, run `{context}`, then `{apply}`."
 
     @property
     def route_step(self) -> str:
         """The next step if the API server does not reply."""
-        of_cluster = f"--region {self.region} --name {self.cluster.cluster}"
-        command = f"`aws eks describe-cluster {of_cluster} --query cluster.resourcesVpcConfig`"
+        command = f"`aws eks describe-cluster {self._commands.options} --query cluster.resourcesVpcConfig`"
         start = "If this lasts, check the route from the network of this process" if self.role else "Check the route"
         start = start if self.role else f"{start} from this machine"
         return f"{start} to the endpoint of the cluster, and the cluster's `publicAccessCidrs`: {command}."
@@ -108,6 +105,10 @@ class Access:
             error.explain(f"{self.where} does not allow this request of {self.caller}: {message}.", self._group_step)
         else:
             error.explain(f"{self.where} replied {error.reply}.")
+
+    @property
+    def _commands(self) -> Commands:
+        return Commands(self.region, self.cluster.cluster)
 
     @property
     def _group_step(self) -> str:

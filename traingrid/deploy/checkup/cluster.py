@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.kubernetes.commands import Commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,24 +86,22 @@ class Place:
         return found
 
     @property
-    def command(self) -> str:
-        """The options of the AWS CLI for the cluster, except of `create-addon`."""
-        return f"--region {self.region} --name {self.settings.cluster}"
+    def commands(self) -> Commands:
+        """The commands of users for the cluster."""
+        return Commands(self.region, self.settings.cluster)
 
-    def kubectl(self, arguments: str, source: str = "") -> str:
-        """Return a command for this cluster that does not depend on the current context of kubectl.
+    def kubectl(self, arguments: str) -> str:
+        """Return a command of kubectl for this cluster, after the one that adds its context."""
+        return f"{self.commands.kubeconfig} && {self.commands.kubectl(arguments)}"
 
-        Args:
-            arguments: The arguments of kubectl.
-            source: A command whose output kubectl reads.
-        """
-        name = self.settings.cluster
-        add = f"aws eks update-kubeconfig {self.command} --alias {name}"
-        return f"{add} && {f'{source} | ' if source else ''}kubectl --context {name} {arguments}"
-
-    def as_administrator(self, arguments: str, source: str = "") -> str:
+    def as_administrator(self, arguments: str) -> str:
         """Return such a command for an administrator of the cluster."""
-        return f"as an administrator of the cluster: {self.kubectl(arguments, source)}"
+        return f"as an administrator of the cluster: {self.kubectl(arguments)}"
+
+    @property
+    def apply_access(self) -> str:
+        """The command that creates the namespace and the permissions of the grid."""
+        return f"as an administrator of the cluster: {self.commands.kubeconfig} && {self.commands.apply_access}"
 
     def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:
         """Return a finding about the cluster or an object in it."""
@@ -146,12 +145,13 @@ def described(place: Place) -> tuple[Finding, Described]:
 def _usable(place: Place, what: str, found: Mapping[str, Any]) -> Finding:
     version, status = found.get("version", ""), found.get("status", "")
     if status not in ("ACTIVE", "UPDATING"):
-        fix = f"wait for it (`aws eks wait cluster-active {place.command}`), or find the cause in the console of EKS"
+        wait = f"`aws eks wait cluster-active {place.commands.options}`"
+        fix = f"wait for it ({wait}), or find the cause in the console of EKS"
         return place.finding(what, Verdict.WRONG, f"its status is {status}", fix)
     if version and _numbers(version) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
         major, minor = _numbers(version)
-        command = f"aws eks update-cluster-version {place.command} --kubernetes-version {major}.{minor + 1}"
+        command = f"aws eks update-cluster-version {place.commands.options} --kubernetes-version {major}.{minor + 1}"
         why = f"its version is {version}, but pods need the sidecars of {least}"
         return place.finding(what, Verdict.WRONG, why, f"{command}, one version after the other until {least}")
     return place.finding(what, why=f"{status}, version {version}")
@@ -181,7 +181,7 @@ def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
     addresses unless they are in your network or behind a gateway
     (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
     """
-    what, change = f"endpoint of {place.settings.cluster}", f"aws eks update-cluster-config {place.command}"
+    what, change = f"endpoint of {place.settings.cluster}", f"aws eks update-cluster-config {place.commands.options}"
     admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
     kind = "private" if not network.get("endpointPublicAccess", True) else "public"
     kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
@@ -201,7 +201,9 @@ def _authentication_mode(place: Place, mode: str) -> Finding:
     what = f"authentication mode of {place.settings.cluster}"
     if mode in _WITH_ENTRIES:
         return place.finding(what, why=mode)
-    change = f"aws eks update-cluster-config {place.command} --access-config authenticationMode=API_AND_CONFIG_MAP"
+    change = (
+        f"aws eks update-cluster-config {place.commands.options} --access-config authenticationMode=API_AND_CONFIG_MAP"
+    )
     why = f"{mode} has no access entries, which a deployment creates"
     return place.finding(what, Verdict.WRONG, why, f"{change}  # cannot be undone")
 

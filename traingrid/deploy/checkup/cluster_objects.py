@@ -76,7 +76,7 @@ class _Objects:
 
     def __init__(self, place: Place, client: Client) -> None:
         self._place, self._client, self._settings = place, client, place.settings
-        self._apply = place.as_administrator("apply -f -", f"traingrid eks access {place.region}")
+        self._apply = place.apply_access
 
     def api(self, what: str) -> Finding:
         """Check that the API server answers here, and accepts the caller's token."""
@@ -103,14 +103,13 @@ class _Objects:
         place = self._place
         if place.role:
             return REVERT_DRIFT
-        entry = f"--region {place.region} --cluster-name {place.settings.cluster}"
-        entry = f"{entry} --principal-arn {principal(place.grid.home)}"
-        group = names.kubernetes_group(place.grid.name, "use")
-        present = f"aws eks describe-access-entry {entry} --query accessEntry.kubernetesGroups --output text"
-        return (
-            f"aws eks create-access-entry {entry} --kubernetes-groups {group}; if it has an access entry already: "
-            f"aws eks update-access-entry {entry} --kubernetes-groups $({present}) {group}"
+        caller, group = principal(place.grid.home), names.kubernetes_group(place.grid.name, "use")
+        create, describe, update = (
+            place.commands.access_entry(action, caller) for action in ("create", "describe", "update")
         )
+        present = f"$({describe} --query accessEntry.kubernetesGroups --output text)"
+        instead = f"if it has an access entry already: {update} --kubernetes-groups {present} {group}"
+        return f"{create} --kubernetes-groups {group}; {instead}"
 
     def all(self) -> Iterator[Finding]:
         """Check all objects."""
