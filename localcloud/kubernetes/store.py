@@ -104,7 +104,7 @@ class Store:
                 raise status.already_exists(resource, metadata["name"], deleting=deleting)
             for name in _OWNED_BY_SERVER:
                 metadata.pop(name, None)
-            metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": self._timestamp()}
+            metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": _text(self._now())}
             if resource.has_generation:
                 metadata["generation"] = 1
             if resource.namespaced:
@@ -226,7 +226,7 @@ class Store:
             if "deletionTimestamp" not in metadata or grace < metadata["deletionGracePeriodSeconds"]:
                 if "deletionTimestamp" not in metadata and resource.has_generation:
                     metadata["generation"] += 1
-                metadata |= {"deletionTimestamp": self._timestamp(grace), "deletionGracePeriodSeconds": grace}
+                metadata |= self._deletion(metadata, grace)
             if made != present:
                 made = self._commit("MODIFIED", key, made, present)
             return made, False
@@ -272,8 +272,23 @@ class Store:
         self._changed.notify_all()
         return copy.deepcopy(made)
 
-    def _timestamp(self, seconds: int = 0) -> str:
-        return (self._now() + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def _deletion(self, metadata: Object, grace: int) -> Object:
+        """Return the fields of an object that is deleted, now or within a shorter time than before.
+
+        A shorter grace period begins with the first request, but does not end in the past (BeforeDelete in
+        staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go of Kubernetes).
+        """
+        first = now = self._now()
+        if before := metadata.get("deletionTimestamp"):
+            first = datetime.fromisoformat(before) - timedelta(seconds=metadata["deletionGracePeriodSeconds"])
+        end = first + timedelta(seconds=grace)
+        if end < now:
+            end, grace = now, min(grace, 1)
+        return {"deletionTimestamp": _text(end), "deletionGracePeriodSeconds": grace}
+
+
+def _text(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _place(key: Key) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ from tests.support.eks_jobs import NAME, at, eks_job, pod, running, terminated
 from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
 from traingrid.grid.deployment import Deployment
-from traingrid.kubernetes.client import JOB, Client
+from traingrid.kubernetes.client import JOB, POD, Client
 from traingrid.kubernetes.errors import ApiError
 
 LATER = "2126-01-01T00:00:00Z"
@@ -72,6 +72,13 @@ def test_a_description_survives_a_change_while_it_notes_a_disruption(  # noqa: P
     assert noted is (error is CHANGED)
 
 
+def add_kill(cluster: Cluster, event: str, when: str, container: str = "train", **pod: str) -> None:
+    """Add the kubelet's event of a container that it ends."""
+    involved = {"kind": "Pod", **pod, "fieldPath": f"spec.containers{{{container}}}"}
+    made = {"metadata": {"name": event}, "involvedObject": involved, "reason": "Killing", "firstTimestamp": when}
+    cluster.store.create(kinds.EVENT, "default", {"apiVersion": "v1", "kind": "Event", **made})
+
+
 @pytest.mark.parametrize(("at_second", "state"), [(30, "Failed"), (0, "Completed")], ids=["after", "before"])
 def test_the_kubelets_event_shows_a_training_that_was_ended(
     eks: Eks, client: Client, cluster: Cluster, at_second: int, state: str
@@ -82,19 +89,7 @@ def test_the_kubelets_event_shows_a_training_that_was_ended(
     started["status"]["startTime"] = at(1)
     cluster.store.update(kinds.JOB, "default", NAME, lambda _: started, of_status=True)
     for container in ("train", "results"):
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{container}-{at_second}"},
-            "involvedObject": {
-                "kind": "Pod",
-                "name": f"{NAME}-0-abcde",
-                "fieldPath": f"spec.containers{{{container}}}",
-            },
-            "reason": "Killing",
-            "firstTimestamp": at(at_second),
-        }
-        cluster.store.create(kinds.EVENT, "default", event)
+        add_kill(cluster, container, at(at_second), container, name=f"{NAME}-0-abcde")
     seen = eks.describe(NAME)
     assert seen
     assert seen.state == state
@@ -206,3 +201,22 @@ def test_an_end_that_cannot_be_noted_is_known_nevertheless(
     ends = [eks.describe(NAME), eks.describe(NAME)]
     assert [seen.state for seen in ends if seen] == ["Completed", "Completed"]
     assert json.loads(client.get(JOB, NAME)["metadata"]["annotations"]["traingrid/ended"])["state"] == "Completed"
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_the_kubelets_event_shows_that_a_pod_was_deleted_while_it_trained(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], *, is_killed: bool
+) -> None:
+    start(eks)
+    add_pod(phase="Failed", prepare=terminated(), train=terminated(1))
+    finish(cluster, "Failed")
+    uid = client.get(POD, f"{NAME}-0")["metadata"]["uid"]
+    if is_killed:
+        add_kill(cluster, "kill", at(49), name=f"{NAME}-0", uid=uid)
+    kept = {"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}
+    client.patch(POD, f"{NAME}-0", kept)
+    cluster.ask("DELETE", f"{PODS}/{NAME}-0", {"gracePeriodSeconds": 0})
+    seen = eks.describe(NAME)
+    assert seen
+    assert seen.failure == ("lost_node" if is_killed else "")
+    assert seen.reason.startswith(f"The pod {NAME}-0" if is_killed else "AlgorithmError")

@@ -23,7 +23,7 @@ from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError, Unavailab
 from traingrid.kubernetes.token import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from traingrid.aws.clients import Maker
     from traingrid.grid.deployment import Deployment
@@ -86,7 +86,7 @@ class ClusterJobs:
     def found(self, kind: Kind, made: Object) -> Found:
         """Return the training job of an object, with its pods; and with warnings about the object if it has none."""
         name, client = made["metadata"]["name"], self.client
-        pods = [Pod(pod) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
+        pods = [self._with_kill(Pod(pod)) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
         # The launcher's pod is created by a Job, which the operator creates.
         named = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
         events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
@@ -209,22 +209,37 @@ class ClusterJobs:
     def _killed(self, found: Found) -> str:
         """Return the pod of a completed training job whose training the kubelet has ended, by its event.
 
-        The kubelet writes it for a container that runs (killContainer in pkg/kubelet/kuberuntime of Kubernetes). An
-        event from before the start belongs to pods that Kueue has suspended.
+        An event from before the start belongs to pods that Kueue has suspended.
         """
         if not found.completed or len(found.pods) >= found.hosts:
             return ""
         start = seconds_of((found.object.get("status") or {}).get("startTime")) or found.created_at
         main = f"{found.name}-launcher" if found.kind is MPI_JOB else f"{found.name}-"
         left = [pod.name for pod in found.pods]
-        for event in self.client.all(
-            EVENT, fields=f"reason=Killing,involvedObject.fieldPath=spec.containers{{{TRAIN}}}"
-        ):
-            at = seconds_of(event.get("firstTimestamp") or event.get("eventTime"))
-            pod = event["involvedObject"].get("name", "")
-            if pod.startswith(main) and pod not in left and at is not None and at > start:
+        for pod, at in self._kills():
+            if pod.startswith(main) and pod not in left and at > start:
                 return f"The pod {pod} was ended by the cluster while it trained"
         return ""
+
+    def _with_kill(self, pod: Pod) -> Pod:
+        """Return a pod with the time of its kubelet's event, if its deletionTimestamp does not show it any more."""
+        if not pod.has_late_deletion or pod.was_interrupted:
+            return pod
+        return replace(
+            pod, killed_at=min((at for _, at in self._kills(f",involvedObject.uid={pod.uid}")), default=None)
+        )
+
+    def _kills(self, selection: str = "") -> Iterator[tuple[str, float]]:
+        """Yield the pods whose training a kubelet has ended, each with the time, in seconds since 1970.
+
+        The kubelet writes the event before it stops a container (killContainer in
+        pkg/kubelet/kuberuntime/kuberuntime_container.go of Kubernetes).
+        """
+        fields = f"reason=Killing,involvedObject.fieldPath=spec.containers{{{TRAIN}}}{selection}"
+        for event in self.client.all(EVENT, fields=fields):
+            at = seconds_of(event.get("firstTimestamp") or event.get("eventTime"))
+            if at is not None:
+                yield event["involvedObject"].get("name", ""), at
 
     def _start_of(self, found: Found) -> dict[str, str]:
         """Return the annotation with the start of the pods, which will be gone when their end is recorded."""

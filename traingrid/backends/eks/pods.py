@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -24,6 +25,9 @@ _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageIns
 """The kubelet's reasons of a container that waits for its image (pkg/kubelet/images/types.go of Kubernetes)."""
 _LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shutdown", "NodeAffinity")
 """Reasons of a failed pod that its program did not cause (pkg/kubelet: eviction, nodeshutdown, lifecycle)."""
+_BY_SIGNAL = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+OUT_OF_MEMORY = "OOMKilled"
+"""The kubelet's reason for the end of a container that used more memory than its limit or its node has."""
 _EXCEEDED = re.compile(r"\bexceed(s|ed)\b.*\blimit\b")
 """The kubelet's messages about a pod that exceeds its own limits: emptyDirMessageFmt, podEphemeralStorageMessageFmt and
 containerEphemeralStorageMessageFmt (pkg/kubelet/eviction/helpers.go of Kubernetes)."""
@@ -55,9 +59,12 @@ class Pod:
 
     Attributes:
         raw: The object.
+        killed_at: The time at which the kubelet began to end its training, in seconds since 1970, if only an event
+            shows it.
     """
 
     raw: Mapping[str, Any]
+    killed_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -223,20 +230,37 @@ class Pod:
     def interrupted_at(self) -> float | None:
         """The time at which the cluster or a person began to end it, in seconds since 1970; None before.
 
-        The deletionTimestamp of a pod is the end of its grace period.
+        The deletionTimestamp of a pod is the end of its grace period, unless `has_late_deletion` is true.
         """
         condition, metadata = self._condition("DisruptionTarget"), self.raw["metadata"]
         disrupted = seconds_of(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None
         deleted = seconds_of(metadata.get("deletionTimestamp"))
         if deleted is not None:
             deleted -= float(metadata.get("deletionGracePeriodSeconds") or 0)
-        return min((time for time in (disrupted, deleted) if time is not None), default=None)
+        return min((time for time in (disrupted, deleted, self.killed_at) if time is not None), default=None)
+
+    @property
+    def has_late_deletion(self) -> bool:
+        """True if it has trained, and its deletionTimestamp may be later than the request to delete it.
+
+        Once the containers have ended, the kubelet deletes the pod again, without a grace period. While a finalizer
+        keeps it, the deletionTimestamp is that of this second request (BeforeDelete in
+        staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go of Kubernetes; older versions keep the first one).
+        """
+        return self.deleting and self.has_trained and not self.raw["metadata"].get("deletionGracePeriodSeconds")
 
     @property
     def was_interrupted(self) -> bool:
-        """True if its training had not ended before the cluster or a person began to end it."""
+        """True if its training had not ended before the cluster or a person began to end it.
+
+        Without a better sign, an exit code of a signal shows it: a namespace that is being deleted has no new events.
+        """
         interrupted, ended = self.interrupted_at, seconds_of(self._ended(TRAIN).get("finishedAt"))
-        return interrupted is not None and (ended is None or ended >= interrupted)  # times are whole seconds
+        if interrupted is None:
+            return False
+        was_killed = self.exit_code in _BY_SIGNAL and self.exit_reason != OUT_OF_MEMORY
+        is_later = ended is None or ended >= interrupted  # times are whole seconds
+        return is_later or (self.has_late_deletion and was_killed)
 
     @property
     def preparation_failure(self) -> str:

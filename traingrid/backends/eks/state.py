@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
-from traingrid.backends.eks.pods import Pod
+from traingrid.backends.eks.pods import OUT_OF_MEMORY, Pod
 from traingrid.backends.eks.running import overdue, phase_of
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from traingrid.backends.eks.found import Found
 
 _ENDED_BY_POLICY = "PodFailurePolicy"
-_OUT_OF_MEMORY = "OOMKilled"
 _PREFIXES = ("ClientError:", "InternalServerError:")
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
 IMAGE_PATIENCE_SECONDS = 600.0
@@ -271,7 +270,7 @@ def _exit(pod: Pod) -> str:
     """Return the failed training in SageMaker's words (`traingrid.job.failures.of_end`)."""
     if pod.exit_reason in _NOT_STARTED:
         return f"ClientError: CannotStartContainerError: {pod.exit_message or pod.exit_reason}"
-    text = pod.results.failure or ("The host was out of memory" if pod.exit_reason == _OUT_OF_MEMORY else "")
+    text = pod.results.failure or ("The host was out of memory" if pod.exit_reason == OUT_OF_MEMORY else "")
     return f"AlgorithmError: {text.strip()}, exit code: {pod.exit_code}".replace(": , ", ": ")
 
 

@@ -513,6 +513,27 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         "lost_node",
         "The cluster ended a pod: Pod has condition DisruptionTarget",
     ),
+    "pod was deleted while it trained, and its kubelet has deleted it again": (
+        found(failed(code=143, deleted=at(52)), conditions=FAILED),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was deleted while it trained.",
+    ),
+    "failed by itself, then was deleted": (
+        found(failed(text="own", deleted=at(52)), conditions=FAILED),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own",
+    ),
+    "ran out of memory, then was deleted": (
+        found(
+            pod(phase="Failed", train=terminated(137, reason="OOMKilled"), deleted=at(52)),
+            conditions=FAILED,
+        ),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: The host was out of memory, exit code: 137",
+    ),
     "pod deleted by a person": (
         found(conditions=FAILED),
         "Failed",
