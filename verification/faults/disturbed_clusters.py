@@ -14,7 +14,7 @@ from localcloud.kubernetes.status import ApiError
 from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, LOST_NODE, PERMISSION
-from traingrid.job.state import FINAL_STATES
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.ledger import cancel_of_job
 from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import until
@@ -294,13 +294,15 @@ def _namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     reasons = {item.reason for item in grid.plane.ledger.jobs(late.id)}
     found = [_violation("I4", late, f"the reason is: {reason}") for reason in reasons if "namespace" not in reason]
     for item in grid.plane.ledger.jobs(submission.id):
-        first = item.tried[0] if item.tried else item
-        if first.failure not in _OF_THE_NAMESPACE:
-            what = f"the namespace of job {item.index} was deleted, but it has {first.failure}: {first.reason}"
-            found.append(_violation("I4", submission, what))
+        for attempt in item.attempts().values():
+            is_known = attempt.failure in _OF_THE_NAMESPACE or (item.tried and attempt.state == JobState.COMPLETED)
+            if not is_known:
+                what = f"attempt {attempt.attempt} of job {item.index} has {attempt.failure}: {attempt.reason}"
+                found.append(_violation("I4", submission, what))
     return Outcome(
         volume=f"{lines} lines, then {_LATE_LINES}",
         violations=[
+            *grid.audit(submission.id, late.id),
             *otherwise_ended(grid, [submission], {"Failed", "Completed"}),
             *otherwise_ended(grid, [late], {"Failed"}),
             *found,

@@ -156,7 +156,40 @@ def test_the_end_of_a_completed_training_job_stays_when_its_object_is_deleted_an
     assert [(seen.state, seen.artifact) for seen in ends if seen] == [("Completed", "s3://out/model.tar.gz")] * 2
 
 
-def test_the_first_process_decides_the_end_of_a_deleted_training_job(
+def annotate_first(monkeypatch: pytest.MonkeyPatch, client: Client, annotations: dict[str, str]) -> None:
+    """Let another process annotate the object just before this one does."""
+    method = Client.patch
+
+    def second(self: Client, *arguments: Any) -> Any:
+        monkeypatch.setattr(Client, "patch", method)
+        client.patch(JOB, NAME, {"metadata": {"annotations": annotations}})
+        return method(self, *arguments)
+
+    monkeypatch.setattr(Client, "patch", second)
+
+
+@pytest.mark.parametrize(
+    ("note", "condition", "state"),
+    [("trained", "Failed", "Completed"), ("disrupted", "Complete", "Failed")],
+    ids=["trained", "disrupted"],
+)
+def test_an_end_is_decided_again_if_another_process_has_noted_a_fact(  # noqa: PLR0917  # the fixtures
+    eks: Eks,
+    client: Client,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    note: str,
+    condition: str,
+    state: str,
+) -> None:
+    start(eks)
+    finish(cluster, condition)
+    annotate_first(monkeypatch, client, {f"traingrid/{note}": "true"})
+    ends = [eks.describe(NAME), eks.describe(NAME)]
+    assert [seen.state for seen in ends if seen] == [state, state]
+
+
+def test_the_facts_of_an_end_stay_if_the_pods_go_while_it_is_noted(
     eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(eks)
@@ -164,13 +197,46 @@ def test_the_first_process_decides_the_end_of_a_deleted_training_job(
     client.delete(JOB, NAME)
     method = Client.patch
 
-    def second(self: Client, *arguments: Any) -> Any:
-        monkeypatch.setattr(Client, "patch", method)
-        end = json.dumps({"state": "Stopped", "phase": "Stopped", "reason": "Deleted."})
-        client.patch(JOB, NAME, {"metadata": {"annotations": {"traingrid/ended": end}}})
+    def patch(self: Client, *arguments: Any) -> Any:
+        cluster.ask("DELETE", f"{PODS}/{NAME}-0", {"gracePeriodSeconds": 0})
         return method(self, *arguments)
 
-    monkeypatch.setattr(Client, "patch", second)
+    monkeypatch.setattr(Client, "patch", patch)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.training_seconds, seen.billable_seconds) == ("Completed", 30, 45)
+
+
+def test_a_stopped_training_job_that_nothing_shows_as_trained_has_stopped(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(prepare=terminated(), train=running())
+    eks.stop(NAME, "capacity")
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    finish(cluster, "Complete", LATER)
+    seen = eks.describe(NAME)
+    assert seen
+    assert (seen.state, seen.phase) == ("Stopped", "CapacityWaitExceeded")
+
+
+def test_an_object_that_is_not_of_the_grid_gets_no_notes(eks: Eks, client: Client, cluster: Cluster) -> None:
+    start(eks)
+    client.patch(JOB, NAME, {"metadata": {"annotations": {"traingrid/tags": "{}"}}})
+    finish(cluster, "Complete")
+    assert (eks.describe(NAME) or start(eks)).state == "Completed"
+    assert "traingrid/ended" not in client.get(JOB, NAME)["metadata"]["annotations"]
+
+
+def test_the_first_process_decides_the_end_of_a_deleted_training_job(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(eks)
+    add_pod(phase="Succeeded", prepare=terminated(), train=terminated(), results=terminated(until=55))
+    client.delete(JOB, NAME)
+    end = json.dumps({"state": "Stopped", "phase": "Stopped", "reason": "Deleted."})
+    annotate_first(monkeypatch, client, {"traingrid/ended": end})
     seen = eks.describe(NAME)
     assert seen
     assert (seen.state, seen.reason) == ("Stopped", "Deleted.")

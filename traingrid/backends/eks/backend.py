@@ -105,7 +105,7 @@ class Eks:
         if self._jobs.stop_hanging(found):
             found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)
-        return seen_of(self._jobs.with_notes(found))
+        return seen_of(self._jobs.notes.added_to(found))
 
     def has_news(self, name: str, /) -> bool:
         """See `Backend.has_news`. The first call starts the watch."""

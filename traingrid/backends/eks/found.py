@@ -88,11 +88,12 @@ class Found:
     def completed(self) -> Mapping[str, Any]:
         """The condition of a training job that ended without an error; empty if it did not, or was deleted before.
 
-        The controller may count pods that have ended on SIGTERM after the deletion.
+        The controller may count pods that have ended on SIGTERM after the deletion, or in its second. So pods must
+        show that they were not interrupted.
         """
         found = self._condition(_COMPLETE)
-        was_stopped = self._is_after_deletion(found) and any(pod.was_interrupted for pod in self.pods)
-        return {} if was_stopped else found
+        has_ended_before = bool(self.pods) and not any(pod.was_interrupted for pod in self.pods)
+        return {} if self._is_after_deletion(found) and not has_ended_before else found
 
     @property
     def failed(self) -> Mapping[str, Any]:

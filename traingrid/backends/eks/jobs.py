@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,9 +11,8 @@ from traingrid.aws.clients import brisk
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.found import Found
-from traingrid.backends.eks.pod_template import TRAIN
-from traingrid.backends.eks.pods import Pod, seconds_of
-from traingrid.backends.eks.state import end_to_note, has_trained_in_time
+from traingrid.backends.eks.notes import Notes
+from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
@@ -23,7 +21,7 @@ from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError, Unavailab
 from traingrid.kubernetes.token import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from traingrid.aws.clients import Maker
     from traingrid.grid.deployment import Deployment
@@ -61,7 +59,7 @@ class ClusterJobs:
         self.deployment, self.region = deployment, region
         self.access = Access.of(deployment, region, settings, role)
         self._make = make
-        self._unwritten: dict[str, dict[str, str]] = {}
+        self.notes = Notes(deployment.grid.name, lambda: self.client)
 
     @cached_property
     def client(self) -> Client:
@@ -86,7 +84,7 @@ class ClusterJobs:
     def found(self, kind: Kind, made: Object) -> Found:
         """Return the training job of an object, with its pods; and with warnings about the object if it has none."""
         name, client = made["metadata"]["name"], self.client
-        pods = [self._with_kill(Pod(pod)) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
+        pods = [self.notes.killed(Pod(pod)) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
         # The launcher's pod is created by a Job, which the operator creates.
         named = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
         events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
@@ -115,7 +113,7 @@ class ClusterJobs:
                 except UnavailableError as error:
                     if why != "cancel":
                         raise
-                    self._remember(present, noted, error)
+                    self.notes.remember(present, noted, error)
             self.client.delete(present.kind, present.name, uid=present.uid, propagation="Foreground")
 
         self._change(found, stop)
@@ -150,7 +148,7 @@ class ClusterJobs:
                 try:
                     self._annotate(present, start)
                 except UnavailableError as error:
-                    self._remember(present, start, error)
+                    self.notes.remember(present, start, error)
             if present.kind is MPI_JOB:  # a Job that would start the launcher again
                 self.client.delete(JOB, f"{present.name}-launcher")
             for pod in _not_deleting(present):
@@ -158,88 +156,6 @@ class ClusterJobs:
 
         self._change(found, end_pods)
         return True
-
-    def with_notes(self, found: Found) -> Found:
-        """Note facts that only pods show which may be gone soon, and return the training job with all notes.
-
-        One is a pod that the cluster has ended while it trained: the Job controller counts it as succeeded if it then
-        ends without an error. Its event is kept for an hour by default (kube-apiserver's --event-ttl). Another one is
-        that all hosts have trained, while the controller counts one as failed and deletes the others. The last one is
-        the end; the first process that writes it decides.
-
-        Notes that could not be written hold for this process nevertheless, and are tried again each time. So this
-        process records neither a disrupted training job as completed, nor its own cancel as the deletion of a person.
-        If it ends before they are written, the next process decides by the pods and events, as if this one had not seen
-        the disruption; the cancel is in the ledger, so the line is stopped by a user in any case.
-        """
-        notes = self._unwritten.get(found.uid, {}) | self._new_notes(found)
-        known = _annotated(found, notes)
-        if labels.ENDED not in known.annotations and (end := end_to_note(known)):
-            notes[labels.ENDED] = end
-            known = _annotated(found, notes)
-        if not notes:
-            return found
-        self._unwritten[found.uid] = notes
-        try:
-            self._change(found, lambda present: self._annotate(present, _missing(present, notes)))
-        except ApiError as error:  # also of a policy of admission: a note must not keep an end from the ledger
-            self._remember(found, notes, error)
-            return known
-        del self._unwritten[found.uid]
-        return self.find(found.name) or known
-
-    def _new_notes(self, found: Found) -> dict[str, str]:
-        notes = {}
-        if text := self._new_disruption(found):
-            notes[labels.DISRUPTED] = text
-        if labels.TRAINED not in found.annotations and found.pods_left and has_trained_in_time(found):
-            notes[labels.TRAINED] = "true"
-        return notes
-
-    def _new_disruption(self, found: Found) -> str:
-        if found.annotations.get(labels.DISRUPTED) or found.deleted_at is not None or found.is_suspended:
-            return ""
-        return found.disruption or self._killed(found)
-
-    def _remember(self, found: Found, notes: dict[str, str], error: ApiError) -> None:
-        """Keep annotations that the API server did not accept."""
-        logger.warning("%s cannot be annotated now, which is tried again: %s", found.name, error)
-        self._unwritten.setdefault(found.uid, {}).update(notes)
-
-    def _killed(self, found: Found) -> str:
-        """Return the pod of a completed training job whose training the kubelet has ended, by its event.
-
-        An event from before the start belongs to pods that Kueue has suspended.
-        """
-        if not found.completed or len(found.pods) >= found.hosts:
-            return ""
-        start = seconds_of((found.object.get("status") or {}).get("startTime")) or found.created_at
-        main = f"{found.name}-launcher" if found.kind is MPI_JOB else f"{found.name}-"
-        left = [pod.name for pod in found.pods]
-        for pod, at in self._kills():
-            if pod.startswith(main) and pod not in left and at > start:
-                return f"The pod {pod} was ended by the cluster while it trained"
-        return ""
-
-    def _with_kill(self, pod: Pod) -> Pod:
-        """Return a pod with the time of its kubelet's event, if its deletionTimestamp does not show it any more."""
-        if not pod.has_late_deletion or pod.was_interrupted:
-            return pod
-        return replace(
-            pod, killed_at=min((at for _, at in self._kills(f",involvedObject.uid={pod.uid}")), default=None)
-        )
-
-    def _kills(self, selection: str = "") -> Iterator[tuple[str, float]]:
-        """Yield the pods whose training a kubelet has ended, each with the time, in seconds since 1970.
-
-        The kubelet writes the event before it stops a container (killContainer in
-        pkg/kubelet/kuberuntime/kuberuntime_container.go of Kubernetes).
-        """
-        fields = f"reason=Killing,involvedObject.fieldPath=spec.containers{{{TRAIN}}}{selection}"
-        for event in self.client.all(EVENT, fields=fields):
-            at = seconds_of(event.get("firstTimestamp") or event.get("eventTime"))
-            if at is not None:
-                yield event["involvedObject"].get("name", ""), at
 
     def _start_of(self, found: Found) -> dict[str, str]:
         """Return the annotation with the start of the pods, which will be gone when their end is recorded."""
@@ -272,21 +188,7 @@ class ClusterJobs:
                 return
 
     def _annotate(self, found: Found, annotations: dict[str, str]) -> None:
-        metadata: Object = {"annotations": annotations}
-        if labels.ENDED in annotations:  # refused if another process has just written it
-            metadata["resourceVersion"] = found.object["metadata"]["resourceVersion"]
-        self.client.patch(found.kind, found.name, {"metadata": metadata})
-
-
-def _missing(found: Found, notes: dict[str, str]) -> dict[str, str]:
-    """Return the notes that an object does not have; those of other processes stay."""
-    return {name: text for name, text in notes.items() if name not in found.annotations}
-
-
-def _annotated(found: Found, notes: dict[str, str]) -> Found:
-    metadata = found.object["metadata"]
-    annotations = {**_missing(found, notes), **found.annotations}
-    return replace(found, object={**found.object, "metadata": {**metadata, "annotations": annotations}})
+        self.client.patch(found.kind, found.name, {"metadata": {"annotations": annotations}})
 
 
 def _not_deleting(found: Found) -> list[Pod]:

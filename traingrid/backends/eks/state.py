@@ -110,7 +110,7 @@ def _state_of(found: Found) -> _State:
 
 def _noted(found: Found) -> _State | None:
     """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too."""
-    if found.pods_left:
+    if found.pods_left or not found.is_over:
         return None
     try:
         noted = json.loads(found.annotations.get(labels.ENDED, ""))

@@ -1,0 +1,154 @@
+"""Notes: annotations of a training job's object, with facts that its pods show only for a while.
+
+The pods may be gone with their nodes, or with the deletion of the object, when the end of the training job is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from traingrid.backends.eks import labels
+from traingrid.backends.eks.pod_template import TRAIN
+from traingrid.backends.eks.pods import seconds_of
+from traingrid.backends.eks.state import end_to_note, has_trained_in_time, tags_in
+from traingrid.job.ownership import is_of_grid
+from traingrid.kubernetes.client import EVENT, MPI_JOB
+from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.pods import Pod
+    from traingrid.kubernetes.client import Client, Object
+
+logger = logging.getLogger(__name__)
+_TRIES = 5
+"""The number of times that notes are decided and written while other processes change the same object."""
+
+
+class Notes:
+    """The notes of one process about the training jobs of a cluster.
+
+    Args:
+        grid: The grid's name.
+        client: Returns the client of the cluster.
+    """
+
+    def __init__(self, grid: str, client: Callable[[], Client]) -> None:
+        self._grid, self._client = grid, client
+        self._unwritten: dict[str, dict[str, str]] = {}
+
+    def added_to(self, found: Found) -> Found:
+        """Write notes about a training job, and return it with them.
+
+        One note is a pod that the cluster has ended while it trained: the Job controller counts it as succeeded if it
+        then ends without an error. Its event is kept for an hour by default (kube-apiserver's --event-ttl). Another one
+        is that all hosts have trained, while the controller counts one as failed and deletes the others. The last one
+        is the end; the first process that writes it decides.
+
+        Notes that could not be written hold for this process nevertheless, and are tried again each time. So this
+        process records neither a disrupted training job as completed, nor its own cancel as the deletion of a person.
+        If it ends before they are written, the next process decides by the pods and events, as if this one had not seen
+        the disruption; the cancel is in the ledger, so the line is stopped by a user in any case.
+        """
+        for _ in range(_TRIES):
+            notes = self._notes_of(found)
+            if not notes:
+                return found
+            try:
+                return self._write(found, notes)
+            except ApiError as error:  # also of a policy of admission: a note must not keep an end from the ledger
+                if error.code not in (CONFLICT, NOT_FOUND):
+                    self.remember(found, notes, error)
+                present = self._client().find(found.kind, found.name) if error.code == CONFLICT else None
+                if present is None or present["metadata"]["uid"] != found.uid:
+                    return _annotated(found, notes)
+                found = replace(found, object=present)  # with the pods as they were; they may be gone now
+        return _annotated(found, self._notes_of(found))
+
+    def _notes_of(self, found: Found) -> dict[str, str]:
+        """Return the notes that an object lacks, decided by its present state; none of one that is not of the grid."""
+        if labels.ENDED in found.annotations or not is_of_grid(tags_in(found), self._grid):
+            return {}
+        notes = _missing(found, self._unwritten.get(found.uid, {}) | self._new_notes(found))
+        end = end_to_note(_annotated(found, notes))
+        return notes | ({labels.ENDED: end} if end else {})
+
+    def _write(self, found: Found, notes: dict[str, str]) -> Found:
+        """Add notes to an object; an end only to the state of which it was decided.
+
+        Raises:
+            ApiError: The object has changed since, or the API server refuses the change.
+        """
+        metadata: Object = {"annotations": notes}
+        if labels.ENDED in notes:
+            metadata["resourceVersion"] = found.object["metadata"]["resourceVersion"]
+        written = self._client().patch(found.kind, found.name, {"metadata": metadata})
+        self._unwritten.pop(found.uid, None)
+        return replace(found, object=written)
+
+    def _new_notes(self, found: Found) -> dict[str, str]:
+        notes = {}
+        if text := self._new_disruption(found):
+            notes[labels.DISRUPTED] = text
+        if labels.TRAINED not in found.annotations and found.pods_left and has_trained_in_time(found):
+            notes[labels.TRAINED] = "true"
+        return notes
+
+    def _new_disruption(self, found: Found) -> str:
+        if found.annotations.get(labels.DISRUPTED) or found.deleted_at is not None or found.is_suspended:
+            return ""
+        return found.disruption or self._killed_earlier(found)
+
+    def remember(self, found: Found, notes: dict[str, str], error: ApiError) -> None:
+        """Keep notes that the API server did not accept; `added_to` tries again to write them."""
+        logger.warning("%s cannot be annotated now, which is tried again: %s", found.name, error)
+        self._unwritten.setdefault(found.uid, {}).update(notes)
+
+    def killed(self, pod: Pod) -> Pod:
+        """Return a pod with the time of its kubelet's event, if its deletionTimestamp does not show it any more."""
+        if not pod.has_late_deletion or pod.was_interrupted:
+            return pod
+        kills = self._kills(f",involvedObject.uid={pod.uid}")
+        return replace(pod, killed_at=min((at for _, at in kills), default=None))
+
+    def _kills(self, selection: str = "") -> Iterator[tuple[str, float]]:
+        """Yield the pods whose training a kubelet has ended, each with the time, in seconds since 1970.
+
+        The kubelet writes the event before it stops a container (killContainer in
+        pkg/kubelet/kuberuntime/kuberuntime_container.go of Kubernetes).
+        """
+        fields = f"reason=Killing,involvedObject.fieldPath=spec.containers{{{TRAIN}}}{selection}"
+        for event in self._client().all(EVENT, fields=fields):
+            at = seconds_of(event.get("firstTimestamp") or event.get("eventTime"))
+            if at is not None:
+                yield event["involvedObject"].get("name", ""), at
+
+    def _killed_earlier(self, found: Found) -> str:
+        """Return the pod of a completed training job whose training the kubelet has ended, by its event.
+
+        An event from before the start belongs to pods that Kueue has suspended.
+        """
+        if not found.completed or len(found.pods) >= found.hosts:
+            return ""
+        start = seconds_of((found.object.get("status") or {}).get("startTime")) or found.created_at
+        main = f"{found.name}-launcher" if found.kind is MPI_JOB else f"{found.name}-"
+        left = [pod.name for pod in found.pods]
+        for pod, at in self._kills():
+            if pod.startswith(main) and pod not in left and at > start:
+                return f"The pod {pod} was ended by the cluster while it trained"
+        return ""
+
+
+def _missing(found: Found, notes: dict[str, str]) -> dict[str, str]:
+    """Return the notes that an object does not have; those of other processes stay."""
+    return {name: text for name, text in notes.items() if name not in found.annotations}
+
+
+def _annotated(found: Found, notes: dict[str, str]) -> Found:
+    metadata = found.object["metadata"]
+    annotations = {**_missing(found, notes), **found.annotations}
+    return replace(found, object={**found.object, "metadata": {**metadata, "annotations": annotations}})
