@@ -115,9 +115,8 @@ def _noted(found: Found) -> _State | None:
     try:
         noted = json.loads(found.annotations.get(labels.ENDED, ""))
         state = JobState(noted.pop("state"))
-        return (
-            _State(state=state, **{name: str(text) for name, text in noted.items()}) if state in FINAL_STATES else None
-        )
+        texts = {name: str(text) for name, text in noted.items()}
+        return _State(state=state, **texts) if state in FINAL_STATES else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
