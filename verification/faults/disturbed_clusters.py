@@ -86,7 +86,7 @@ def deleted_before_attach(grid: FaultyGrid, lines: int) -> Outcome:
 def _deleted_before_attach(grid: FaultyGrid, lines: int) -> Submission:
     dies = CallFault(effect="kill_after", action=grid.engine.create, caller="batch/*/1")
     late = CallFault(effect="delay", seconds=_CLAIM_SECONDS, caller="batch/*/2", nth=1)
-    grid.plan(stub_seconds=_SHORT_TRAINING, calls=(dies, late))
+    grid.plan(stub_seconds=ENDLESS_SECONDS, calls=(dies, late))
     submission = grid.submit(lines)
     until(lambda: _struck(grid, "kill_after") == lines, "every child has been killed")
     for region, name in _training_jobs(grid, submission).values():
