@@ -39,6 +39,9 @@ refused, without the Roles or because the namespace is ending."""
 _LATE_LINES = 2
 _RESTARTED_SECONDS = 1500.0
 """More than 100 lines need in clusters whose controllers work for a third of the time."""
+_FOUND_SECONDS = 60.0
+"""Longer than the next child needs to find the object on a busy machine, and short enough to wait for it where the
+object has no finalizer and the line trains again."""
 _SHORT_TRAINING = 20.0
 """Longer than the deletion of all objects takes on a busy machine, and short enough to wait for."""
 
@@ -86,7 +89,7 @@ def deleted_before_attach(grid: FaultyGrid, lines: int) -> Outcome:
 def _deleted_before_attach(grid: FaultyGrid, lines: int) -> Submission:
     dies = CallFault(effect="kill_after", action=grid.engine.create, caller="batch/*/1")
     late = CallFault(effect="delay", seconds=_CLAIM_SECONDS, caller="batch/*/2", nth=1)
-    grid.plan(stub_seconds=ENDLESS_SECONDS, calls=(dies, late))
+    grid.plan(stub_seconds=_FOUND_SECONDS, calls=(dies, late))
     submission = grid.submit(lines)
     until(lambda: _struck(grid, "kill_after") == lines, "every child has been killed")
     for region, name in _training_jobs(grid, submission).values():
