@@ -43,7 +43,7 @@ _FOUND_SECONDS = 60.0
 """Longer than the next child needs to find the object on a busy machine, and short enough to wait for it where the
 object has no finalizer and the line trains again."""
 _SHORT_TRAINING = 20.0
-"""Longer than the deletion of all objects takes on a busy machine, and short enough to wait for."""
+"""Longer than the preemption of all objects takes on a busy machine, and short enough to wait for."""
 
 
 def deleted(grid: FaultyGrid, lines: int) -> Outcome:

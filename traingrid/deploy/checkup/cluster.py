@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LEAST_VERSION = (1, 29)
 """The first version that starts a sidecar, which uploads results after the training has ended, without a feature gate
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/)."""
+_ADMINISTRATOR = "as an administrator of the cluster"
 _ANYWHERE = "0.0.0.0/0"
 _WITH_ENTRIES = ("API", "API_AND_CONFIG_MAP")
 """The authentication modes with access entries (https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html)."""
@@ -92,16 +93,19 @@ class Place:
 
     def kubectl(self, arguments: str) -> str:
         """Return a command of kubectl for this cluster, after the one that adds its context."""
-        return f"{self.commands.kubeconfig} && {self.commands.kubectl(arguments)}"
+        return self._in_context(self.commands.kubectl(arguments))
 
     def as_administrator(self, arguments: str) -> str:
         """Return such a command for an administrator of the cluster."""
-        return f"as an administrator of the cluster: {self.kubectl(arguments)}"
+        return f"{_ADMINISTRATOR}: {self.kubectl(arguments)}"
 
     @property
     def apply_access(self) -> str:
         """The command that creates the namespace and the permissions of the grid."""
-        return f"as an administrator of the cluster: {self.commands.kubeconfig} && {self.commands.apply_access}"
+        return f"{_ADMINISTRATOR}: {self._in_context(self.commands.apply_access)}"
+
+    def _in_context(self, command: str) -> str:
+        return f"{self.commands.kubeconfig} && {command}"
 
     def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:
         """Return a finding about the cluster or an object in it."""
