@@ -7,11 +7,12 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 # Every process would compile the libraries that it imports again; for the CDK, that takes five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-# `make` installs with uv if it is on PATH, which takes a tenth of pip's time; both install the same locked files.
-UV := $(shell command -v uv)
-PIP = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip install --quiet,$(1)/bin/pip --disable-pip-version-check install --quiet)
-INSTALL = $(call PIP,$(1)) --require-hashes
-LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+# setup/step.py shows what is installed, and lets a second `make` wait; setup/uv.sh installs uv itself.
+STEP := @$(PYTHON) setup/step.py
+ENVIRONMENT := setup/environment.sh
+EDITABLE = "$$(setup/uv.sh)" pip install --quiet --python $(1) --no-deps --no-build-isolation --editable .
+NPM := npm ci --loglevel=error --no-fund --no-audit
+LOCK := "$$('$(CURDIR)/setup/uv.sh')" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 SOURCES := app.py batch_job bench conformance docs_site examples lambda localcloud stacks tests traingrid training_container verification
 
@@ -118,7 +119,8 @@ synth: setup-control  ## Write the CloudFormation templates to cdk.out/
 
 # requirements-dev.txt keeps extras: for a dependency such as coverage[toml], pip 23 otherwise takes a newer version than
 # the locked one, and refuses it because it has no hash (https://github.com/pypa/pip/issues/12345).
-lock: .venv/.installed  ## Resolve the *.in files into locked requirements with hashes
+lock:  ## Resolve the *.in files into locked requirements with hashes
+	echo uv | $(LOCK) - --output-file setup/uv.txt
 	$(LOCK) requirements.in --output-file requirements.txt
 	$(LOCK) --no-strip-extras requirements-dev.in --output-file requirements-dev.txt
 	$(LOCK) requirements-scanners.in --output-file requirements-scanners.txt
@@ -128,15 +130,15 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-images.in --output-file requirements-images.txt
 	$(LOCK) requirements-docs.in --output-file requirements-docs.txt
 	$(LOCK) requirements-notebook.in --output-file requirements-notebook.txt
-	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
-	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
-	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
+	cd training_container && $(LOCK) requirements.in --output-file requirements.txt
+	cd training_container && $(LOCK) requirements-dev.in --output-file requirements-dev.txt
+	cd training_container && $(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
 		requirements-gpu.in --override requirements-gpu-override.in --output-file requirements-gpu.txt
-	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28 --no-deps,$(LOCK)) \
+	cd training_container && $(subst --universal,--python-platform x86_64-manylinux_2_28 --no-deps,$(LOCK)) \
 		requirements-gpu-build.in --output-file requirements-gpu-build.txt
-	cd training_container && ../$(LOCK) requirements-torch.in --output-file requirements-torch.txt
-	cd training_container && ../$(LOCK) requirements-torch-dev.in --output-file requirements-torch-dev.txt
-	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
+	cd training_container && $(LOCK) requirements-torch.in --output-file requirements-torch.txt
+	cd training_container && $(LOCK) requirements-torch-dev.in --output-file requirements-torch-dev.txt
+	cd bench && $(LOCK) requirements.in --output-file requirements.txt
 
 # ACCOUNT is only read from make's command line, so that a shell variable cannot select an account by accident.
 REGIONS ?= us-east-1,eu-west-1
@@ -218,9 +220,11 @@ faults: setup-control  ## Run all fault experiments at full volume, and count vi
 	.venv/bin/python -m verification.faults --seed $(SEED) --account $(ACCOUNT) --engine $(ENGINE)
 
 ##@ Set up (demo and test do this automatically)
-setup: setup-control .venv-training/.installed build/digits/.written tests/integration/policies/node_modules/.installed  ## Install everything that is missing
+setup: setup-control .venv-training/.installed build/digits/.written  ## Install what the demo needs
 
-setup-control: .venv/.installed node_modules/.installed build/layer/catalog/.installed build/models/endpoints.json  ## The same without the training environment
+setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
+
+setup-catalog: build/layer/catalog/.installed  ## Install the libraries of the function of `catalog: dsql`
 
 setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` requires
 
@@ -238,37 +242,30 @@ help:  ## Show this list
 		/^[a-z -]+:.*## / { count = split($$1, names, " "); \
 			for (i = 1; i <= count; i++) printf "  make %-18s %s\n", names[i], $$2 }' $(MAKEFILE_LIST)
 
-# Each environment has a stamp file, which make compares with the environment's inputs.
-.venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh
+# Each part has a stamp file, which make compares with its inputs. setup/step.py writes it when the part is complete.
+.venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh setup/uv.txt
 	@setup/prerequisites.sh control
-	$(PYTHON) -m venv .venv
-	$(call INSTALL,.venv) -r requirements.txt
-	$(call INSTALL,.venv) -r requirements-dev.txt
-	$(call PIP,.venv) --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(STEP) $@ "Python packages of the control plane" $^ -- sh -c '$(ENVIRONMENT) .venv requirements.txt requirements-dev.txt && $(call EDITABLE,.venv)'
 
 node_modules/.installed: package.json package-lock.json
-	npm ci --silent --no-fund --no-audit
-	@touch $@
+	@setup/prerequisites.sh control
+	$(STEP) $@ "CDK CLI" $^ -- $(NPM)
 
 # The IAM simulator, which only the tests of the policy matrix use.
 tests/integration/policies/node_modules/.installed: tests/integration/policies/package.json tests/integration/policies/package-lock.json
-	npm ci --silent --no-fund --no-audit --prefix tests/integration/policies
-	@touch $@
+	$(STEP) $@ "IAM simulator" $^ -- $(NPM) --prefix tests/integration/policies
 
 # The libraries that AWS Lambda's runtime lacks, for Lambda's Linux and for this machine: compiled files have different names.
 build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
-	@setup/layer.sh build/layer
-	@touch $@
+	$(STEP) $@ "Lambda layer" $^ -- setup/layer.sh build/layer
 
 # The libraries of the function of `catalog: dsql`, in a layer that only this function has.
 build/layer/catalog/.installed: requirements-catalog-function.txt build/layer/.installed
-	@setup/layer.sh build/layer/catalog requirements-catalog-function.txt
-	@touch $@
+	$(STEP) $@ "Lambda layer of catalog: dsql" $^ -- setup/layer.sh build/layer/catalog requirements-catalog-function.txt
 
 # The service models that batch_job/Dockerfile puts into the orchestrator's image.
 build/models/endpoints.json: batch_job/service_models.py .venv/.installed
-	.venv/bin/python -m batch_job.service_models build/models
+	$(STEP) $@ "Service models of the orchestrator" $^ -- .venv/bin/python -m batch_job.service_models build/models
 
 # Records the MPI that Horovod is built with. It only changes when Open MPI is installed, updated or removed.
 build/mpi: FORCE
@@ -278,65 +275,46 @@ build/mpi: FORCE
 .venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh \
 		build/mpi $(wildcard training_container/native/*)
 	@setup/prerequisites.sh control training
-	@setup/training.sh .venv-training
-	@touch $@
+	$(STEP) $@ "TensorFlow and Horovod" $^ -- setup/training.sh .venv-training
 
 # A separate environment, because checkov's dependencies conflict with those of the CDK and moto.
 .venv-scanners/.installed: requirements-scanners.txt
-	$(PYTHON) -m venv .venv-scanners
-	$(call INSTALL,.venv-scanners) -r requirements-scanners.txt
-	@touch $@
+	$(STEP) $@ "checkov" $^ -- $(ENVIRONMENT) .venv-scanners requirements-scanners.txt
 
 # The SageMaker Python SDK v2, with which bench/ compares traingrid. Nothing else uses it.
 .venv-bench/.installed: bench/requirements.txt
-	$(PYTHON) -m venv .venv-bench
-	$(call INSTALL,.venv-bench) -r bench/requirements.txt
-	@touch $@
+	$(STEP) $@ "SageMaker Python SDK v2" $^ -- $(ENVIRONMENT) .venv-bench bench/requirements.txt
 
 # The SageMaker Python SDK v3, which contains the addresses of AWS's own training images.
 .venv-images/.installed: requirements-images.txt
-	$(PYTHON) -m venv .venv-images
-	$(call INSTALL,.venv-images) -r requirements-images.txt
-	@touch $@
+	$(STEP) $@ "SageMaker Python SDK v3" $^ -- $(ENVIRONMENT) .venv-images requirements-images.txt
 
 # The SageMaker Python SDK v3 with ModelTrainer, and the requirements of the example notebook. traingrid is installed
 # without its requirements, because the SDK needs an older rich than .venv.
 .venv-notebook/.installed: requirements-notebook.txt pyproject.toml
-	$(PYTHON) -m venv .venv-notebook
-	$(call INSTALL,.venv-notebook) -r requirements-notebook.txt
-	$(call PIP,.venv-notebook) --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(STEP) $@ "Notebook with the SageMaker Python SDK v3" $^ -- sh -c '$(ENVIRONMENT) .venv-notebook requirements-notebook.txt && $(call EDITABLE,.venv-notebook)'
 
 # PyTorch with NVIDIA's libraries, without which its wheel cannot be loaded, as in the image of Dockerfile.torch.
 .venv-torch/.installed: training_container/requirements-torch.txt training_container/requirements-torch-dev.txt
-	$(PYTHON) -m venv .venv-torch
-	$(call INSTALL,.venv-torch) -r training_container/requirements-torch.txt
-	$(call INSTALL,.venv-torch) -r training_container/requirements-torch-dev.txt
-	@touch $@
+	$(STEP) $@ "PyTorch (7 GB)" $^ -- $(ENVIRONMENT) .venv-torch --pip $^
 
 .venv-docs/.installed: requirements-docs.txt
-	$(PYTHON) -m venv .venv-docs
-	$(call INSTALL,.venv-docs) -r requirements-docs.txt
-	@touch $@
+	$(STEP) $@ "MkDocs" $^ -- $(ENVIRONMENT) .venv-docs requirements-docs.txt
 
 # The library that draws diagrams in the reader's browser.
 docs_site/node_modules/.installed: docs_site/package.json docs_site/package-lock.json
-	npm ci --silent --no-fund --no-audit --prefix docs_site
-	@touch $@
+	$(STEP) $@ "Mermaid" $^ -- $(NPM) --prefix docs_site
 
 # uPlot, and axe-core, which tests of the page run.
 setup/ui/node_modules/.installed: setup/ui/package.json setup/ui/package-lock.json
-	npm ci --silent --no-fund --no-audit --prefix setup/ui
-	@touch $@
+	$(STEP) $@ "uPlot" $^ -- $(NPM) --prefix setup/ui
 
 # scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
-	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
-	@touch $@
+	$(STEP) $@ "Digits as TFRecords" $^ -- .venv-training/bin/python examples/digits/write_campaigns.py build/digits
 
 # scikit-learn's scans as tensors: the training data of `make demo-torch`.
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
-	.venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
-	@touch $@
+	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
 .PHONY: FORCE bench-control bench-gpu bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-control test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

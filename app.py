@@ -51,7 +51,7 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
         raise MissingLayerError(f"{layer}/python: the libraries of the Lambda functions are missing. Run `make setup`.")
     if grid.catalog == DSQL_CATALOG and not (layer / CATALOG_LAYER / "python").is_dir():
         missing = f"{layer}/{CATALOG_LAYER}/python: the libraries of the catalog are missing."
-        raise MissingLayerError(f"{missing} Run `make setup-control`.")
+        raise MissingLayerError(f"{missing} Run `make setup-catalog`.")
     app = app or App()
     Tags.of(app).add(names.TAG_GRID, grid.name)
     acknowledge(

@@ -3,7 +3,7 @@
 # Usage: setup/layer.sh FOLDER [REQUIREMENTS], by default requirements-layer.txt
 #
 # Lambda runs Linux on x86_64, in Amazon Linux 2 for Python 3.11, with glibc 2.26
-# (https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html). A newer machine's pip also takes wheels for a newer
+# (https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html). A newer machine's uv also takes wheels for a newer
 # glibc, so the layer always gets those of manylinux2014 (glibc 2.17, PEP 599), which every newer Linux loads as well.
 # localcloud runs the same layer on this machine. Another kind of machine gets its own packages too: compiled modules carry
 # their platform in their file name, so both fit in one folder and each interpreter loads its own.
@@ -13,11 +13,12 @@ folder=$1
 requirements=${2:-requirements-layer.txt}
 here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 
+uv=$("$here/setup/uv.sh")
+
 install() { # install FOLDER [OPTION ...]
     target=$1
     shift
-    "$here/.venv/bin/pip" --disable-pip-version-check install --quiet --require-hashes --no-compile --upgrade \
-        --target "$target" "$@" -r "$here/$requirements"
+    "$uv" pip install --quiet --python "$here/.venv" --require-hashes --target "$target" "$@" -r "$here/$requirements"
 }
 
 rm -rf "$folder"
@@ -25,9 +26,9 @@ mkdir -p "$folder/python"
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     install "$folder/machine"
 fi
-install "$folder/python" --platform manylinux2014_x86_64 --implementation cp --python-version 3.11 --only-binary=:all:
+install "$folder/python" --python-platform x86_64-manylinux2014 --python-version 3.11 --only-binary :all:
 if [ -d "$folder/machine" ]; then
     (cd "$folder/machine" && find . -name '*.so' -exec cp {} ../python/{} \;)
     rm -rf "$folder/machine"
 fi
-find "$folder/python" -name '__pycache__' -prune -exec rm -rf {} +
+find "$folder/python" \( -name __pycache__ -o -name .lock \) -prune -exec rm -rf {} +

@@ -27,21 +27,26 @@ if [ -n "$toolkit" ]; then
     architectures=70,75,80,86,89,90
 fi
 
-"${PYTHON:-python3.11}" -m venv "$environment"
-install() { # with uv if it is there, as in the Makefile
-    if command -v uv >/dev/null; then
-        VIRTUAL_ENV=$environment uv pip install --quiet --require-hashes "$@"
-    else
-        "$environment/bin/pip" install --quiet --require-hashes "$@"
-    fi
-}
-install -r "$requirements"
-install -r "$build_requirements"
+if [ -x "$here/setup/environment.sh" ]; then
+    "$here/setup/environment.sh" "$environment" --pip "$requirements" "$build_requirements"
+else # the build of an image, which has pip and its configuration, but not uv
+    "${PYTHON:-python3.11}" -m venv "$environment"
+    for file in "$requirements" "$build_requirements"; do
+        "$environment/bin/pip" install --quiet --require-hashes -r "$file"
+    done
+fi
 
 if [ "$mpi" = none ]; then
     echo "No mpirun and mpicxx here: Horovod is built with Gloo only. ('sudo apt-get install openmpi-bin" \
         "libopenmpi-dev' or 'brew install open-mpi', then 'make setup', adds MPI.)" >&2
 fi
+
+show_progress() { # show_progress LOG, until it is killed or the log is removed
+    while sleep 15 >/dev/null 2>&1 && [ -e "$1" ]; do # a sleep that outlives this must not hold the terminal's pipe
+        percent=$(grep -oE '^ *\[ *[0-9]+%\]' "$1" | tail -n 1 | tr -dc 0-9)
+        echo "  Horovod: ${percent:-0} % compiled"
+    done
+}
 
 inputs=$(grep -hE '^(tensorflow|tensorflow-cpu|nvidia-nccl-cu12|numpy|cmake|setuptools|wheel)==' "$requirements" "$build_requirements")
 python=$("$environment/bin/python" -c 'import sys; print(sys.implementation.cache_tag)')
@@ -49,10 +54,11 @@ python=$("$environment/bin/python" -c 'import sys; print(sys.implementation.cach
 key=$(echo "2 $horovod $mpi $(uname -sm) $python $inputs$architectures" | cksum | cut -d ' ' -f 1)
 wheels=${XDG_CACHE_HOME:-$HOME/.cache}/traingrid/horovod-$horovod-$key
 if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
-    echo "Compiling Horovod $horovod (about two minutes on two cores, once) ..."
+    echo "Compiling Horovod $horovod: about two minutes on two cores, once ..."
     mkdir -p "$wheels"
     building=$(mktemp -d)
-    trap 'rm -rf "$building"' EXIT
+    reporter=
+    trap 'kill $reporter 2>/dev/null || true; rm -rf "$building"' EXIT
     export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1
     if [ "$mpi" != none ]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
     if [ -n "$toolkit" ]; then
@@ -65,8 +71,10 @@ if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
     fi
     # Horovod's CMake files split TensorFlow's compiler flags at blanks, so it is compiled through a path without any.
     ln -s "$(CDPATH= cd -- "$environment" && pwd)" "$building/environment"
+    show_progress "$building/build.log" &
+    reporter=$!
     # pip's own cache knows a wheel by its source only, and not by HOROVOD_WITH_MPI.
-    if ! PATH="$building/environment/bin:$PATH" "$building/environment/bin/python" -m pip wheel --no-cache-dir \
+    if ! PATH="$building/environment/bin:$PATH" "$building/environment/bin/python" -m pip wheel --verbose --no-cache-dir \
         --no-build-isolation --no-deps --wheel-dir "$building" "horovod==$horovod" >"$building/build.log" 2>&1; then
         grep -iE 'error[: ]|killed' "$building/build.log" | head -n 10 >&2
         tail -n 20 "$building/build.log" >&2
@@ -74,6 +82,7 @@ if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
         exit 1
     fi
     mv "$building"/horovod-*.whl "$wheels/"
+    kill "$reporter" 2>/dev/null || true
 fi
 # The version is the same with and without MPI, so pip would keep what is installed.
 "$environment/bin/pip" install --quiet --no-deps --force-reinstall "$wheels"/horovod-*.whl

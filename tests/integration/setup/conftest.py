@@ -25,10 +25,18 @@ class Checkout:
         """Write a program that records its arguments, one call per line, separated by bars, and then runs `body`."""
         path = self.programs / path
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = f'(printf "{path.name}"; printf "|%s" "$@"; echo) >>"{self.calls_file}"'
+        called = path.name.partition("-")[0] if path.name.startswith("uv-") else path.name
+        record = f'(printf "{called}"; printf "|%s" "$@"; echo) >>"{self.calls_file}"'
         path.write_text(f"#!/bin/sh\n{record}\n{body}\n")
         path.chmod(0o755)
         return path
+
+    def uv(self, body: str, machine: str = "Linux x86_64") -> None:
+        """Install a fake of uv where every checkout of a user finds it, on a kind of machine as uname names it."""
+        self.program("uname", f'echo "{machine}"')
+        version = (self.root / "setup/uv.txt").read_text().split("uv==")[1].split()[0]
+        name = f"uv-{version}-{machine.lower().replace(' ', '-')}"
+        self.program(Path(self.environment["XDG_CACHE_HOME"]) / "traingrid" / name, body)
 
     def run(self, script: str, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run a script of the checkout from its root, as the Makefile does."""
@@ -51,7 +59,7 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
-    root = tmp_path / "a checkout of mine"
+    root = tmp_path / "a checkout für mich"
     shutil.copytree(ROOT / "setup", root / "setup")
     (root / "training_container" / "native").mkdir(parents=True)
     for path in (*ROOT.glob("requirements*.txt"), *ROOT.glob("training_container/requirements*.txt")):

@@ -11,13 +11,13 @@ LIMIT = 250 * 1024**2
 (https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
 LAYERS = (ROOT / "build" / "layer" / "python", ROOT / "build" / "layer" / "catalog" / "python")
 
-# A fake of pip: writes a module for the requested platform into the requested folder.
-PIP = """
+# A fake of uv: writes a module for the requested platform into the requested folder.
+UV = """
 file=machine.so
 while [ $# -gt 0 ]; do
     case "$1" in
     --target) target=$2 ;;
-    --platform) file=$2.so ;;
+    --python-platform) file=$2.so ;;
     esac
     shift
 done
@@ -26,40 +26,34 @@ touch "$target/package/$file"
 """
 
 
-@pytest.fixture
-def filled(checkout: Checkout) -> Checkout:
-    checkout.program(checkout.root / ".venv/bin/pip", PIP)
-    return checkout
-
-
 @pytest.mark.parametrize("machine", ["Linux x86_64", "Linux aarch64", "Darwin arm64"])
-def test_the_layer_has_wheels_for_lambda_on_every_machine(filled: Checkout, machine: str) -> None:
-    filled.program("uname", f'echo "{machine}"')
-    ended = filled.run("setup/layer.sh", "build/layer")
+def test_the_layer_has_wheels_for_lambda_on_every_machine(checkout: Checkout, machine: str) -> None:
+    checkout.uv(UV, machine)
+    ended = checkout.run("setup/layer.sh", "build/layer")
     assert ended.returncode == 0, ended.stderr
     own = set() if machine == "Linux x86_64" else {"machine.so"}
-    found = {path.name for path in (filled.root / "build/layer").rglob("*.so")}
-    assert found == {"manylinux2014_x86_64.so"} | own
-    assert {path.parent for path in (filled.root / "build/layer").rglob("*.so")} == {
-        filled.root / "build/layer/python/package"
-    }
-    for words in filled.calls("pip"):
-        assert words[-2:] == ["-r", f"{filled.root}/requirements-layer.txt"]
+    libraries = list((checkout.root / "build/layer").rglob("*.so"))
+    assert {path.name for path in libraries} == {"x86_64-manylinux2014.so"} | own
+    assert {path.parent for path in libraries} == {checkout.root / "build/layer/python/package"}
+    for words in checkout.calls("uv"):
+        assert words[-2:] == ["-r", f"{checkout.root}/requirements-layer.txt"]
         assert "--require-hashes" in words
+    assert checkout.calls("uv")
 
 
-def test_the_function_of_the_catalog_has_its_requirements_in_a_separate_folder(filled: Checkout) -> None:
+def test_the_function_of_the_catalog_has_its_requirements_in_a_separate_folder(checkout: Checkout) -> None:
+    checkout.uv(UV)
     for words in (["build/layer"], ["build/layer/catalog", "requirements-catalog-function.txt"]):
-        ended = filled.run("setup/layer.sh", *words)
+        ended = checkout.run("setup/layer.sh", *words)
         assert ended.returncode == 0, ended.stderr
-    installed = [words[-1] for words in filled.calls("pip")]
-    assert installed[-1] == f"{filled.root}/requirements-catalog-function.txt"
-    assert f"{filled.root}/requirements-layer.txt" in installed
-    assert list((filled.root / "build/layer/python").rglob("*.so"))
-    assert list((filled.root / "build/layer/catalog/python").rglob("*.so"))
+    requirements = [words[-1] for words in checkout.calls("uv")]
+    assert requirements[-1] == f"{checkout.root}/requirements-catalog-function.txt"
+    assert f"{checkout.root}/requirements-layer.txt" in requirements
+    assert list((checkout.root / "build/layer/python").rglob("*.so"))
+    assert list((checkout.root / "build/layer/catalog/python").rglob("*.so"))
 
 
-@pytest.mark.skipif(not all(layer.is_dir() for layer in LAYERS), reason="`make setup-control` creates the layers")
+@pytest.mark.skipif(not all(layer.is_dir() for layer in LAYERS), reason="`make setup-catalog` creates the layers")
 def test_code_and_layers_of_the_catalogs_function_have_less_than_half_of_lambdas_limit() -> None:
     def size(folder: Path) -> int:
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,19 +28,20 @@ case "$1 $last" in
 *.whl) [ $forced = 0 ] && [ -e "$installed" ] || cp "$last" "$installed" ;;
 esac
 """
-PYTHON = """
+PYTHON = f"""
 case "$*" in
+*setup/step.py*) exec "{sys.executable}" "$@" ;;
 *"-m pip wheel"*) echo "compiled by|$0" >>"$CALLS"; shift 2; exec "$(dirname "$0")/pip" "$@" ;;
-*"-m venv"*) mkdir -p "$3/bin"; cp "$PROGRAMS/venv-pip" "$3/bin/pip"; cp "$0" "$3/bin/python" ;;
+*"-m venv --clear"*) rm -rf "$4"; mkdir -p "$4/bin"; cp "$PROGRAMS/venv-pip" "$4/bin/pip"; cp "$0" "$4/bin/python" ;;
 *horovod*)
-    [ -z "${BROKEN:-}" ] || { echo "ImportError: libmpi.so.40" >&2; exit 1; }
+    [ -z "${{BROKEN:-}}" ] || {{ echo "ImportError: libmpi.so.40" >&2; exit 1; }}
     cat "$(dirname "$0")/../horovod"
     ;;
 *) echo cpython-311 ;;
 esac
 """
 _SYSTEM = """
-awk basename cat cksum cmp cp cut dirname grep head ln ls mkdir mktemp mv rm sed sh tail touch uname
+awk basename cat cksum cmp cp cut dirname grep head ln ls mkdir mktemp mv rm sed sh sleep tail touch tr uname
 """
 ENVIRONMENT = "an environment"
 
@@ -53,7 +55,7 @@ def set_up(checkout: Checkout) -> Checkout:
         "CALLS": str(checkout.calls_file),
         "PATH": f"{checkout.programs}:{_system(checkout)}",
     }
-    Path(checkout.environment["XDG_CACHE_HOME"]).mkdir()
+    checkout.uv("")
     checkout.program(checkout.root / "training_container/native/build.sh", "")
     return checkout
 

@@ -38,8 +38,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target = folder / "sources" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--wheel-dir", str(folder), str(folder / "sources")], check=True, timeout=300)
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=folder / "sources", check=True, capture_output=True, timeout=300)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder / "site")

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Creates a Python environment anew from locked requirements.
+# Usage: setup/environment.sh FOLDER [--pip] REQUIREMENTS ...     (--pip: the environment also contains pip)
+set -eu
+environment=$1
+shift
+uv=$("$(dirname -- "$0")/uv.sh")
+seed=
+if [ "$1" = --pip ]; then
+    seed=1
+    shift
+fi
+if [ "$seed" ]; then # Python's own copy of pip; `uv venv --seed` would download an arbitrary version
+    "${PYTHON:-python3.11}" -m venv --clear "$environment"
+else
+    "$uv" venv --quiet --clear --python "${PYTHON:-python3.11}" "$environment"
+fi
+for requirements in "$@"; do set -- "$@" -r "$requirements"; shift; done
+if ! "$uv" pip install --quiet --python "$environment" --require-hashes "$@"; then
+    echo "uv could not install the packages; the lines above are the reason. uv does not read pip's configuration: for" \
+        "another index than PyPI, set UV_DEFAULT_INDEX." >&2
+    exit 1
+fi
