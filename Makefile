@@ -46,15 +46,39 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images docs  ## Check format, lint and types, and run all tests; CI also runs test-containers, test-ui, test-notebook and test-torch
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
+# Each part is a lane, whose times bench/lanes.py records and prints.
+LANE := @$(PYTHON) -m bench.lanes run
+test:  ## Check the product: format, lint, types, docs, and tests on one deployed path per kind
+	@rm -rf build/lanes
+	$(LANE) set-up -- $(MAKE) --no-print-directory --jobs=3 setup-test
+	@status=0; $(AT_ONCE) lane-control lane-training lane-lint lane-docs || status=$$?; \
+		$(PYTHON) -m bench.lanes table; exit $$status
+
+test-all:  ## Test the rest: localcloud, all kinds of grids, faults, containers, page, notebook, PyTorch (after `make test`)
+	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
+	@status=0; $(AT_ONCE) lane-rest lane-containers || status=$$?; \
+		$(ONE_BY_ONE) lane-ui lane-notebook lane-torch || status=$$?; \
+		$(PYTHON) -m bench.lanes table; exit $$status
+
+# All lanes run, also after one has failed. Two at a time, because tests often wait; those that measure time run alone.
+ONE_BY_ONE = $(MAKE) --no-print-directory --keep-going
+AT_ONCE = $(ONE_BY_ONE) --jobs=2 --output-sync=line
+lane-control:
+	$(LANE) "control plane" -- .venv/bin/python -m pytest $(PARALLEL) --lane product
+lane-training:
+	$(LANE) "training image" -- $(MAKE) --no-print-directory test-training
+lane-lint:
+	$(LANE) "format, lint, types" -- $(MAKE) --no-print-directory lint
+lane-docs:
+	$(LANE) documentation -- $(MAKE) --no-print-directory docs
+lane-rest:
+	$(LANE) "rest of the control plane" -- .venv/bin/python -m pytest $(PARALLEL) --lane rest
+lane-containers lane-ui lane-notebook lane-torch: lane-%:
+	$(LANE) $* -- $(MAKE) --no-print-directory test-$*
 
 # A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
 # In the order of collection, files with deployments come first; otherwise the last worker would run them alone.
 PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
-test-control:
-	.venv/bin/python -m pytest $(PARALLEL)
 
 test-training:
 	.venv-training/bin/python -m pytest tests/training
@@ -225,6 +249,8 @@ setup: setup-control .venv-training/.installed build/digits/.written  ## Install
 setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
 
 setup-catalog: build/layer/catalog/.installed  ## Install the libraries of the function of `catalog: dsql`
+
+setup-test: setup setup-catalog setup-scanners setup-images .venv-docs/.installed docs_site/node_modules/.installed tests/integration/policies/node_modules/.installed
 
 setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` requires
 
