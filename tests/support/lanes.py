@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 REST = (
     "tests/integration/localcloud",
     "tests/integration/verification",
-    "tests/e2e/test_demo.py",
     "tests/e2e/test_image_builds.py",
     "tests/e2e/test_init_from.py",
     "tests/e2e/test_merge.py",
