@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         os.environ.update(user_environment(cloud.endpoint_url))
         print_text(f"AWS for this run is localcloud at {cloud.endpoint_url}, which works with any AWS client")
         if shutil.which("mpirun") is None:
-            print_text("Open MPI is not installed: Horovod's ranks communicate with Gloo, and MPI options have no effect")
+            print_text("Open MPI is not installed: Horovod's ranks use Gloo, and options of MPI have no effect")
         clusters = create_clusters(cloud, grid_file)
         timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, grid_file, work))
         plane = ControlPlane.of(grid_file)
