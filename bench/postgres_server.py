@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 _OWNER = "postgres"
 _START_SECONDS = 60
-INSTALL = "apt-get install postgresql"
-"""The command that installs the server on Debian."""
 
 
 class PostgresServer:
@@ -64,11 +62,6 @@ class PostgresServer:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA {name}")
         return self.url(name)
-
-
-def is_installed() -> bool:
-    """Return True if Debian's package is installed."""
-    return bool(_PROGRAMS)
 
 
 @contextmanager

@@ -264,6 +264,9 @@ def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
 
     With the launcher mpi it is mpirun, if that is installed and Horovod supports MPI, otherwise Gloo.
     HOROVOD_CONTROLLER=gloo, a variable of Horovod, always selects Gloo.
+
+    Raises:
+        ContractError: HOROVOD_CONTROLLER is mpi, and there is no MPI; or torchrun is missing.
     """
     if job.launch.launcher == "none":
         return rank_command(job)
@@ -271,9 +274,11 @@ def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
         return torchrun.torchrun_command(job, environment, rank_command(job))
     names = [name for _, name in socket.if_nameindex()]
     interface = job.network_interface if job.network_interface in names else None
-    wanted = job.launch.use_mpi and environment.get("HOROVOD_CONTROLLER") != "gloo"
-    if wanted and has_mpi():
+    controller = environment.get("HOROVOD_CONTROLLER")
+    if job.launch.use_mpi and controller != "gloo" and has_mpi():
         return mpirun_command(job, environment, interface, open_mpi.major_version())
+    if job.launch.use_mpi and controller == "mpi":
+        raise ContractError("The variable HOROVOD_CONTROLLER is mpi, but mpirun is missing, or Horovod has no MPI.")
     return gloo_command(job, environment, interface)
 
 

@@ -9,6 +9,7 @@ program without a GPU, and writes no file.
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -76,11 +77,18 @@ def visible_gpus() -> int:
 def measured(settings: Settings, ranks: int) -> dict[str, Any]:
     """Return the figures of rank 0."""
     with tempfile.TemporaryDirectory(prefix="traingrid-gpu-") as work:
-        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), "--bind-to", "none"]
-        command += [sys.executable, "-m", "bench.gpu.rank", settings.text(), work]
+        command = [*launcher(ranks), sys.executable, "-m", "bench.gpu.rank", settings.text(), work]
         if status := subprocess.run(command, cwd=CHECKOUT, check=False).returncode:
             sys.exit(f"A rank failed with exit code {status}; its output is above.")
         return dict(json.loads(Path(work, "figures.json").read_text()))
+
+
+def launcher(ranks: int) -> list[str]:
+    """Return the command that starts a program once per rank, without the program: mpirun, otherwise Horovod's Gloo."""
+    if shutil.which("mpirun"):
+        return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), "--bind-to", "none"]
+    gloo = [sys.executable, "-m", "training_container.launcher.gloo", "--hosts", f"localhost:{ranks}"]
+    return [*gloo, "--current-host", "localhost", "--"]
 
 
 def summary(figures: dict[str, Any]) -> dict[str, Any]:

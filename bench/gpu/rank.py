@@ -1,4 +1,4 @@
-"""One rank of the measurement; `python -m bench.gpu` starts it with mpirun.
+"""One rank of the measurement; `python -m bench.gpu` starts it.
 
     python -m bench.gpu.rank SETTINGS FOLDER
 

@@ -6,6 +6,8 @@ import pytest
 from tests.containers.cluster import Cluster
 from tests.containers.engine import build, require_containers
 
+pytest_plugins = ["tests.support.packages"]
+
 
 @pytest.fixture(scope="session")
 def image() -> str:

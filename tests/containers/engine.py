@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from tests.support.packages import CONTAINERS, require
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PODMAN = (REPOSITORY / "containers" / "podman.sh").as_posix()
 
@@ -49,11 +51,12 @@ def build_unmodified(context: Path, dockerfile: str, target: str, base: str) -> 
 
 
 def require_containers() -> None:
-    """Check that this machine can run containers.
+    """Check that this machine can run containers; skip the test of the caller if it lacks the programs for it.
 
     Raises:
         AssertionError: It cannot; the text contains podman's error.
     """
+    require(CONTAINERS)
     base = _script("base.sh")
     tried = subprocess.run(
         [PODMAN, "run", "--rm", "--network", "none", base, "true"], capture_output=True, text=True, check=False

@@ -2,12 +2,11 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from tests.support.packages import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/first-hour.md"
@@ -40,7 +39,7 @@ def test_the_page_has_ten_steps_with_expected_output_and_remedies() -> None:
     assert all(step.shows and step.commands for step in steps())
 
 
-@pytest.mark.skipif(shutil.which("aws") is None, reason="the page uses the AWS CLI, which is not installed")
+@needs("awscli")
 def test_the_page_can_be_followed_literally(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.support import tiny
+from tests.support.packages import OPEN_MPI, needs
 from tests.training.fake_s3 import Store
 from tests.training.streams import feed
 from training_container.contract.training_job import Folders
 
+pytest_plugins = ["tests.support.packages"]
 REPOSITORY = Path(__file__).resolve().parents[2]
 # traingrid's default in grid.yaml. It is intended for GPUs, and must work on CPUs, too.
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
@@ -59,15 +61,23 @@ def host_folder(campaigns: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture(params=[pytest.param("mpi", marks=needs(OPEN_MPI)), "gloo"])
+def controller(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each program that starts the ranks of the launcher mpi; a test that does not use this runs with the default."""
+    monkeypatch.setenv("HOROVOD_CONTROLLER", request.param)
+    return str(request.param)
+
+
 @pytest.fixture
 def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     """A function that starts `train` as SageMaker does: by name, in a clean environment. Killed after the test."""
     started: list[subprocess.Popen[str]] = []
 
     def run(base: Path, **environment: str) -> "subprocess.Popen[str]":
+        inherited = {name: os.environ[name] for name in ("PATH", "HOROVOD_CONTROLLER") if name in os.environ}
         train = subprocess.Popen(
             [REPOSITORY / "training_container" / "train"],
-            env={"PATH": os.environ["PATH"], "PYTHON": sys.executable, "SAGEMAKER_BASE_DIR": str(base)} | environment,
+            env=inherited | {"PYTHON": sys.executable, "SAGEMAKER_BASE_DIR": str(base)} | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""Two ranks: runs a function of a test file on two real ranks. Tests call `on_two_ranks`; mpirun runs this file."""
+"""Two ranks: runs a function of a test file on two real ranks. Tests call `on_two_ranks`; the ranks run this file."""
 
 import importlib
 import inspect
@@ -10,6 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from training_container.__main__ import launch_command
+from training_container.contract.launch_options import LaunchOptions
+from training_container.contract.training_job import Folders, TrainingJob
+from training_container.launcher.command import rank_command
 from training_container.ranks import rank_process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -17,7 +21,7 @@ PATIENCE_SECONDS = 300  # only reached if ranks stall
 
 
 def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) -> list[Any]:
-    """Run a function of a module on two ranks, and return their results, which are converted to JSON.
+    """Run a function of a module on two ranks of the launcher mpi, and return their results, converted to JSON.
 
     Args:
         function: A function that takes `arguments`. hvd.init() has been called before.
@@ -29,16 +33,14 @@ def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) ->
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "OMP_NUM_THREADS": "1",
         "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMPI_MCA_rtc_hwloc_vmhole": "none",
         "TMPDIR": str(folder),
         "SAGEMAKER_BASE_DIR": str(folder / "none"),
     }
     # pytest imports test files without their package.
     module = ".".join(Path(inspect.getfile(function)).relative_to(REPOSITORY).with_suffix("").parts)
-    command = ["mpirun", "--allow-run-as-root", "-np", "2", "--host", "localhost:2", "--bind-to", "none"]
-    command += [sys.executable, "-m", "tests.training.two_ranks", str(folder), module, function.__name__]
+    program = [sys.executable, "-m", "tests.training.two_ranks", str(folder), module, function.__name__]
     ended = subprocess.run(
-        [*command, *arguments],
+        [*launcher(environment), *program, *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -48,6 +50,20 @@ def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) ->
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return [json.loads((folder / f"result-{rank}.json").read_text()) for rank in range(2)]
+
+
+def launcher(environment: dict[str, str]) -> list[str]:
+    """Return the command with which `train` starts two ranks, without the program of the ranks."""
+    job = TrainingJob(
+        folders=Folders(base=Path("/opt/ml")),
+        hosts=("algo-1",),
+        current_host="algo-1",
+        network_interface="eth0",
+        channels={},
+        hyperparameters={},
+        launch=LaunchOptions(processes_per_host=2),
+    )
+    return launch_command(job, environment)[: -len(rank_command(job))]
 
 
 def main(folder: str, module: str, function: str, *arguments: str) -> None:

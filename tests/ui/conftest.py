@@ -1,5 +1,3 @@
-import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -7,11 +5,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.support.interrupts import allow_interrupts
 from tests.support.local_page import LocalGrid
+from tests.support.packages import chromium, require
 from traingrid.ledger.ledger import Ledger
 from traingrid.ui import poller
 from verification.model.table import ModelTable
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytest_plugins = ["tests.support.packages"]
 PATIENCE_MILLISECONDS = 60_000
 allow_interrupts()
 
@@ -19,13 +18,11 @@ allow_interrupts()
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A Chromium of the system; Playwright downloads none."""
-    if CHROMIUM is None:
-        missing = "Chromium is not installed: apt-get install chromium"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    require("chromium")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

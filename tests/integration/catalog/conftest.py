@@ -1,14 +1,14 @@
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench.postgres_server import INSTALL, PostgresServer, is_installed, running
+from bench.postgres_server import PostgresServer, running
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import Account
+from tests.support.packages import require
 from tests.support.strict_dsql import strict_dsql
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
@@ -20,12 +20,8 @@ DATABASES = ["sqlite", "postgresql", "dsql"]
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server. In CI its absence is a failure, so that the tests are not silently left out."""
-    if not is_installed():
-        reason = f"PostgreSQL is not installed: {INSTALL}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    """A server."""
+    require("postgresql")
     with running() as server:
         yield server
 

@@ -20,6 +20,7 @@ from tests.integration.localcloud.compute import wait_until
 from tests.integration.policies.grid import INSIDE, ROLES, documents, the_templates
 from tests.integration.stacks.templates import ROOT, Template, a_grid, only, resources
 from tests.support.ledger_items import job_key
+from tests.support.packages import needs
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.catalog.database import Catalog
@@ -32,7 +33,7 @@ REACHES = 60.0
 VERSION = table("alembic_version", column("version_num"))
 
 pytestmark = [
-    pytest.mark.skipif(not all(map(Path.is_dir, LAYERS)), reason="`make setup-control` creates the layers"),
+    needs("make setup-control"),  # creates the layers
     # Aurora DSQL's stand-in is a dialect of this process; a deployed function has the product's, which needs a cluster.
     pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True),
 ]

@@ -172,9 +172,8 @@ def test_an_endless_query_can_be_interrupted(tmp_path: Path) -> None:
     assert "Interrupted." in errors
 
 
+@pytest.mark.parametrize("url", ["postgresql", "dsql"], indirect=True)  # SQLite has no functions of users
 def test_functions_cannot_write(catalog: Catalog) -> None:
-    if catalog.engine.dialect.name != "postgresql":
-        pytest.skip("SQLite has no functions of users")
     with catalog.engine.begin() as connection:
         connection.exec_driver_sql(
             "CREATE FUNCTION add_campaign() RETURNS TEXT LANGUAGE SQL"

@@ -1,7 +1,6 @@
 """Children and the reconciler with a cluster of EKS whose pods run: one training job and its end, also after deaths."""
 
 import json
-import shutil
 import time
 import zlib
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from tests.integration.control_plane.child_process import Line, ended
 from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
 from tests.integration.localcloud.eks.clusters import CLUSTER_TRUST, POD_TRUST
 from tests.integration.localcloud.eks.clusters import role as trusted
+from tests.support.packages import OPEN_MPI, needs
 from tests.support.sample_job import sample_job
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader
@@ -278,7 +278,7 @@ def test_an_mpijob_whose_worker_fails_before_the_launcher_has_a_node_ends_with_i
     assert list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1")) == []
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
+@needs(OPEN_MPI)
 @pytest.mark.parametrize("kind", ["job", "mpijob"])
 def test_an_image_with_its_own_mpirun_reaches_the_other_host(
     account: ClusterAccount, request: pytest.FixtureRequest, kind: Any

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.setup.conftest import ROOT, Checkout
+from tests.support.packages import needs
 
 LIMIT = 250 * 1024**2
 """The unzipped size of a function with its layers
@@ -53,7 +54,7 @@ def test_the_function_of_the_catalog_has_its_requirements_in_a_separate_folder(c
     assert list((checkout.root / "build/layer/catalog/python").rglob("*.so"))
 
 
-@pytest.mark.skipif(not all(layer.is_dir() for layer in LAYERS), reason="`make setup-catalog` creates the layers")
+@needs("make setup-catalog")
 def test_code_and_layers_of_the_catalogs_function_have_less_than_half_of_lambdas_limit() -> None:
     def size(folder: Path) -> int:
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

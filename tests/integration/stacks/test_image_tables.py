@@ -11,6 +11,7 @@ from aws_cdk import App
 from stacks.image_tables import PYTHON, ask, framework_images
 from stacks.region_stack import RegionStack
 from tests.integration.stacks.templates import REGIONS, a_grid, environment, only, resources, statements, synthesise
+from tests.support.packages import needs
 from traingrid.algorithms.built_in import built_in
 from traingrid.algorithms.xgboost import VERSIONS
 from traingrid.errors import UsageError
@@ -23,7 +24,7 @@ IMAGE_CLASSIFICATION = {"algorithm": "image-classification", "version": "1"}
 CONTAINER = "763104351884.dkr.ecr.{}.amazonaws.com/tensorflow-training:2.19-gpu-py312"
 
 
-needs_sdk = pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker Python SDK: make setup-images")
+needs_sdk = needs("make setup-images")
 
 
 def sdk(folder: Path, answers: Any, code: int = 0) -> Path:

@@ -1,5 +1,4 @@
 import itertools
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -7,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.packages import OPEN_MPI, needs
+from training_container import __main__ as program
+from training_container.__main__ import launch_command
 from training_container.contract.launch_options import LaunchOptions, Script, parse
-from training_container.contract.training_job import Folders, TrainingJob
+from training_container.contract.training_job import ContractError, Folders, TrainingJob
 from training_container.launcher.command import gloo_command, mpirun_command
 from training_container.launcher.hosts import SSH
 from training_container.launcher.open_mpi import major_version
@@ -24,6 +26,7 @@ JOB = TrainingJob(
     hyperparameters={"epochs": "2"},
     launch=LaunchOptions(processes_per_host=2),
 )
+GLOO = "training_container.launcher.gloo"
 RANK = [sys.executable, "-u", "-m", "training_container.ranks.trainer_rank"]
 
 
@@ -60,7 +63,7 @@ def test_names_of_pods_are_not_cut_at_the_first_dot() -> None:
         assert not [word for word in command if "fqdn" in word]
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
+@needs(OPEN_MPI)
 def test_mpirun_connects_to_the_full_name_of_a_pod(tmp_path: Path) -> None:
     agent = tmp_path / "agent"
     agent.write_text('#!/bin/sh\necho "connects to $1" >&2\nexit 1\n')
@@ -110,6 +113,16 @@ def test_gloo_gets_the_same_slots() -> None:
     assert pairs(command, "--forward") == ["A,B"]
     assert pairs(command, "--interface") == ["eth0"]
     assert command[-5:] == ["--", *RANK]
+
+
+def test_the_variable_of_horovod_selects_the_program_that_starts_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "has_mpi", lambda: True)
+    assert launch_command(JOB, {})[0] == launch_command(JOB, {"HOROVOD_CONTROLLER": "mpi"})[0] == "mpirun"
+    assert GLOO in launch_command(JOB, {"HOROVOD_CONTROLLER": "gloo"})
+    monkeypatch.setattr(program, "has_mpi", lambda: False)
+    assert GLOO in launch_command(JOB, {})
+    with pytest.raises(ContractError, match="mpirun is missing"):
+        launch_command(JOB, {"HOROVOD_CONTROLLER": "mpi"})
 
 
 @pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "DATABASE_PASSWORD"])

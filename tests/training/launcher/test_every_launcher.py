@@ -5,13 +5,11 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from tests.training.fake_s3 import CREDENTIALS, Store
-from tests.training.launcher.test_own_ranks import MPI, NONE, TWO, Run, failure, finished, run
+from tests.training.launcher.test_own_ranks import Run, failure, finished, launcher, run
 from training_container.script_api import checkpoint_folders
 
-__all__ = ["run"]  # the fixture
+__all__ = ["launcher", "run"]  # the fixtures
 TRAINS = """
 import time
 from trainer import checkpoint_folders, metrics, ranks
@@ -32,7 +30,6 @@ HISTORY = CREDENTIALS | {
 }
 
 
-@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
 def test_a_stopped_script_continues_from_its_checkpoint(
     run: Run, store: Store, tmp_path: Path, launcher: Mapping[str, str]
 ) -> None:
@@ -56,7 +53,6 @@ def test_a_stopped_script_continues_from_its_checkpoint(
     ]
 
 
-@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
 def test_an_exception_is_the_reason_of_the_failure(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:
     (train,) = run("def train():\n    return {}['no such pixel']\ntrain()\n", launcher)
     status, output = finished(train)

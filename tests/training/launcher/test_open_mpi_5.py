@@ -11,13 +11,11 @@
 """
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from tests.support.packages import needs
 from tests.training.conftest import REPOSITORY
 from tests.training.launcher.test_scripts import archive
 from training_container.contract.training_job import Folders, read_training_job
@@ -29,9 +27,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 
 MPI, HOROVOD = os.environ.get("OPEN_MPI_5", ""), os.environ.get("OPEN_MPI_5_HOROVOD", "")
-pytestmark = pytest.mark.skipif(
-    not (MPI and HOROVOD), reason="OPEN_MPI_5 and OPEN_MPI_5_HOROVOD name no Open MPI 5 and no Horovod built with it"
-)
+pytestmark = needs("OPEN_MPI_5 and OPEN_MPI_5_HOROVOD")
 ENVIRONMENT = {"LD_LIBRARY_PATH": f"{MPI}/lib", "PYTHONPATH": HOROVOD}
 SCRIPT = """
 import horovod.tensorflow as hvd
@@ -107,7 +103,7 @@ def test_ranks_are_counted(host_folder: Write, tmp_path: Path) -> None:
     assert "Counted 1 rank(s) instead of 2" in ran.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="another host's name takes root, unshare")
+@needs("root")  # another host's name takes `unshare --uts`
 def test_two_hosts(host_folder: Write, start: Start, tmp_path: Path) -> None:
     programs, hosts = tmp_path / "bin", tmp_path / "hosts"
     programs.mkdir()

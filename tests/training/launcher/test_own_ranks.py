@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.packages import OPEN_MPI, needs
+
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 Run = Callable[..., "list[subprocess.Popen[str]]"]
@@ -98,6 +100,17 @@ MPI = {"sagemaker_mpi_enabled": "true"}
 TWO = {"sagemaker_torch_distributed_enabled": "true", "sagemaker_instance_type": "ml.p4d.24xlarge"}
 
 
+@pytest.fixture(
+    params=[NONE, TWO, pytest.param("mpi", marks=needs(OPEN_MPI)), "gloo"], ids=["none", "torchrun", "mpi", "gloo"]
+)
+def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    """The hyperparameters of each launcher; that of MPI starts its ranks with mpirun, and with Gloo."""
+    if isinstance(request.param, str):
+        monkeypatch.setenv("HOROVOD_CONTROLLER", request.param)
+        return MPI
+    return dict(request.param)
+
+
 def finished(train: "subprocess.Popen[str]") -> tuple[int, str]:
     output, _ = train.communicate(timeout=60)
     return train.returncode, output
@@ -173,7 +186,6 @@ def test_a_killed_rank_is_named_with_the_likely_cause(run: Run, tmp_path: Path, 
     assert sentence.startswith("Rank 0 on 127.0.0.1 was killed by signal 9 (SIGKILL). Most likely memory ran out")
 
 
-@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
 def test_the_error_text_of_argparse_is_in_the_reason(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:
     text = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\nparser.parse_args()\n"
     (train,) = run(text, launcher)
@@ -200,7 +212,6 @@ while not os.path.exists(os.environ["TRAINGRID_STOP_FILE"]):
     assert finished(train)[0] == 143
 
 
-@pytest.mark.parametrize("launcher", [NONE, TWO, MPI])
 def test_a_script_that_continues_after_a_stop_is_ended(run: Run, launcher: Mapping[str, str]) -> None:
     text = "import time\nprint('running', flush=True)\ntime.sleep(600)\n"
     (train,) = run(text, launcher, TRAINGRID_STOP_SECONDS="1")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.packages import needs
 from tests.training.launcher.test_own_ranks import TWO
 from tests.training.launcher.test_scripts import archive
 
@@ -25,10 +26,8 @@ Started = Callable[..., "tuple[Path, subprocess.Popen[str]]"]
 
 HOROVOD = os.environ.get("HOROVOD_EXAMPLES", "")
 ELASTIC, TORCH = os.environ.get("ELASTIC_DDP", ""), os.environ.get("TORCH_ENVIRONMENT", "")
-needs_horovod = pytest.mark.skipif(not HOROVOD, reason="HOROVOD_EXAMPLES names no folder")
-needs_torch = pytest.mark.skipif(
-    not (ELASTIC and TORCH), reason="ELASTIC_DDP and TORCH_ENVIRONMENT name no script and no environment"
-)
+needs_horovod = needs("HOROVOD_EXAMPLES")
+needs_torch = needs("ELASTIC_DDP and TORCH_ENVIRONMENT")
 # 28 x 28 pixels, as in MNIST, from scikit-learn's 8 x 8.
 CACHE = """
 import sys

@@ -25,7 +25,8 @@ Write = Callable[..., Path]
 RECORDS_ITSELF = """
 import json, os, sys
 import near
-rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"]
+from trainer import ranks
+rank = ranks.current().rank
 with open(os.path.join(os.environ["SM_MODEL_DIR"], f"rank-{rank}.json"), "w") as file:
     json.dump({"argv": sys.argv[1:], "name": __name__, "cwd": os.getcwd(), "near": near.__file__,
                "data": os.environ["SM_CHANNEL_TRAIN"], "epochs": os.environ["SM_HP_EPOCHS"]}, file)
@@ -57,11 +58,9 @@ def ran(host_folder: Write, start: Start, tmp_path: Path) -> Callable[..., tuple
     return run
 
 
-@pytest.mark.parametrize("controller", ["mpi", "gloo"])
-def test_every_rank_runs_the_script_with_the_hyperparameters(
-    ran: Callable[..., tuple[int, str, Path]], controller: str
-) -> None:
-    status, output, base = ran({"mine.py": RECORDS_ITSELF, "near.py": ""}, HOROVOD_CONTROLLER=controller)
+@pytest.mark.usefixtures("controller")
+def test_every_rank_runs_the_script_with_the_hyperparameters(ran: Callable[..., tuple[int, str, Path]]) -> None:
+    status, output, base = ran({"mine.py": RECORDS_ITSELF, "near.py": ""})
     assert status == 0, output
     for rank in (0, 1):
         record = json.loads((base / "model" / f"rank-{rank}.json").read_text())
@@ -72,31 +71,31 @@ def test_every_rank_runs_the_script_with_the_hyperparameters(
     assert not (base / "output" / "failure").exists()
 
 
-@pytest.mark.parametrize("controller", ["mpi", "gloo"])
-def test_the_log_marks_the_lines_of_ranks_other_than_0(
-    ran: Callable[..., tuple[int, str, Path]], controller: str
-) -> None:
+@pytest.mark.usefixtures("controller")
+def test_the_log_marks_the_lines_of_ranks_other_than_0(ran: Callable[..., tuple[int, str, Path]]) -> None:
     text = """
-import os, sys, time
-rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"]
+import sys, time
+from trainer import ranks
+rank = ranks.current().rank
 for step in range(50):
     sys.stdout.write(f"loss of {rank} at {step}: ")
     sys.stdout.flush()
     time.sleep(0.001)
     print(f"{step / 2}", flush=True)
 """
-    status, output, _ = ran({"mine.py": text}, HOROVOD_CONTROLLER=controller)
+    status, output, _ = ran({"mine.py": text})
     assert status == 0, output
     found = set(output.splitlines())
     assert found >= {f"loss of 0 at {step}: {step / 2}" for step in range(50)}
     assert found >= {f"[1,1]<stdout>:loss of 1 at {step}: {step / 2}" for step in range(50)}
 
 
+@pytest.mark.usefixtures("controller")
 def test_a_script_that_raises_fails_the_job_with_its_own_traceback(
     ran: Callable[..., tuple[int, str, Path]],
 ) -> None:
     text = (
-        "def deep():\n    raise KeyError('no such pixel')\n\nimport os\nif os.environ['OMPI_COMM_WORLD_RANK'] == '1':\n"
+        "def deep():\n    raise KeyError('no such pixel')\n\nfrom trainer import ranks\nif ranks.current().rank == 1:\n"
     )
     status, output, base = ran({"folder/mine.py": text + "    deep()\n"}, "folder/mine.py")
     assert status == 1, output
@@ -115,6 +114,7 @@ def test_a_script_that_raises_fails_the_job_with_its_own_traceback(
         ("mine.sh", 'test "$4" = 3 && exit 4', "mine.sh ended with exit status 4"),
     ],
 )
+@pytest.mark.usefixtures("controller")
 def test_an_exit_status_other_than_0_fails_the_job(
     ran: Callable[..., tuple[int, str, Path]], program: str, text: str, reason: str
 ) -> None:

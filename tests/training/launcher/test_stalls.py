@@ -1,10 +1,8 @@
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from tests.support.packages import OPEN_MPI, needs
 from tests.training.launcher.test_scripts import archive
 from training_container.launcher.failure import FailureWatch, report_line
 from training_container.launcher.stalls import variables
@@ -80,7 +78,7 @@ tf.function(lambda: hvd.allreduce(tf.ones([3]), name="the_gradients"))()  # with
 """
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Horovod's inspector sees nothing with Gloo: stalls.py")
+@needs(OPEN_MPI)  # with Gloo, Horovod's inspector sees nothing: stalls.py
 def test_a_rank_that_never_joins_is_named_in_the_failure(
     host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:

@@ -13,10 +13,9 @@ import pytest
 import tensorflow as tf
 
 from tests.training.conftest import REPOSITORY, TINY
-from tests.training.runs.test_runs import PATIENCE_SECONDS, finished, metrics, needs_mpi
+from tests.training.runs.test_runs import PATIENCE_SECONDS, finished, metrics
 from training_container.contract.stopping import STOPPED_STATUS
 
-pytestmark = needs_mpi
 LAUNCH = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "1"}
 LONGER = TINY | {"steps_per_epoch": "20", "batch_size": "32"}
 MERGE = {"sagemaker_image_program": "merge", "merge_count": "2", "merge_statistics_images": "256"}
@@ -162,7 +161,7 @@ def test_networks_with_other_initial_weights_are_not_averaged(
 def test_a_stop_ends_the_merge_without_a_failure(models: list[Path], campaigns: Path, tmp_path: Path) -> None:
     train = started(tmp_path, campaigns / "campaign-3", MERGE | {"merge_method": "ensemble"}, models)
     assert train.stdout is not None
-    assert train.stdout.readline().startswith("mpirun ")
+    train.stdout.readline()  # the command of the launcher: `train` has read the job
     train.terminate()  # as SageMaker, which stops the first process of a container
     output, _ = train.communicate(timeout=PATIENCE_SECONDS)
     assert train.returncode == STOPPED_STATUS, output

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.packages import needs
+
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 Train = Callable[..., "tuple[subprocess.Popen[str], Path]"]
@@ -20,16 +21,15 @@ Train = Callable[..., "tuple[subprocess.Popen[str], Path]"]
 REPOSITORY = Path(__file__).resolve().parents[3]
 # Usually seconds suffice; only a training job that never ends takes this long.
 PATIENCE_SECONDS = 90
-needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
-both_launchers = pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans have an adoptive parent on Linux alone")
+pytestmark = needs("Linux")  # orphans have an adoptive parent on Linux alone
 
 # A typical daemon: in its own session, without our environment variables, and no longer a child of the rank.
 DAEMON = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
+from trainer import ranks
 
-rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"]
+rank = str(ranks.current().rank)
 model = Path(os.environ["SM_MODEL_DIR"])
 subprocess.run(["sh", "-c", "sleep 600 & echo $!"], env={"PATH": os.environ["PATH"]}, start_new_session=True,
                stdout=open(model / f"started-{rank}", "w"))
@@ -46,14 +46,14 @@ BOTH_DAEMONS_RUN = "\nwhile len(list(model.glob('daemon-?'))) < 2:\n    time.sle
 def train(host_folder: Write, start: Start, tmp_path: Path) -> Train:
     """A function that starts a script on two ranks, and returns the training job and its folder."""
 
-    def run(program: str, text: str, controller: str, **environment: str) -> "tuple[subprocess.Popen[str], Path]":
+    def run(program: str, text: str, **environment: str) -> "tuple[subprocess.Popen[str], Path]":
         source = tmp_path / "source"
         source.mkdir()
         (source / program).write_text(text)
         named = {"sagemaker_program": program, "sagemaker_submit_directory": str(source)}
         base = host_folder(tmp_path / "ml", named)
         (base / "model").mkdir()
-        return start(base, HOROVOD_CONTROLLER=controller, **environment), base
+        return start(base, **environment), base
 
     return run
 
@@ -81,9 +81,9 @@ def ends(pid: int, within: float = 10.0) -> bool:
     return True
 
 
-@both_launchers
-def test_a_daemon_that_holds_the_output_open_ends_with_its_rank(train: Train, controller: str) -> None:
-    job, base = train("mine.py", DAEMON + "print('the script has ended')", controller)
+@pytest.mark.usefixtures("controller")
+def test_a_daemon_that_holds_the_output_open_ends_with_its_rank(train: Train) -> None:
+    job, base = train("mine.py", DAEMON + "print('the script has ended')")
     status, output = finished(job)
     assert status == 0, output
     assert output.count("the script has ended") == 2
@@ -91,18 +91,18 @@ def test_a_daemon_that_holds_the_output_open_ends_with_its_rank(train: Train, co
     assert all(map(ends, daemons(base)))
 
 
-@both_launchers
-def test_background_processes_of_a_shell_script_end_with_its_rank(train: Train, controller: str) -> None:
-    job, _ = train("mine.sh", "sleep 600 &\necho $! sleeps\n", controller)
+@pytest.mark.usefixtures("controller")
+def test_background_processes_of_a_shell_script_end_with_its_rank(train: Train) -> None:
+    job, _ = train("mine.sh", "sleep 600 &\necho $! sleeps\n")
     status, output = finished(job)
     assert status == 0, output
     assert all(ends(int(pid)) for pid in re.findall(r"(\d+) sleeps", output))
 
 
-@both_launchers
-def test_a_killed_rank_fails_the_job_and_its_daemon_ends(train: Train, controller: str) -> None:
+@pytest.mark.usefixtures("controller")
+def test_a_killed_rank_fails_the_job_and_its_daemon_ends(train: Train) -> None:
     text = DAEMON + BOTH_DAEMONS_RUN + "if rank == '1':\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
-    job, base = train("mine.py", text, controller)
+    job, base = train("mine.py", text)
     status, output = finished(job)
     assert status == 1, output
     failure = (base / "output" / "failure").read_text()
@@ -110,20 +110,20 @@ def test_a_killed_rank_fails_the_job_and_its_daemon_ends(train: Train, controlle
     assert all(map(ends, daemons(base)))
 
 
-@both_launchers
-def test_a_rank_that_ignores_signals_ends_when_another_rank_fails(train: Train, controller: str) -> None:
+@pytest.mark.usefixtures("controller")
+def test_a_rank_that_ignores_signals_ends_when_another_rank_fails(train: Train) -> None:
     text = DAEMON + "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + BOTH_DAEMONS_RUN
     text += "if rank == '1':\n    raise KeyError('no such pixel')\ntime.sleep(600)"
-    job, base = train("mine.py", text, controller)
+    job, base = train("mine.py", text)
     status, output = finished(job)
     assert status == 1, output
     assert (base / "output" / "failure").read_text().startswith("Rank 1 on algo-1 failed: KeyError"), output
     assert all(map(ends, daemons(base)))
 
 
-@both_launchers
-def test_a_training_ends_when_its_launcher_is_killed(train: Train, controller: str) -> None:
-    job, base = train("mine.py", DAEMON + "time.sleep(600)", controller)
+@pytest.mark.usefixtures("controller")
+def test_a_training_ends_when_its_launcher_is_killed(train: Train) -> None:
+    job, base = train("mine.py", DAEMON + "time.sleep(600)")
     held = daemons(base)
     launcher = psutil.Process(job.pid).children()[0]
     launcher.kill()
@@ -134,15 +134,15 @@ def test_a_training_ends_when_its_launcher_is_killed(train: Train, controller: s
     assert all(map(ends, held))
 
 
-@both_launchers
-def test_bytes_that_are_not_utf_8_reach_the_log_in_any_locale(train: Train, controller: str) -> None:
+@pytest.mark.usefixtures("controller")
+def test_bytes_that_are_not_utf_8_reach_the_log_in_any_locale(train: Train) -> None:
     text = (
         "import os\n"
         "os.write(1, b'caf\\xe9 1\\n')\n"
         "for _ in range(2000):\n    os.write(1, b'x' * 99 + b'\\n')\n"  # more than the capacity of a pipe
         "os.write(1, b'the last line\\n')\n"
     )
-    job, _ = train("mine.py", text, controller, PYTHONIOENCODING="latin-1")
+    job, _ = train("mine.py", text, PYTHONIOENCODING="latin-1")
     status, output = finished(job)
     assert status == 0, output[:2000]
     assert output.count("caf\N{REPLACEMENT CHARACTER} 1") == 2

@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,7 +20,7 @@ from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.shards import balanced
 from training_container.trainer.loop import train
 
-pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
+pytestmark = pytest.mark.usefixtures("controller")
 
 EPOCHS = 2
 # Five steps of two ranks; of 360 scans, 20 are left over on each rank.

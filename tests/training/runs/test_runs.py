@@ -13,12 +13,12 @@ import psutil
 import pytest
 import tensorflow as tf
 
+from tests.support.packages import OPEN_MPI, needs
 from tests.training.conftest import TINY
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 
-needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
 # `train` reports failures within seconds; only a hang takes this long.
 PATIENCE_SECONDS = 300
 
@@ -50,7 +50,7 @@ def assert_trained_on_two_ranks(base: Path, output: str) -> None:
     assert not (base / "output" / "failure").exists()
 
 
-@needs_mpi
+@needs(OPEN_MPI)
 def test_mpirun_trains_two_ranks_with_the_grids_default_options(
     host_folder: Write, start: Start, tmp_path: Path
 ) -> None:
@@ -79,10 +79,8 @@ def test_gloo_trains_two_ranks_without_mpirun(host_folder: Write, start: Start, 
     assert_trained_on_two_ranks(base, output)
 
 
-@pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
-def test_a_failed_rank_fails_the_job_with_its_traceback(
-    host_folder: Write, start: Start, tmp_path: Path, controller: str
-) -> None:
+@pytest.mark.usefixtures("controller")
+def test_a_failed_rank_fails_the_job_with_its_traceback(host_folder: Write, start: Start, tmp_path: Path) -> None:
     """Each rank reads one of two files. TensorFlow's CRC detects a flipped bit, on one rank only."""
     base = host_folder(tmp_path / "ml")
     train = base / "input" / "data" / "train"
@@ -94,7 +92,7 @@ def test_a_failed_rank_fails_the_job_with_its_traceback(
     content = bytearray(files[1].read_bytes())
     content[60] ^= 1
     (train / files[1].name).write_bytes(content)
-    status, output = finished(start(base, HOROVOD_CONTROLLER=controller))
+    status, output = finished(start(base))
     failure = (base / "output" / "failure").read_text()
     assert status == 1
     sentence = (
@@ -106,7 +104,7 @@ def test_a_failed_rank_fails_the_job_with_its_traceback(
     assert not list((base / "model").glob("*"))
 
 
-@needs_mpi
+@needs(OPEN_MPI)
 def test_the_ranks_are_counted_before_the_first_step(host_folder: Write, start: Start, tmp_path: Path) -> None:
     base = host_folder(tmp_path / "ml", options="-np 1")
     status, output = finished(start(base))
@@ -133,6 +131,7 @@ def test_a_missing_train_channel_is_reported(host_folder: Write, start: Start, t
     assert "no channel 'train' (its channels: training)" in (base / "output" / "failure").read_text()
 
 
+@pytest.mark.usefixtures("controller")
 def test_numbers_that_are_not_finite_stop_all_ranks_with_a_report(
     host_folder: Write, start: Start, tmp_path: Path
 ) -> None:
@@ -169,10 +168,9 @@ def follow_to(train: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError(f"{text!r} never came: {read}")
 
 
-@pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
 def test_a_rank_that_dies_fails_the_job(host_folder: Write, start: Start, tmp_path: Path, controller: str) -> None:
     base = host_folder(tmp_path / "ml", TINY | {"epochs": "100000"})
-    train = start(base, HOROVOD_CONTROLLER=controller)
+    train = start(base)
     follow_to(train, "epoch=2 ")
     killed = next(rank for rank in rank_processes(train) if rank.environ().get(RANK_VARIABLE[controller]) == "1")
     killed.kill()
@@ -185,6 +183,7 @@ def test_a_rank_that_dies_fails_the_job(host_folder: Write, start: Start, tmp_pa
 RANK_VARIABLE = {"mpi": "OMPI_COMM_WORLD_RANK", "gloo": "HOROVOD_RANK"}
 
 
+@pytest.mark.usefixtures("controller")
 def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, start: Start, tmp_path: Path) -> None:
     base = host_folder(tmp_path / "ml", TINY | {"epochs": "100000", "checkpoint_every": "100000"})
     train = start(base)
@@ -205,6 +204,7 @@ def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, sta
     assert len(metrics(output, "epoch")) <= 2  # a stop after an epoch's last step leaves the end of that epoch
 
 
+@pytest.mark.usefixtures("controller")
 def test_ranks_end_when_train_is_killed(host_folder: Write, start: Start, tmp_path: Path) -> None:
     train = start(host_folder(tmp_path / "ml", TINY | {"epochs": "100000"}))
     follow_to(train, "epoch=1 ")
@@ -256,11 +256,9 @@ def start_two_hosts(host_folder: Write, start: Start, tmp_path: Path) -> Callabl
     return run
 
 
-@pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
-def test_two_hosts_train_as_one(
-    start_two_hosts: Callable[..., "list[subprocess.Popen[str]]"], tmp_path: Path, controller: str
-) -> None:
-    main, other = start_two_hosts(TINY, HOROVOD_CONTROLLER=controller)
+@pytest.mark.usefixtures("controller")
+def test_two_hosts_train_as_one(start_two_hosts: Callable[..., "list[subprocess.Popen[str]]"], tmp_path: Path) -> None:
+    main, other = start_two_hosts(TINY)
     status, output = finished(main)
     assert (status, finished(other)[0]) == (0, 0), output
     assert_trained_on_two_ranks(tmp_path / "hosts" / "algo-1", output)
@@ -268,7 +266,7 @@ def test_two_hosts_train_as_one(
     assert not (tmp_path / "hosts" / "algo-2" / "model").exists()
 
 
-@needs_mpi
+@pytest.mark.usefixtures("controller")
 def test_two_hosts_fail_as_one_and_both_have_the_reason(
     start_two_hosts: Callable[..., "list[subprocess.Popen[str]]"], tmp_path: Path
 ) -> None:

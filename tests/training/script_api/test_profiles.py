@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.packages import needs
 from tests.training.conftest import REPOSITORY
 from training_container.contract.profiled_steps import VARIABLE
 from training_container.script_api import profiles
@@ -58,7 +59,7 @@ def test_a_script_that_resumes_after_the_last_step_writes_no_profile(monkeypatch
     assert isinstance(profiles.torch_profiler(completed_steps=20), profiles.NoProfiler)
 
 
-@pytest.mark.skipif(not TORCH, reason="TORCH_ENVIRONMENT names no environment")
+@needs("make test-torch")
 @pytest.mark.parametrize(("asked", "expected"), [("5-6", [5, 6]), ("1-4", [3, 4]), ("8-20", [8])])
 def test_pytorch_writes_the_steps_as_a_run_of_tensorboard(tmp_path: Path, asked: str, expected: list[int]) -> None:
     path = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "training_container" / "script_path")])

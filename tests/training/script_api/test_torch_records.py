@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.packages import needs
 from tests.training.launcher.test_own_ranks import TWO, Run, finished, run
 
 __all__ = ["run"]  # the fixture
 TORCH = os.environ.get("TORCH_ENVIRONMENT", "")
-pytestmark = pytest.mark.skipif(not TORCH, reason="TORCH_ENVIRONMENT names no environment")
+pytestmark = needs("make test-torch")
 READS = """
 import time
 import torch

@@ -17,6 +17,7 @@ from localcloud.settings import Settings
 from tests.integration.localcloud.batch.test_batch import Batch
 from tests.integration.localcloud.compute import runs, wait_until
 from tests.integration.localcloud.training_side import SageMaker
+from tests.support.packages import needs
 
 # A program that ignores SIGTERM and leaves a daemon behind, in another session and without our variables.
 STUBBORN = (
@@ -24,7 +25,7 @@ STUBBORN = (
     "child = subprocess.Popen(['sleep', '60'], start_new_session=True, env={});"
     "print(os.getpid(), child.pid, flush=True); time.sleep(60)"
 )
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="finding daemons of other sessions requires /proc")
+needs_proc = needs("Linux")  # daemons of other sessions are found in /proc
 
 
 def test_output_arrives_by_line_and_the_exit_code_is_a_containers() -> None:

@@ -1,7 +1,6 @@
-"""Connections between the hosts of one training job, as on SageMaker: ssh, mpirun, Horovod."""
+"""Connections between the hosts of one training job, as on SageMaker: ssh, mpirun, Gloo, Horovod."""
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +10,21 @@ import pytest
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.sagemaker.hosts import HostNetwork
 from tests.integration.localcloud.compute import wait_until
+from tests.support.packages import OPEN_MPI, ROOT, needs
 
-TRAINING_PYTHON = Path(__file__).parents[4] / ".venv-training/bin/python"
+PYTHON = ROOT / ".venv-training/bin/python"
 HOSTS = ["algo-1", "algo-2"]
-MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none")
-"""training_container/launcher/open_mpi.py explains the parameter."""
-needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
+# training_container/launcher/open_mpi.py explains the parameter.
+MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none", "-host", "algo-1:1,algo-2:1")
+GLOO = ("env", f"PYTHONPATH={ROOT}", str(PYTHON), "-m", "training_container.launcher.gloo")
+GLOO += ("--hosts", "algo-1:1,algo-2:1", "--current-host", "algo-1", "--")
+on_both_hosts = pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param(MPIRUN, marks=needs(OPEN_MPI), id="mpi"),
+        pytest.param(GLOO, marks=needs("make setup"), id="gloo"),
+    ],
+)
 
 
 class TwoHosts:
@@ -89,27 +97,22 @@ def test_ssh_fails_for_unknown_hosts_and_hosts_without_a_daemon(tmp_path: Path) 
     network.close()
 
 
-@needs_mpirun
-def test_mpirun_starts_a_rank_on_each_host_without_dns(hosts: TwoHosts) -> None:
-    answer = hosts.run(
-        *MPIRUN, "-host", "algo-1:1,algo-2:1",
-        "sh", "-c", "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $SAGEMAKER_BASE_DIR",
-    )  # fmt: skip
+@on_both_hosts
+def test_a_launcher_starts_a_rank_on_each_host_without_dns(hosts: TwoHosts, launcher: tuple[str, ...]) -> None:
+    position = "${OMPI_COMM_WORLD_RANK-$HOROVOD_RANK}/${OMPI_COMM_WORLD_SIZE-$HOROVOD_SIZE}"
+    answer = hosts.run(*launcher, "sh", "-c", f"echo {position} $SAGEMAKER_BASE_DIR")
     assert answer.returncode == 0, answer.stderr
-    ranks = sorted(line.split() for line in answer.stdout.splitlines())
+    ranks = sorted(line.split() for line in re.findall(r"[01]/2 .*", answer.stdout))
     assert [(rank, Path(folder).parent.name) for rank, folder in ranks] == [("0/2", "algo-1"), ("1/2", "algo-2")]
 
 
-@needs_mpirun
-@pytest.mark.skipif(not TRAINING_PYTHON.exists(), reason="the training environment is not installed: make setup")
-def test_horovod_sums_over_two_hosts(hosts: TwoHosts) -> None:
+@on_both_hosts
+@needs("make setup")
+def test_horovod_sums_over_two_hosts(hosts: TwoHosts, launcher: tuple[str, ...]) -> None:
     code = (
         "import horovod.tensorflow as hvd, tensorflow as tf; hvd.init();"
         "print('sum', int(hvd.allreduce(tf.constant(hvd.rank() + 1), op=hvd.Sum)), 'of', hvd.size(), hvd.local_size())"
     )
-    answer = hosts.run(
-        *MPIRUN, "-host", "algo-1:1,algo-2:1", "-x", "HOROVOD_CYCLE_TIME=1",
-        str(TRAINING_PYTHON), "-c", code, seconds=300,
-    )  # fmt: skip
+    answer = hosts.run(*launcher, "env", "HOROVOD_CYCLE_TIME=1", str(PYTHON), "-c", code, seconds=300)
     assert answer.returncode == 0, answer.stderr
-    assert [line for line in answer.stdout.splitlines() if line.startswith("sum")] == ["sum 3 of 2 1"] * 2
+    assert re.findall(r"sum .*", answer.stdout) == ["sum 3 of 2 1"] * 2

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -24,8 +23,8 @@ from localcloud.credentials.access_keys import DUMMY_KEY
 from localcloud.faults.plan import Plan
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.request_filter import RequestFilter
+from tests.support.packages import chromium, needs
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE_SECONDS = 60
 SITE = "evil.example"
 TEMPLATE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
@@ -67,7 +66,7 @@ async function call(name, {url, options}) {
 })();
 </script>"""
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: apt-get install chromium")
+pytestmark = needs("chromium")
 
 
 class Site:
@@ -104,7 +103,7 @@ class Site:
 def browser(url: str, profile: Path) -> Iterator[None]:
     """Open an address in Chromium; every host name of the attacker resolves to this machine."""
     command = [
-        CHROMIUM or "", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+        chromium() or "", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--no-proxy-server",
         f"--user-data-dir={profile}", "--host-resolver-rules=MAP *.example 127.0.0.1", "--remote-debugging-port=0",
         "--disable-features=LocalNetworkAccessChecks", url,
@@ -201,7 +200,7 @@ def test_a_page_cannot_read_data_through_dns_rebinding(cloud: LocalCloud, tmp_pa
     request = AWSRequest(method="GET", url=f"{address}/localcloud/status")
     SigV4QueryAuth(Credentials(DUMMY_KEY, cloud.secret), "localcloud", "us-east-1").add_auth(request)
     command = [
-        CHROMIUM or "", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server",
+        chromium() or "", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server",
         f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP *.example 127.0.0.1", "--dump-dom",
         str(request.url),
     ]  # fmt: skip

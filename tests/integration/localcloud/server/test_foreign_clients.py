@@ -11,11 +11,10 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.training_side import SageMaker
+from tests.support.packages import needs
 
 ROOT = Path(__file__).resolve().parents[4]
 V2 = Path(os.environ.get("SDK_V2_PYTHON", ROOT / ".venv-bench/bin/python"))
@@ -62,14 +61,14 @@ def ran(cloud: LocalCloud, sagemaker: SageMaker, python: Path, program: str, fol
     return ended.stdout
 
 
-@pytest.mark.skipif(not V2.exists(), reason="the SageMaker Python SDK v2 is not installed: make .venv-bench/.installed")
+@needs("make .venv-bench/.installed")
 def test_an_estimator_of_sdk_v2_trains(cloud: LocalCloud, sagemaker: SageMaker, tmp_path: Path) -> None:
     output = ran(cloud, sagemaker, V2, ESTIMATOR, tmp_path)
     assert "trained by a foreign client" in output
     assert "ended Completed" in output
 
 
-@pytest.mark.skipif(not V3, reason="SDK_V3_PYTHON does not name a Python with the SageMaker Python SDK v3")
+@needs("SDK_V3_PYTHON")
 def test_a_model_trainer_of_sdk_v3_trains(cloud: LocalCloud, sagemaker: SageMaker, tmp_path: Path) -> None:
     output = ran(cloud, sagemaker, Path(V3), MODEL_TRAINER, tmp_path)
     assert "ended Completed" in output

@@ -1,11 +1,10 @@
 """A small share of `make faults`: the same experiments with few children, and proof that they can fail."""
 
-import os
 from collections.abc import Callable
 
 import pytest
 
-from bench.postgres_server import INSTALL, is_installed
+from tests.support.packages import needs
 from traingrid.audit.violation import Violation
 from verification.faults import (
     budgets,
@@ -68,7 +67,7 @@ def test_invariants_hold_when(grid: FaultyGrid, what: str) -> None:
     assert HOLDS[what](grid).violations == []
 
 
-@pytest.mark.skipif(not is_installed() and not os.environ.get("CI"), reason=f"needs PostgreSQL: {INSTALL}")
+@needs("postgresql")
 def test_training_does_not_depend_on_the_catalog(grid: FaultyGrid) -> None:
     assert catalog_outage.down(grid, lines=4).violations == []
 

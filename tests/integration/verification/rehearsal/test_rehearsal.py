@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from localcloud.faults.plan import CallFault, EventFault, Plan, Stub
-from stacks.image_tables import PYTHON
+from tests.support.packages import needs
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
 from verification import deployed_grid
@@ -91,7 +91,7 @@ def test_all_lines_of_a_users_manifest_complete_despite_faults(tmp_path: Path) -
     assert "uploaded source" in result.output  # to the localcloud: this process has no other credentials
 
 
-@pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker Python SDK: make setup-images")
+@needs("make setup-images")
 def test_aws_images_exist_where_the_deployment_found_them(tmp_path: Path) -> None:
     """The image's full tag and the owner's account are known only after the deployment."""
     aliases = """\

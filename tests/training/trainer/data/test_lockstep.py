@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import io
 import json
-import shutil
 import threading
 from collections import Counter
 from pathlib import Path
@@ -28,7 +27,7 @@ from training_container.trainer.models import build_model
 from training_container.trainer.step import TrainStep
 from training_container.trainer.validation import Validation, average_batch_norm_statistics
 
-pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
+pytestmark = pytest.mark.usefixtures("controller")
 
 CONFIG = Config(
     model="resnet8", image_size=8, batch_size=4, classes=10, first_label=0, augmentation="none", shard_by="file"

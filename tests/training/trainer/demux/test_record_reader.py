@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from tests.support.packages import NATIVE, needs
 from training_container.trainer.demux import record_reader
 from training_container.trainer.demux.framing import masked_crc
 
@@ -22,15 +23,13 @@ ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)
 SMALL = (b"hello", b"", b"seven b")
 
 
-@pytest.fixture(params=["plugin", "python"])
+@pytest.fixture(params=[pytest.param("plugin", marks=needs(NATIVE)), "python"])
 def read(request: pytest.FixtureRequest) -> Reader:
     """`fifo_records`, with and without the plugin."""
     if request.param == "python":
         return lambda path, timeout_seconds=30.0: record_reader.fifo_records_in_python(
             str(path), "train", tolerate=0, timeout_seconds=timeout_seconds
         )
-    if not record_reader.plugin_loaded():
-        pytest.skip("the native plugin was not built")
     return lambda path, timeout_seconds=30.0: record_reader.fifo_records(
         str(path), "train", timeout_seconds=timeout_seconds
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from tests.support.packages import NATIVE, needs
 from tests.training.records import SMALL, batches, with_
 from tests.training.streams import feed, wrapped
 from training_container.contract.training_job import Folders
@@ -126,7 +127,7 @@ def test_the_trainer_reads_both_channels_in_every_epoch(job: Callable[..., Folde
     assert sum(int(labels.shape[0]) for _, labels, _ in validation.epoch(0)) == 10
 
 
-@pytest.mark.skipif(not demultiplexer.PROGRAM.exists(), reason="the demultiplexer was not built")
+@needs(NATIVE)
 def test_the_ranks_of_a_host_share_the_records(job: Callable[..., Folders]) -> None:
     folders = job("pairs", FILES["pairs"].read_bytes())
     found: dict[int, list[bytes]] = {}
@@ -182,7 +183,7 @@ def test_the_error_of_a_stream_is_the_trainers(job: Callable[..., Folders]) -> N
         batches(data, 0)
 
 
-@pytest.mark.skipif(not demultiplexer.PROGRAM.exists(), reason="the demultiplexer was not built")
+@needs(NATIVE)
 def test_the_error_of_a_stream_reaches_all_ranks_of_a_host(job: Callable[..., Folders]) -> None:
     folders = job("pairs", PAIRS + wrapped(b"image", b"cat"))
     found: dict[int, str] = {}
@@ -201,7 +202,7 @@ def test_the_error_of_a_stream_reaches_all_ranks_of_a_host(job: Callable[..., Fo
     assert all("must be a label, but is 'cat'" in found[rank] for rank in (0, 1))
 
 
-@pytest.mark.skipif(not demultiplexer.PROGRAM.exists(), reason="the demultiplexer was not built")
+@needs(NATIVE)
 def test_a_killed_translation_is_an_error_and_no_end(job: Callable[..., Folders]) -> None:
     folders = job("pairs", PAIRS * 20_000)
     train = channels.open(
