@@ -6,7 +6,7 @@ import pytest
 from tests.containers.cluster import Cluster
 from tests.containers.engine import build, require_containers
 
-pytest_plugins = ["tests.support.packages"]
+pytest_plugins = ["tests.support.skipped_tests"]
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-"""Packages: skips tests that need a package which is not installed, and counts the tests that each one would add.
+"""Packages: the table of the packages that tests need, and skips of the tests whose package is not installed.
 
-A plugin of pytest without dependencies, because tests/training runs in another environment than the other tests.
+It has no dependencies, because tests/training runs in another environment than the other tests.
 """
 
 import functools
@@ -78,24 +78,6 @@ def require(*names: str) -> None:
         pytest.fail(reason, pytrace=False)
     if missing:
         pytest.skip(reason)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark."""
-    config.addinivalue_line("markers", "needs(name): a package, a target of make, or a variable (packages.py)")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test before its fixtures start."""
-    require(*dict.fromkeys(mark.args[0] for mark in item.iter_markers("needs")))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many tests each missing package would add."""
-    skipped = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
-    if skipped:
-        terminalreporter.write_line(summary(skipped))
 
 
 def summary(reasons: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.ui import poller
 from verification.model.table import ModelTable
 
-pytest_plugins = ["tests.support.packages"]
+pytest_plugins = ["tests.support.skipped_tests"]
 PATIENCE_MILLISECONDS = 60_000
 allow_interrupts()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support import packages
 
 FILES = {
-    "conftest.py": 'pytest_plugins = ["tests.support.packages"]\n',
+    "conftest.py": 'pytest_plugins = ["tests.support.skipped_tests"]\n',
     "test_marked.py": """
 from tests.support.packages import needs
 pytestmark = needs("chromium")
