@@ -1,4 +1,6 @@
 import itertools
+import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -6,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.packages import OPEN_MPI, needs
+from tests.training.conftest import REPOSITORY
 from training_container import __main__ as program
 from training_container.__main__ import launch_command
 from training_container.contract.launch_options import LaunchOptions, Script, parse
 from training_container.contract.training_job import ContractError, Folders, TrainingJob
 from training_container.launcher.command import gloo_command, mpirun_command
-from training_container.launcher.hosts import SSH
 from training_container.launcher.open_mpi import major_version
 from training_container.launcher.rank_environment import rank_environment
 from training_container.trainer.config import Config
@@ -63,15 +64,24 @@ def test_names_of_pods_are_not_cut_at_the_first_dot() -> None:
         assert not [word for word in command if "fqdn" in word]
 
 
-@needs(OPEN_MPI)
-def test_mpirun_connects_to_the_full_name_of_a_pod(tmp_path: Path) -> None:
-    agent = tmp_path / "agent"
-    agent.write_text('#!/bin/sh\necho "connects to $1" >&2\nexit 1\n')
-    agent.chmod(0o755)
-    command = mpirun_command(POD_HOSTS, [], None, version=major_version())
-    command = [str(agent) if word == SSH else word for word in command]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert "connects to g-0-1-1.g-0-1\n" in ran.stderr
+@pytest.mark.usefixtures("controller")
+def test_the_launcher_connects_to_the_full_name_of_a_pod(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\necho "connects: $*" >&2\nexit 1\n')
+    ssh.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    launcher = launch_command(POD_HOSTS, environment)[: -len(RANK)]
+    ran = subprocess.run(
+        [*launcher, "sleep", "60"],
+        cwd=REPOSITORY,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert re.search(r"connects: .* g-0-1-1\.g-0-1 ", ran.stdout)
 
 
 @pytest.mark.parametrize("name", ["orte_keep_fqdn_hostnames", "prte_keep_fqdn_hostnames"])
