@@ -45,7 +45,7 @@ def train(region: str, data: str, *, role: str, image: str, output: str, source:
         instance_count=1,
         instance_type="ml.p3.16xlarge",
         output_path=output,
-        volume_size=200,
+        volume_size=100,
         hyperparameters={"model": "resnet50"},
         distribution={
             "mpi": {

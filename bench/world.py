@@ -43,7 +43,7 @@ job:
   image: idle
   instance_type: ml.p3.16xlarge
   processes_per_host: 8
-  volume_gb: 200
+  volume_gb: 100
   max_runtime: 24h
   hyperparameters: {{model: resnet50}}
 """

@@ -61,7 +61,7 @@ class Watch:
     _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
     _unwritten: bool = field(init=False, default=False)
-    _logged: tuple[str, str] = field(init=False, default=("", ""))
+    _logged: tuple[str, str, str] = field(init=False, default=("", "", ""))
     _stopped: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -96,8 +96,10 @@ class Watch:
                 self._follow_log(last=True)
                 return seen
             if seen:
-                self.attempt.record(seen.facts())
-                item = replace(item, state=seen.state, phase=seen.phase)
+                facts = seen.facts()
+                self.attempt.record(facts)
+                reason = facts.get("reason", item.reason)
+                item = replace(item, state=seen.state, phase=seen.phase, reason=reason)
                 if self._gives_up(item, seen):
                     started = describe_at = clock.now()  # its end is expected soon
                     continue
@@ -132,14 +134,18 @@ class Watch:
         return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, seen))
 
     def _log_state(self, item: JobItem) -> None:
-        state = (item.state, item.phase)
+        """Log the state if it has changed, with the reason if the training job waits."""
+        wait = item.reason if item.state == JobState.IN_PROGRESS else ""
+        state = (item.state, item.phase, wait)
         if state != self._logged:
             self._logged = state
-            fields: dict[str, Any] = {"event": "state", "state": state[0], "phase": state[1]}
+            fields: dict[str, Any] = {"event": "state", "state": item.state, "phase": item.phase}
             if self.asked_at is not None and _runs(item):  # record the launch time once
                 fields["launch_seconds"] = round(self.attempt.clock.now() - self.asked_at, 1)
                 self.asked_at = None
-            logger.info("%s: %s (%s)", self.attempt.name, *state, extra=fields)
+            if wait:
+                fields["reason"] = wait
+            logger.info("%s: %s (%s)%s", self.attempt.name, item.state, item.phase, wait and f": {wait}", extra=fields)
 
     def _is_enough(self, item: JobItem) -> bool:
         return self.until_started and _runs(item)

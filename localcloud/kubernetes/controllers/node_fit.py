@@ -42,6 +42,14 @@ def misfits(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[O
     return _lacking(pod, node, here) or _attraction(pod, node, pods, nodes) or _repulsion(pod, node, here)
 
 
+def may_fit_alone(pod: Object, node: Object) -> bool:
+    """Return True if a pod could run on a node that its other pods leave.
+
+    Affinity to pods elsewhere counts as met, although the scheduler counts it as an obstacle.
+    """
+    return not misfits(pod, node, [], [node])
+
+
 def required_terms(pod: Object) -> list[Mapping[str, Any]]:
     """Return the terms of a pod's node affinity, of which one must match."""
     affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_TERMS) or {}

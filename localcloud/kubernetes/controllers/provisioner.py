@@ -1,9 +1,9 @@
 """Provisioner: adds a node for a pod that fits on none, and removes empty nodes, in the manner of Karpenter.
 
 Sources: https://karpenter.sh/docs/concepts/scheduling/ (labels and requirements), and
-https://karpenter.sh/docs/concepts/disruption/ (consolidation of empty nodes, interruption of spot instances). EKS Auto
-Mode is Karpenter, too, with other labels (auto_mode.py). One node pool exists, which has all instance types of the
-Region, on demand and spot.
+https://karpenter.sh/docs/concepts/disruption/ (consolidation of empty nodes, interruption of spot instances); the
+texts are those of its pkg/controllers/provisioning/scheduling/nodeclaim.go. EKS Auto Mode is Karpenter, too, with other
+labels (auto_mode.py). One node pool exists, which has all instance types of the Region, on demand and spot.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ class Provisioner:
             self._events.warning(pod, "FailedScheduling", text)
             return None
         root = root_of(self._client, pod)["metadata"]["uid"]
-        for kind in _asked_types(pod) or general(self._region):
-            if kind not in offered(self._region):
-                continue
+        kinds = [kind for kind in _asked_types(pod) or general(self._region) if kind in offered(self._region)]
+        for kind in kinds:
             for spot in (False, True):
                 node = self._node(kind, spot=spot)
                 if misfits(pod, node, pods, nodes):
@@ -74,8 +73,11 @@ class Provisioner:
                 text = f"insufficient capacity for instance type {kind} in {self._region}"
                 self._events.warning(pod, "InsufficientCapacityError", text)
                 return None
-        text = 'Failed to schedule pod, incompatible with nodepool "default", no instance type satisfied the resources'
-        self._events.warning(pod, "FailedScheduling", f"{text} and requirements of the pod")
+        why = "which met the scheduling requirements and the required offering had the required resources"
+        text = f"no instance type {why if kinds else 'met all requirements'}"
+        self._events.warning(
+            pod, "FailedScheduling", f'Failed to schedule pod, incompatible with nodepool "default", {text}'
+        )
         return None
 
     def add(self, pod: Object, node: Object) -> None:

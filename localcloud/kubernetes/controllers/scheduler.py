@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from localcloud.kubernetes.controllers.controller import Controller
-from localcloud.kubernetes.controllers.node_fit import misfits
+from localcloud.kubernetes.controllers.node_fit import may_fit_alone, misfits
 from localcloud.kubernetes.events import timestamp
 from localcloud.kubernetes.kubelet.pod_status import set_condition
 from localcloud.kubernetes.resources import NODE, POD
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.events import Recorder
     from localcloud.kubernetes.store import Key, Object
 
+_NOT_HELPFUL, _NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
 _RETRY_SECONDS = 0.25
 _RELEASE_SECONDS = 0.5
 
@@ -69,7 +70,7 @@ class Scheduler(Controller):
             self._bind(pod, name)
             return None
         if not name:
-            self._refuse(pod, list(found.values()))
+            self._refuse(pod, list(found.values()), sum(may_fit_alone(pod, node) for node in nodes))
         node = self._provisioner.candidate(pod, pods, nodes) if self._provisioner and not name else None
         if self._provisioner and node and self._shares.has(pod):
             self._provisioner.add(pod, node)
@@ -83,14 +84,14 @@ class Scheduler(Controller):
             text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
             self._events.normal(pod, "Scheduled", text)
 
-    def _refuse(self, pod: Object, reasons: list[list[str]]) -> None:
+    def _refuse(self, pod: Object, reasons: list[list[str]], full: int) -> None:
+        """Mark a pod as unschedulable; `full` nodes could hold it without their other pods."""
         message = "no nodes available to schedule pods"
         if reasons:
-            counts = Counter(reason for found in reasons for reason in found)
-            listed = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
             total = f"0/{len(reasons)} nodes are available"
-            rest = f"preemption: {total}: {len(reasons)} Preemption is not helpful for scheduling."
-            message = f"{total}: {listed}. no new claims to deallocate, {rest}"
+            listed = _listed(Counter(reason for found in reasons for reason in found))
+            preemption = _listed(Counter({_NOT_HELPFUL: len(reasons) - full, _NO_VICTIMS: full}))
+            message = f"{total}: {listed}. no new claims to deallocate, preemption: {total}: {preemption}."
         conditions = (pod.get("status") or {}).get("conditions") or []
         if any(one["type"] == "PodScheduled" and one.get("message") == message for one in conditions):
             return
@@ -101,6 +102,10 @@ class Scheduler(Controller):
         texts = {"reason": reason, "message": message} if reason else {}
         condition = {"type": "PodScheduled", "status": "True" if holds else "False", **texts}
         self.client.update_status(POD, pod, lambda one: set_condition(one["status"], condition, timestamp()))
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
 
 
 def _occupies(pod: Object) -> bool:

@@ -1,5 +1,7 @@
 """A watch without events: it describes a training job of a cluster when that changes, and every minute otherwise."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.supervised_job import supervisor
@@ -36,3 +38,19 @@ def test_an_end_is_noticed_at_once_or_within_a_minute(job: Job, ledger: Ledger, 
     assert (item.state, item.backend) == ("Completed", "eks")
     assert cluster.described[-1] - 7200.0 <= latest
     assert len(cluster.described) < 200
+
+
+def test_the_log_has_each_reason_of_a_wait_once(job: Job, ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
+    pending = replace(TRAINING, phase="Pending", explains=True, reason="The pod has no node: too small.")
+    other = replace(pending, reason="The pod has no node: too far.")
+    training = replace(TRAINING, explains=True)
+    caplog.set_level("INFO", logger="traingrid")
+    backend = FakeBackend(pending, pending, other, training, COMPLETED)
+    supervisor(job.model_copy(update={"backends": ("eks",)}), backend, ledger, FakeTime()).run()
+    states = [record for record in caplog.records if getattr(record, "event", "") == "state"]
+    assert [(record.getMessage().partition(": ")[2], getattr(record, "reason", "")) for record in states] == [
+        ("InProgress (Starting)", ""),
+        (f"InProgress (Pending): {pending.reason}", pending.reason),
+        (f"InProgress (Pending): {other.reason}", other.reason),
+        ("InProgress (Training)", ""),
+    ]

@@ -26,7 +26,7 @@ class Found:
         kind: The kind of its object.
         object: The object.
         pods: Its pods, as the cluster lists them.
-        events: Warnings about the object, if it has no pods.
+        events: The events about the object if it has no pods, or about `unscheduled`.
         cluster_arn: The ARN of the cluster.
     """
 
@@ -119,6 +119,11 @@ class Found:
     def pods_left(self) -> list[Pod]:
         """The pods that have not ended."""
         return [pod for pod in self.pods if not pod.ended]
+
+    @property
+    def unscheduled(self) -> Pod | None:
+        """The first pod that waits for a node; None if there is none."""
+        return next((pod for pod in self.pods_left if not pod.scheduled), None)
 
     @property
     def is_over(self) -> bool:

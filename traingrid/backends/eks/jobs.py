@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -79,13 +80,16 @@ class ClusterJobs:
         return None
 
     def found(self, kind: Kind, made: Object) -> Found:
-        """Return the training job of an object, with its pods; and with warnings about the object if it has none."""
+        """Return the training job of an object, with its pods and the events that explain why it waits."""
         name, client = made["metadata"]["name"], self.client
         pods = [self.notes.killed(Pod(pod)) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
-        # The launcher's pod is created by a Job, which the operator creates.
-        named = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
+        found = Found(kind=kind, object=made, pods=pods, cluster_arn=client.cluster.arn)
+        if found.unscheduled:
+            named = [found.unscheduled.name]
+        else:  # the launcher's pod is created by a Job, which the operator creates
+            named = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
         events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
-        return Found(kind=kind, object=made, pods=pods, events=events, cluster_arn=client.cluster.arn)
+        return replace(found, events=events)
 
     def stop(self, found: Found, why: str, because: str = "") -> None:
         """Stop a training job: note why, and delete its object, which the finalizer keeps.

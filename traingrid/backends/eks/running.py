@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.unscheduled import wait_of
 
 if TYPE_CHECKING:
     from traingrid.backends.eks.found import Found
@@ -34,11 +35,8 @@ def phase_of(found: Found) -> tuple[str, str]:
     if not found.pods:
         return _without_pods(found)
     pods = found.pods
-    waiting = next((pod for pod in pods if not pod.scheduled and not pod.ended), None)
-    if waiting:
-        command = f"`kubectl describe pod {waiting.name} -n {found.namespace}` shows more."
-        wait = waiting.wait.rstrip(".") or "the scheduler has not chosen one yet"
-        return "Pending", f"The pod has no node: {wait}. {command}"
+    if waiting := found.unscheduled:
+        return "Pending", wait_of(found, waiting)
     if found.image_error:
         text, _ = found.image_error
         command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."

@@ -244,6 +244,9 @@ def test_pods_use_fixed_nodes_whose_taints_they_tolerate(cloud: LocalCloud, clie
         tolerations = [{"key": "team", "operator": "Equal", "value": "research", "effect": "NoSchedule"}]
         start(fixed, client, "apart", WAIT, affinity=affinity, tolerations=tolerations)
         wait_until(lambda: sorted(pod["status"]["phase"] for pod in fixed.pods("apart")) == ["Pending", "Running"])
+        (pending,) = [pod for pod in fixed.pods("apart") if pod["status"]["phase"] == "Pending"]
+        message = pending["status"]["conditions"][0]["message"]
+        assert message.endswith("1 No preemption victims found for incoming pod.")
 
 
 def test_a_training_job_waits_for_a_node_with_a_larger_disk(cloud: LocalCloud, client: Callable[..., Any]) -> None:
@@ -263,6 +266,7 @@ def test_a_training_job_waits_for_a_node_with_a_larger_disk(cloud: LocalCloud, c
         train(100)
         wait_until(lambda: "Complete" in fixed.conditions("needs-100"))
         assert message.startswith("0/1 nodes are available: 1 Insufficient ephemeral-storage.")
+        assert message.endswith("1 Preemption is not helpful for scheduling.")
 
 
 def test_hosts_with_affinity_to_each_other_are_in_one_zone(cloud: LocalCloud, client: Callable[..., Any]) -> None:

@@ -71,6 +71,12 @@ def disrupted(second: int) -> list[dict[str, Any]]:
     return [{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at(second), **reason}]
 
 
+def refused(reasons: str, preemption: str) -> dict[str, Any]:
+    """Return a pod that the scheduler has refused on two nodes, with its whole message."""
+    total = "0/2 nodes are available"
+    return unscheduled(f"{total}: {reasons}. no new claims to deallocate, preemption: {total}: {preemption}.")
+
+
 RUNNING: dict[str, tuple[Found, str, str]] = {
     "created just now": (found(), "Starting", ""),
     "suspended by Kueue": (found(suspend=True), "Queued", "It waits because its object is suspended"),
@@ -80,6 +86,26 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
         found(unscheduled("0/3 nodes are available")),
         "Pending",
         "The pod has no node: 0/3 nodes are available. `",
+    ),
+    "no node of this size": (
+        found(refused("2 Insufficient ephemeral-storage", "2 Preemption is not helpful for scheduling")),
+        "Pending",
+        "The pod has no node: 0/2 nodes are available: 2 Insufficient ephemeral-storage. No node of the cluster can",
+    ),
+    "one node is full": (
+        found(
+            refused(
+                "2 Insufficient cpu",
+                "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling",
+            )
+        ),
+        "Pending",
+        "The pod has no node: 0/2 nodes are available: 2 Insufficient cpu. `",
+    ),
+    "both nodes are full": (
+        found(refused("2 Insufficient cpu", "2 No preemption victims found for incoming pod")),
+        "Pending",
+        "The pod has no node: 0/2 nodes are available: 2 Insufficient cpu. `",
     ),
     "namespace quota": (
         found(events=[{"reason": "FailedCreate", "message": "pods x is forbidden: exceeded quota: q"}]),
