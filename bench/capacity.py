@@ -17,6 +17,7 @@ from rich.table import Table
 from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
 from bench.simulated_line import LAUNCH_SECONDS
+from bench.size import size
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.ledger import Ledger
@@ -25,7 +26,7 @@ from traingrid.submission.intake import ManifestVersion
 from verification.model.grid import REGIONS, ModelGrid
 from verification.model.sagemaker import TrainingJob
 
-LINES, SHORT_SECONDS = 200, 600.0
+LINES, SHORT_SECONDS = size(200, 5), size(600.0, 120.0)
 SEARCH_SECONDS = (30.0, 90.0)
 """Assumed time until a training job without capacity fails. AWS publishes none."""
 TRAINING_SECONDS = 60.0
@@ -206,12 +207,16 @@ def main() -> None:
     }
     Console(width=110).print(_table(played))
     details: dict[str, Any] = {
-        "scenarios": {name: {which: asdict(run) for which, run in runs.items()} for name, runs in played.items()},
         "seconds": round(time.monotonic() - started, 1),
         "peak_mib": peak_memory_mib("self"),
     }
     against = "the product's children in an in-memory AWS with a simulated clock, not AWS"
-    report("capacity", results(played), machine=machine, against=against, details=details)
+    rows = [
+        {"scenario": name, "memory": which, **asdict(run)}
+        for name, runs in played.items()
+        for which, run in runs.items()
+    ]
+    report("capacity", results(played), machine=machine, against=against, details=details, more={"scenarios": rows})
 
 
 if __name__ == "__main__":

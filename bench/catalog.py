@@ -9,14 +9,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from bench.machine import description
-from bench.postgres_server import running
+from bench.postgres_server import is_installed, running
 from bench.report import Result, report
+from bench.size import IS_TINY, size
 
-DATASETS, REGIONS = 10_000, ("us-east-1", "us-west-2", "eu-west-1", "ap-south-1")
-ROUNDS = 5
+DATASETS, REGIONS = size(10_000, 20), ("us-east-1", "us-west-2", "eu-west-1", "ap-south-1")
+ROUNDS = size(5, 1)
 VERSIONS = ("SQLAlchemy", "alembic", "psycopg")
 _AIM_SECONDS = 2.0
 
@@ -24,10 +26,12 @@ _AIM_SECONDS = 2.0
 def main() -> None:
     """Measure, print and write the result."""
     machine = description(VERSIONS)
-    with tempfile.TemporaryDirectory(prefix="traingrid-catalog-") as name, running() as server:
+    with tempfile.TemporaryDirectory(prefix="traingrid-catalog-") as name, ExitStack() as stack:
         folder = Path(name)
         write_files(folder)
-        urls = {"SQLite": f"sqlite:///{folder}/catalog.db", "PostgreSQL": server.new_schema()}
+        urls = {"SQLite": f"sqlite:///{folder}/catalog.db"}
+        if is_installed() or not IS_TINY:
+            urls["PostgreSQL"] = stack.enter_context(running()).new_schema()
         seconds = {database: measured(folder, url) for database, url in urls.items()}
     report(
         "catalog",

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from bench.machine import description
 from bench.report import Result, report
+from bench.size import size
 
-RUNS, AIM = 7, 0.5
+RUNS, AIM = size(7, 1), 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 _TRAINGRID = Path(__file__).resolve().parent.parent / ".venv/bin/traingrid"
 _SUBMISSION = "0123abcd"

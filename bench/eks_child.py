@@ -12,12 +12,13 @@ from typing import Any
 
 from bench.machine import CHECKOUT, description, peak_memory_mib
 from bench.report import Result, report
+from bench.size import size
 from bench.world import GRID, Array, World, deployed
 from examples.digits.clusters import create_clusters
 from localcloud.checkout.images import ORCHESTRATOR
 
 REGION = "eu-west-1"
-ROUNDS = 5
+ROUNDS = size(5, 1)
 BACKENDS = ("sagemaker", "eks")
 WITH_CLUSTER = (
     GRID.replace(f"  {REGION}:\n", f"  {REGION}: {{eks: {{cluster: bench}}}}\n")

@@ -14,6 +14,7 @@ import click
 from aws_cdk import App
 
 from app import build_app
+from bench.size import size
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.deploy import prices
 from traingrid.deploy.prices import Price
@@ -59,15 +60,14 @@ class Item:
 
 def main() -> None:
     """Print the cost of grids with 1, 4 and 12 Regions, and the items of one of them."""
-    counts = (1, 4, 12)
-    click.echo(
-        f"$ per month while idle, at the list prices of us-east-1{'1 Region':>16}{'4 Regions':>12}{'12 Regions':>12}"
-    )
-    for kind, settings in KINDS.items():
+    counts, shown = size((1, 4, 12), (1,)), size(4, 1)
+    headings = "".join(f"{f'{count} Region' + 's' * (count > 1):>12}" for count in counts)
+    click.echo(f"$ per month while idle, at the list prices of us-east-1{headings}")
+    for kind, settings in list(KINDS.items())[: size(None, 2)]:
         totals = [sum(item.dollars for item in idle(synthesised(a_grid(count, settings)))) for count in counts]
-        click.echo(f"{kind:<56}" + "".join(f"{total:>12.2f}" for total in totals))
-    click.echo("\nitems of the grid with 4 Regions and default settings:")
-    for item in idle(synthesised(a_grid(4, {}))):
+        click.echo(f"{kind:<55}" + "".join(f"{total:>12.2f}" for total in totals))
+    click.echo(f"\nitems of a grid with default settings, number of Regions: {shown}")
+    for item in idle(synthesised(a_grid(shown, {}))):
         click.echo(
             f"{item.count:>12,.2f} x {item.price.dollars:<12g} {item.dollars:>8.3f}  {item.what} ({item.price.of})"
         )

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.machine import CHECKOUT
+from bench.size import size
 from bench.world import World, intake_event
 from traingrid import names
 
-LARGE = 10_000
-SIZES = (1, 100, LARGE)
-ROUNDS = 3
+LARGE = size(10_000, 20)
+SIZES = size((1, 100, LARGE), (1, LARGE))
+ROUNDS = size(3, 1)
 
 
 def intake_of_a_large_manifest(world: World) -> dict[str, Any]:

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.machine import CHECKOUT, peak_memory_mib
+from bench.size import size
 from bench.world import ACCOUNT, IDLE_TAG, Array, World
 from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.environments import user_environment
 from traingrid import names
 
-ROUNDS = 7
+ROUNDS = size(7, 1)
 POLL_SECONDS = 0.005
 PATIENCE_SECONDS = 120
+RECIPE_PYTHON = CHECKOUT / ".venv-bench/bin/python"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ def _original(world: World, array: Array, index: int) -> tuple[list[str], dict[s
         output,
         f"{output}/sourcedir.tar.gz",
     ]
-    command = [str(CHECKOUT / ".venv-bench/bin/python"), str(CHECKOUT / "bench/original_recipe.py"), *arguments]
+    command = [str(RECIPE_PYTHON), str(CHECKOUT / "bench/original_recipe.py"), *arguments]
     environment = world.child_environment(home, {**array.child(index), "S3_ARRAY_FILE": array.manifest})
     # The children's role does not permit the recipe's calls, so it runs with the unrestricted keys of a user.
     environment.pop("AWS_SESSION_TOKEN", None)

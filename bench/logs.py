@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
+from bench.size import size
 from localcloud.credentials.environments import user_environment
 from localcloud.limits.rates import rate_of
 from localcloud.log_streams import LogStream, ensure_group
@@ -33,7 +34,7 @@ from traingrid.grid.model import Grid
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
-LINES, HOSTS = 1_000_000, 2
+LINES, HOSTS = size(1_000_000, 2_000), 2
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-southeast-2")
 _TEXT = "Epoch 7 of 20, {number} of 1000000 steps: loss=0.6931 recent_images_per_second=12345.6 step_seconds=0.0481"
 _ACCOUNT = "123456789012"

@@ -13,12 +13,13 @@ import numpy as np
 
 from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
+from bench.size import size
 from traingrid.planner.choices import Demand, Limits, Pool, problem_of
 from traingrid.planner.problem import Problem
 from traingrid.planner.repair import Room
 from traingrid.planner.solver import solve
 
-DATASETS, REGIONS, SEED = 10_000, 20, 1
+DATASETS, REGIONS, SEED = size(10_000, 200), 20, 1
 HORIZON = 7 * 24.0
 TYPES = {"ml.g5.2xlarge": (1.0, 1.5), "ml.g5.12xlarge": (3.8, 7.1), "ml.g5.48xlarge": (7.4, 20.4)}
 TYPES |= {"ml.p4d.24xlarge": (22.0, 37.7), "ml.p5.48xlarge": (60.0, 98.3)}
@@ -63,9 +64,9 @@ def results(found: dict[str, dict[str, float]]) -> list[Result]:
             found["plain"]["to_cheapest_price"],
             "<=",
             1,
-            "x",
+            "times",
         ),
-        ("dollars to those of no moves at all", found["plain"]["to_no_moves"], "<=", 1, "x"),
+        ("dollars to those of no moves at all", found["plain"]["to_no_moves"], "<=", 1, "times"),
     ]
     return [
         Result(id=f"P{number}", what=what, measured=round(value, 3), comparison=sign, aim=aim, unit=unit)

@@ -19,19 +19,23 @@ from typing import Any
 from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
 from bench.simulated_line import ACCOUNT, job_of, run_line
+from bench.size import size
 from localcloud.limits.rates import rate_of
 from localcloud.limits.throttle import TokenBuckets
 from traingrid.child.pace import DESCRIBES_PER_SECOND
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 
-LINES, CHILDREN = 10_000, 256
+LINES, CHILDREN = size(10_000, 20), size(256, 4)
 CHILDREN_PER_SECOND = 20
 """Rate at which Fargate starts tasks (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/throttling.html)."""
 WINDOW = 10
 """Length in seconds of the interval for the peak rate."""
 ASSUMED = {"sagemaker.DescribeTrainingJob": DESCRIBES_PER_SECOND}
 """Rates that AWS does not publish, as assumed by the product."""
+
+LINES_OF_ONE_REGION = 10 * CHILDREN
+"""Ten generations of children suffice; forty show the same rates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +59,8 @@ class Scenario:
 
 SCENARIOS = (
     Scenario(name="four Regions", regions=("us-east-1", "us-west-2", "eu-west-1", "ap-southeast-2")),
-    # Ten generations of children suffice; forty show the same rates.
-    Scenario(name="eu-west-1 alone", regions=("eu-west-1",), lines=2_560),
-    Scenario(name="eu-west-1 alone, four hosts each", regions=("eu-west-1",), hosts=4, lines=2_560),
+    Scenario(name="eu-west-1 alone", regions=("eu-west-1",), lines=LINES_OF_ONE_REGION),
+    Scenario(name="eu-west-1 alone, four hosts each", regions=("eu-west-1",), hosts=4, lines=LINES_OF_ONE_REGION),
 )
 
 

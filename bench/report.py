@@ -1,7 +1,6 @@
 """Report of a measurement: a table of figures with their targets, and a JSON file in bench/results/."""
 
 import operator
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -33,7 +32,15 @@ class Result:
         return COMPARISONS[self.comparison](self.measured, self.aim)
 
 
-def report(name: str, found: list[Result], *, machine: dict[str, Any], against: str, details: dict[str, Any]) -> None:
+def report(  # noqa: PLR0913  # the parts of a result
+    name: str,
+    found: list[Result],
+    *,
+    machine: dict[str, Any],
+    against: str,
+    details: dict[str, Any],
+    more: dict[str, Any] | None = None,
+) -> None:
     """Write the figures to bench/results/ and the details to build/bench/, and print the figures as a table.
 
     Args:
@@ -42,14 +49,14 @@ def report(name: str, found: list[Result], *, machine: dict[str, Any], against: 
         machine: Description of the machine, taken before the measurement.
         against: The system under test.
         details: The raw measurements.
+        more: Figures without a target that belong into the summary, too.
     """
     document = {
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": machine,
         "measured_against": against,
         "results": [asdict(result) | {"met": result.met} for result in found],
+        **(more or {}),
     }
-    file = results_file.write(name, document, details)
+    file = results_file.write(name, document, details, machine)
     Console(width=_WIDTH).print(table(found))
     print(f"written to {file.relative_to(CHECKOUT)}")
 

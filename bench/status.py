@@ -22,6 +22,7 @@ from moto.dynamodb.responses import DynamoHandler
 from bench.counted import Report
 from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
+from bench.size import size
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
@@ -39,7 +40,7 @@ from traingrid.ledger.job_states import INDEXED
 from traingrid.ledger.ledger import Ledger
 from traingrid.names import LEDGER_STATES
 
-JOBS, _WRITTEN_AT_ONCE = 10_000, 25
+JOBS, _WRITTEN_AT_ONCE = size(10_000, 100), 25
 REGIONS = [f"{area}-{number}" for area in ("us-east", "eu-west", "ap-southeast", "sa-east") for number in range(1, 6)]
 _HOME, _ACCOUNT, _TABLE, _SUBMISSION = "us-east-1", "123456789012", "traingrid-ledger", "0123abcd"
 _BATCH_JOB = "8f7c1c9e-5c5f-4d0f-9a53-3d9e4d0b7a11"

@@ -16,10 +16,11 @@ from typing import Any
 
 from bench.machine import CHECKOUT, description
 from bench.report import Result, report
+from bench.size import size
 
 APPS = {"empty": ("-m", "bench.empty_app"), "four_regions": ("app.py",)}
 VERSIONS = ("aws-cdk-lib", "constructs", "jsii", "pydantic")
-ROUNDS = 7
+ROUNDS = size(7, 2)
 """Number of rounds, including a first one that fills caches and is not counted."""
 
 

@@ -22,6 +22,7 @@ from playwright.sync_api import Page as Tab
 
 from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
+from bench.size import size
 from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
@@ -30,7 +31,7 @@ from traingrid.ledger.ledger import LedgerItem
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ui.server import Page, listening_socket
 
-JOBS, CHANGED, UPDATES, VISITS = 10_000, 200, 10, 15
+JOBS, CHANGED, UPDATES, VISITS = size((10_000, 200, 10, 15), (100, 10, 1, 1))
 REGIONS = [f"{area}-{number}" for area in ("us-east", "eu-west", "ap-south", "sa-east") for number in range(1, 6)]
 _DRAWN = "performance.getEntriesByName('traingrid-update', 'measure')"
 _SUBMISSION = "0123abcd"

@@ -20,6 +20,8 @@ from typing import Any
 from bench import results_file
 from bench.gpu.settings import BARE, HOROVOD, LOOPS, PARTS, SYNTHETIC, TRAINER, Settings
 from bench.machine import CHECKOUT
+from bench.size import IS_TINY, size
+from bench.training.machine import description
 from bench.training.verdict import interval
 
 NO_GPU = (
@@ -46,24 +48,29 @@ def main() -> None:
         steps=arguments.steps,
         on_cpu=arguments.on_cpu,
     )
+    machine = description()
     figures = measured(settings, arguments.ranks or gpus or 1)
     print(report(figures, settings))
     if not arguments.on_cpu:
-        results_file.write("gpu", {"settings": settings.__dict__, **summary(figures)}, figures)
+        results_file.write("gpu", {"settings": settings.__dict__, **summary(figures)}, figures, machine)
 
 
 def parsed() -> argparse.Namespace:
     """Return the command's arguments."""
     parser = argparse.ArgumentParser(prog="python3 -m bench.gpu")
     parser.add_argument("--ranks", type=int, default=0, help="default: one for each GPU")
-    parser.add_argument("--batch", type=int, default=256, help="images per rank and step")
-    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--batch", type=int, default=size(256, 2), help="images per rank and step")
+    parser.add_argument("--image-size", type=int, default=size(224, 32))
     parser.add_argument("--model", default="resnet50", help="the trainer's network")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--xla", action="store_true", help="compile the trainer's and the bare step with XLA")
-    parser.add_argument("--rounds", type=int, default=6, help="at least six for an interval with 95 %% confidence")
-    parser.add_argument("--steps", type=int, default=40, help="steps of a block")
-    parser.add_argument("--on-cpu", action="store_true", help="accept a machine without GPU, and write no file")
+    parser.add_argument(
+        "--rounds", type=int, default=size(6, 2), help="at least six for an interval with 95 %% confidence"
+    )
+    parser.add_argument("--steps", type=int, default=size(40, 1), help="steps of a block")
+    parser.add_argument(
+        "--on-cpu", action="store_true", default=IS_TINY, help="accept a machine without GPU, and write no file"
+    )
     return parser.parse_args()
 
 

@@ -8,18 +8,15 @@ for trials, nothing is written.
 
 import argparse
 import dataclasses
-import importlib.metadata
-import os
-import platform
 import signal
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 from bench import results_file
+from bench.size import IS_TINY
 from bench.training import steps
 from bench.training.ingest import demultiplexer, ingest
+from bench.training.machine import description
 from bench.training.verdict import interval, verdict
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {  # each has a parameter `rounds`
@@ -43,7 +40,6 @@ AIMS: tuple[tuple[str, str, str, tuple[str, ...], Sense, float], ...] = (
     ("P4", "float32 to the benchmark with yield", "steps", ("P4", "float32_to_synthetic_with_yield"), ">=", 1.0),
     ("P5", "two ranks to two processes", "steps", ("P5", "bfloat16_to_two_independent_processes"), ">=", 0.95),
 )
-_VERSIONS = ("tensorflow-cpu", "tensorflow", "horovod")
 
 
 def main() -> None:
@@ -67,10 +63,11 @@ def measured(wanted: list[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [row for row in earlier.get("results", []) if "confidence" in row]  # by this method
     details: dict[str, Any] = {}
     for part in wanted:
-        runs[part] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": description()}
+        machine = description()
         details[part] = PARTS[part]()
+        runs[part] = results_file.origin("training", machine)
         rows = in_order([*(row for row in rows if row["part"] != part), *results(part, details[part])])
-        results_file.write("training", {"runs": runs, "results": rows}, details)
+        results_file.write("training", {"runs": runs, "results": rows}, details, machine)
     return rows
 
 
@@ -78,6 +75,8 @@ def results(part: str, figures: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the figures of one part that have a target: the median of all rounds, its interval, and the verdict."""
     for name, what, _, place, sense, aim in (one for one in AIMS if one[2] == part):
         figure, around = figures, figures
+        if IS_TINY and place[-1] not in figures[place[0]]:
+            continue
         for step in place:
             figure, around = figure[step], figure
         rounds = figure.get("rounds") or [ours / theirs for ours, theirs in figure["images_per_second"]]
@@ -102,28 +101,6 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return results in the order of the targets."""
     order = [(name, what) for name, what, *_ in AIMS]
     return sorted(rows, key=lambda row: order.index((row["id"], row["what"])))
-
-
-def description() -> dict[str, Any]:
-    """Return the context of a measurement, as in bench/machine.py, for the packages of this environment."""
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return {
-        "cores": os.cpu_count(),
-        "cpu": cpu[0].partition(":")[2].strip() if cpu else platform.processor(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "versions": {name: version for name in _VERSIONS if (version := _version(name))},
-        "real_time": os.sched_getscheduler(0) != os.SCHED_OTHER,  # a real-time priority (chrt) shields from other work
-        "load_before": round(os.getloadavg()[0], 2),
-    }
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

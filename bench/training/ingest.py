@@ -23,11 +23,12 @@ from typing import Any, Self
 
 import tensorflow as tf
 
+from bench.size import size
 from training_container.trainer.demux import record_reader
 from training_container.trainer.demux.demultiplexer import PROGRAM
 
-ROUNDS = 11
-PASS_SECONDS = 3.0
+ROUNDS = size(11, 2)
+PASS_SECONDS = size(3.0, 0.01)
 JPEG_SIDE = 400
 """Pixels per side; with noise, such a JPEG has about 110 KB, as in ImageNet."""
 RANKS = 2
@@ -120,9 +121,9 @@ def records(name: str) -> Iterator[tuple[Path, Path, Path]]:
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  # the file system, not a fixed file
     with tempfile.TemporaryDirectory(prefix=f"traingrid-{name}-", dir=memory) as folder:
         large, small, images = (Path(folder) / kind for kind in ("large", "small", "images"))
-        write_records(large, [os.urandom(110_000)], 5000)
-        write_records(small, [os.urandom(1000)], 300_000)
-        write_records(images, jpegs(8), 1200)
+        write_records(large, [os.urandom(110_000)], size(5000, 50))
+        write_records(small, [os.urandom(1000)], size(300_000, 3000))
+        write_records(images, jpegs(8), size(1200, 16))
         yield large, small, images
 
 

@@ -1,4 +1,6 @@
 """Settings shared by the rank program step_loop.py, which imports TensorFlow, and steps.py, which does not."""
 
-BATCH_SIZE = 16
-STEPS_PER_BLOCK = 3
+from bench.size import size
+
+BATCH_SIZE = size(16, 1)
+STEPS_PER_BLOCK = size(3, 1)

@@ -2,15 +2,14 @@
 
 import fcntl
 import json
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.machine import CHECKOUT, description
-from bench.results_file import SUMMARIES, compact
+from bench.machine import description
+from bench.results_file import SUMMARIES, commit, compact
 from verification.faults.account import DEFAULT_ACCOUNT
 from verification.faults.engine import EngineName
 from verification.faults.table import Row
@@ -23,12 +22,6 @@ def results_of(engine: EngineName) -> Path:
 
 RESULTS = results_of("sagemaker")
 """The results of SageMaker."""
-
-
-def _commit() -> str:
-    """Return the checked-out commit, with the suffix -dirty if tracked files differ from it."""
-    described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(described, cwd=CHECKOUT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +37,7 @@ class Results:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     sabotage: list[dict[str, Any]] = field(default_factory=list)
-    commit: str = field(default_factory=_commit)
+    commit: str = field(default_factory=commit)
     account: str = DEFAULT_ACCOUNT
 
     def add(self, row: Row, share: float, *, sabotaged: bool = False) -> None:

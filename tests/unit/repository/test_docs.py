@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from docs_site import api_page, cli_page, trainer_page
+from docs_site import api_page, cli_page, measurements_page, trainer_page
 from traingrid.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,6 +60,17 @@ def test_the_reference_of_the_command_is_up_to_date() -> None:
 
 def test_the_page_for_users_of_the_sagemaker_sdk_is_up_to_date() -> None:
     assert (DOCS / "sagemaker-sdk.md").read_text() == trainer_page.page(), "run `make api-page`"
+
+
+def test_the_tables_of_measurements_are_those_of_the_results() -> None:
+    text = (DOCS / "measurements.md").read_text()
+    assert text == measurements_page.page(text), "run `.venv/bin/python -m docs_site.measurements_page`"
+
+
+def test_every_result_has_a_table() -> None:
+    results = {path.stem for path in (ROOT / "bench/results").glob("*.json")}
+    reliability = {"faults", "faults-eks"}  # in docs/reliability.md
+    assert set(measurements_page.results((DOCS / "measurements.md").read_text())) == results - reliability
 
 
 def test_the_table_of_commands_lists_every_command() -> None:

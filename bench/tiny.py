@@ -1,0 +1,132 @@
+"""`python -m bench.tiny`: runs every benchmark at a tiny size, so that none stops working while nobody measures.
+
+It writes nothing into bench/results/. A benchmark whose requirements this machine lacks is skipped, and named.
+"""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.launch import RECIPE_PYTHON
+from bench.machine import CHECKOUT
+from bench.postgres_server import is_installed
+from bench.size import TINY, VARIABLE
+
+PYTHON, TRAINING_PYTHON = sys.executable, str(CHECKOUT / ".venv-training/bin/python")
+_PATIENCE_SECONDS = 900
+NEEDS: dict[str, Callable[[], bool]] = {
+    ".venv-bench": RECIPE_PYTHON.exists,
+    ".venv-training": (CHECKOUT / ".venv-training/.installed").exists,
+    "PostgreSQL": is_installed,
+    "chromium": lambda: bool(shutil.which("chromium") or shutil.which("google-chrome")),
+    "mpirun": lambda: shutil.which("mpirun") is not None,
+}
+"""The requirements that a machine may lack, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """A benchmark.
+
+    Attributes:
+        name: Its target of `make`, or its module if it has none.
+        arguments: The arguments of Python.
+        python: Its Python.
+        needs: The requirements without which it does not run.
+        uses: The requirements without which a part of it does not run.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    python: str = PYTHON
+    needs: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+
+
+def _training(name: str, *arguments: str, needs: tuple[str, ...] = ()) -> Benchmark:
+    return Benchmark(name=name, arguments=arguments, python=TRAINING_PYTHON, needs=(".venv-training", *needs))
+
+
+def _local(name: str, module: str, *, needs: tuple[str, ...] = (), uses: tuple[str, ...] = ()) -> Benchmark:
+    return Benchmark(name=name, arguments=("-m", f"bench.{module}"), needs=needs, uses=uses)
+
+
+BENCHMARKS = (
+    _local("bench-control", "control", uses=(".venv-bench",)),
+    _local("bench-control", "eks_child"),
+    _local("idle-cost", "idle_cost"),
+    _local("metric-cost", "metric_cost"),
+    _local("page-cost", "page_cost"),
+    _local("bench-rates", "rates"),
+    _local("bench-synth", "synth"),
+    _local("bench-catalog", "catalog", uses=("PostgreSQL",)),
+    _local("bench-capacity", "capacity"),
+    _local("bench-logs", "logs"),
+    _local("bench-start", "command_start"),
+    _local("bench-status", "status"),
+    _local("bench-ui", "ui", needs=("chromium",)),
+    _local("bench-plan", "plan"),
+    _training("bench-training", "-m", "bench.training", "--only", "ingest", "--only", "demultiplexer"),
+    _training("bench-training", "-m", "bench.training", "--only", "steps", needs=("mpirun",)),
+    _training("bench-gpu", "-m", "bench.gpu", needs=("mpirun",)),
+)
+
+
+def main() -> int:
+    """Run all benchmarks, or those that the arguments name; print a line for each, and return the exit code."""
+    failed = []
+    for benchmark in BENCHMARKS:
+        if sys.argv[1:] and benchmark.name not in sys.argv[1:]:
+            continue
+        if missing := _missing(benchmark.needs):
+            print(f"{benchmark.name:16}   skipped: without {missing}", flush=True)
+            continue
+        started, processor = time.monotonic(), _processor_seconds()
+        error = run(benchmark)
+        seconds, processor = time.monotonic() - started, _processor_seconds() - processor
+        missing = _missing(benchmark.uses)
+        verdict = "FAILED" if error else f"ok, but without {missing}" if missing else "ok"
+        words = " ".join(benchmark.arguments)
+        print(f"{benchmark.name:16}{seconds:6.1f} s, CPU {processor:5.1f} s  {words}: {verdict}", flush=True)
+        if error:
+            failed.append(benchmark.name)
+            print(error, flush=True)
+    print(f"{len(failed)} failed" + f": {', '.join(failed)}" * bool(failed))
+    return 1 if failed else 0
+
+
+def run(benchmark: Benchmark) -> str:
+    """Run a benchmark at the tiny size, and return the end of its output if it failed, else an empty text."""
+    try:
+        done = subprocess.run(
+            [benchmark.python, *benchmark.arguments],
+            cwd=CHECKOUT,
+            env={**os.environ, VARIABLE: TINY},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_PATIENCE_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        return f"It did not end within {_PATIENCE_SECONDS} s:\n{str(error.output)[-3000:]}"
+    return f"It exited with {done.returncode}:\n{done.stdout[-3000:]}" if done.returncode else ""
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _missing(requirements: tuple[str, ...]) -> str:
+    return ", ".join(name for name in requirements if not NEEDS[name]())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
