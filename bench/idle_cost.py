@@ -63,7 +63,7 @@ def main() -> None:
     counts, shown = size((1, 4, 12), (1,)), size(4, 1)
     headings = "".join(f"{f'{count} Region' + 's' * (count > 1):>12}" for count in counts)
     click.echo(f"$ per month while idle, at the list prices of us-east-1{headings}")
-    for kind, settings in list(KINDS.items())[: size(None, 2)]:
+    for kind, settings in list(KINDS.items())[: size(None, 1)]:
         totals = [sum(item.dollars for item in idle(synthesised(a_grid(count, settings)))) for count in counts]
         click.echo(f"{kind:<55}" + "".join(f"{total:>12.2f}" for total in totals))
     click.echo(f"\nitems of a grid with default settings, number of Regions: {shown}")

@@ -1,4 +1,4 @@
-"""`python -m bench.tiny`: runs every benchmark at a tiny size, so that none stops working while nobody measures.
+"""`python -m bench.tiny`: runs every benchmark at a tiny size, so that none stops working between two measurements.
 
 It writes nothing into bench/results/. A benchmark whose requirements this machine lacks is skipped, and named.
 """
@@ -114,7 +114,8 @@ def run(benchmark: Benchmark) -> str:
             timeout=_PATIENCE_SECONDS,
         )
     except subprocess.TimeoutExpired as error:
-        return f"It did not end within {_PATIENCE_SECONDS} s:\n{str(error.output)[-3000:]}"
+        output = error.output.decode() if isinstance(error.output, bytes) else error.output or ""
+        return f"It did not end within {_PATIENCE_SECONDS} s:\n{output[-3000:]}"
     return f"It exited with {done.returncode}:\n{done.stdout[-3000:]}" if done.returncode else ""
 
 

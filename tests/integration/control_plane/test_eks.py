@@ -249,6 +249,7 @@ def test_no_host_trains_before_the_last_one_has_a_node(
     cloud.faults.set(Plan())
     code, output = ended(child, within=120)
     assert (code, line.item().state) == (0, "Completed"), output
+    assert "InProgress (Pending): The pod has no node: " in output
     assert "[algo-1] trains ['shard']" in output
 
 
