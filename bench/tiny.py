@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from bench.launch import RECIPE_PYTHON
@@ -19,6 +20,7 @@ from bench.size import TINY, VARIABLE
 
 PYTHON, TRAINING_PYTHON = sys.executable, str(CHECKOUT / ".venv-training/bin/python")
 _PATIENCE_SECONDS = 900
+_AT_ONCE = 2
 NEEDS: dict[str, Callable[[], bool]] = {
     ".venv-bench": RECIPE_PYTHON.exists,
     ".venv-training": (CHECKOUT / ".venv-training/.installed").exists,
@@ -79,25 +81,29 @@ BENCHMARKS = (
 
 def main() -> int:
     """Run all benchmarks, or those that the arguments name; print a line for each, and return the exit code."""
-    failed = []
-    for benchmark in BENCHMARKS:
-        if sys.argv[1:] and benchmark.name not in sys.argv[1:]:
-            continue
-        if missing := _missing(benchmark.needs):
-            print(f"{benchmark.name:16}   skipped: without {missing}", flush=True)
-            continue
-        started, processor = time.monotonic(), _processor_seconds()
-        error = run(benchmark)
-        seconds, processor = time.monotonic() - started, _processor_seconds() - processor
-        missing = _missing(benchmark.uses)
-        verdict = "FAILED" if error else f"ok, but without {missing}" if missing else "ok"
-        words = " ".join(benchmark.arguments)
-        print(f"{benchmark.name:16}{seconds:6.1f} s, CPU {processor:5.1f} s  {words}: {verdict}", flush=True)
-        if error:
-            failed.append(benchmark.name)
-            print(error, flush=True)
-    print(f"{len(failed)} failed" + f": {', '.join(failed)}" * bool(failed))
+    chosen = [one for one in BENCHMARKS if not sys.argv[1:] or one.name in sys.argv[1:]]
+    failed, processor = [], _processor_seconds()
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        for benchmark, (text, error) in zip(chosen, pool.map(_attempted, chosen), strict=True):
+            print(f"{benchmark.name:16}{text}", flush=True)
+            if error:
+                failed.append(benchmark.name)
+                print(error, flush=True)
+    print(
+        f"{_processor_seconds() - processor:.0f} s of processor time; {len(failed)} failed {' '.join(failed)}".rstrip()
+    )
     return 1 if failed else 0
+
+
+def _attempted(benchmark: Benchmark) -> tuple[str, str]:
+    """Run a benchmark if this machine can; return the words about it, and its error."""
+    if missing := _missing(benchmark.needs):
+        return f"   skipped: without {missing}", ""
+    started = time.monotonic()
+    error = run(benchmark)
+    seconds, missing = time.monotonic() - started, _missing(benchmark.uses)
+    verdict = "FAILED" if error else f"ok, but without {missing}" if missing else "ok"
+    return f"{seconds:6.1f} s  {' '.join(benchmark.arguments)}: {verdict}", error
 
 
 def run(benchmark: Benchmark) -> str:
