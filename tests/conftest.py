@@ -4,11 +4,8 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support.interrupts import allow_interrupts
-from tests.support.lanes import pytest_addoption, pytest_ignore_collect
 
-__all__ = ["pytest_addoption", "pytest_ignore_collect"]
-
-pytest_plugins = ["tests.support.skipped_tests"]
+pytest_plugins = ["tests.support.lanes", "tests.support.skipped_tests"]
 # Read when the CDK starts. Its validation of templates takes more than half of the CPU time of a synthesis;
 # tests/integration/posture runs it on every kind of grid.
 os.environ["CDK_VALIDATION"] = "false"

@@ -33,7 +33,7 @@ REACHES = 60.0
 VERSION = table("alembic_version", column("version_num"))
 
 pytestmark = [
-    needs("make setup-control"),  # creates the layers
+    needs("make setup-catalog"),  # creates the layers
     # Aurora DSQL's stand-in is a dialect of this process; a deployed function has the product's, which needs a cluster.
     pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True),
 ]
