@@ -20,6 +20,7 @@ from tests.support.copies import (
     stored,
     upload,
 )
+from tests.support.ledger_items import job_key
 from tests.support.mover import Mover
 from tests.support.recorded_log import RecordedLog
 from tests.support.sample_deployment import sample_deployment
@@ -29,6 +30,7 @@ from traingrid.child.data_copy import STALE_SECONDS, data_copy
 from traingrid.errors import UsageError
 from traingrid.grid.model import Grid
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.ledger.moves import MoveItem, Moves
 from verification.model.table import ModelTable
@@ -65,6 +67,14 @@ def test_the_data_is_copied_before_the_training_job_is_created(
     assert (found.state, found.objects, found.copied_objects, found.percent) == ("copied", 3, 3, 100)
     assert (found.verified, found.job) == ({"checksum": 3}, "0123abcd/0")
     assert any("Verified: 3 objects by the checksum of the whole object" in line for line in log.messages)
+
+
+def test_the_data_of_a_running_training_job_is_not_copied_again(ledger: Ledger, moving: Job) -> None:
+    ledger.open_job("0123abcd", moving)
+    ledger.record_job(job_key(), {"state": JobState.IN_PROGRESS, "phase": "Training", "training_job": NAME})
+    backend = FakeBackend(COMPLETED)
+    backend.created = [NAME]
+    assert supervisor(moving, backend, ledger, copy_data=pytest.fail).run().state == "Completed"
 
 
 def keep(s3: Any, contents: list[dict[str, bytes]]) -> None:

@@ -77,6 +77,16 @@ def test_an_interrupted_job_continues_on_demand_even_without_retries(job: Job, l
     ]
 
 
+def test_an_on_demand_attempt_that_is_retried_is_recorded_as_on_demand(job: Job, ledger: Ledger) -> None:
+    """Its price in the catalog depends on it (traingrid/catalog/run_rows.py)."""
+    item = supervisor(spot(job, 1.5, retries=1), FakeBackend(NO_CAPACITY), ledger).run()
+    assert [(one.failure, one.on_demand) for one in item.attempts().values()] == [
+        ("deadline", False),
+        ("capacity", True),
+        ("capacity", True),
+    ]
+
+
 def test_without_capacity_on_demand_the_line_fails_by_its_retries(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(NO_CAPACITY)
     item = supervisor(spot(job, 1.5), backend, ledger).run()
