@@ -85,6 +85,7 @@ def test_a_changed_final_state_is_found_by_comparing_two_worlds() -> None:
     before = a_world([a_line(0, "Failed", training_job="")], [])
     after = a_world([a_line(0, "Stopped", training_job="")], [], before=before)
     assert found(after) == [("I1", "other")]
+    assert found(replace(before, before=before)) == []
     retried = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": JobState.FAILED}])
     assert found(a_world([retried], [a_job(0, attempt=2)], before=before)) == []
 

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from tests.support.recorded_log import RecordedLog
 from tests.support.training_jobs import FakeTime
 from traingrid.aws.log_events import LogPosition
-from traingrid.backends.base import LogUnreadableError
+from traingrid.backends.base import LogGoneError, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
@@ -33,6 +33,7 @@ class FakeAttempt:
     """An attempt whose log is counted and may be throttled."""
 
     name = NAME
+    error = LogUnreadableError("ThrottlingException", passes=True)
 
     def __init__(self, job: Job, time: FakeTime, refusals: int = 0) -> None:
         self.job, self.clock, self.backend = job, time.clock, self
@@ -44,7 +45,7 @@ class FakeAttempt:
         self.looks.append((self._time.seconds, how))
         if self.refusals:
             self.refusals -= 1
-            raise LogUnreadableError("ThrottlingException", passes=True)
+            raise self.error
         position["stream"] = "token"
         yield "algo-1", "line"
 
@@ -121,6 +122,14 @@ def test_the_rest_of_a_log_is_read_although_aws_throttles(job: Job, log: Recorde
     attempt.refusals = 100
     assert list(follower.rest()) == []
     assert (len(attempt.looks), len(log.lines)) == (12, 1)
+
+
+def test_the_rest_of_a_log_that_is_gone_is_not_waited_for(job: Job, log: RecordedLog) -> None:
+    attempt = FakeAttempt(job, FakeTime(), refusals=1)
+    attempt.error = LogGoneError("The pods no longer exist.", "Keep logs in CloudWatch Logs.")
+    follower: Any = LogFollower(attempt=attempt, pace=Pace())  # type: ignore[arg-type]  # a fake attempt
+    assert list(follower.rest()) == []
+    assert (len(attempt.looks), len(log.lines)) == (1, 1)
 
 
 def event(message: object) -> dict[str, Any]:

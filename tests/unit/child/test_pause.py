@@ -21,6 +21,7 @@ def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Le
     seen_meanwhile = []
 
     def meanwhile() -> None:
+        assert any("paused" in line for line in log.messages), "the log states the reason before the first wait"
         seen_meanwhile.append((known(paused), list(backend.created)))
         if len(seen_meanwhile) == 30:
             paused.set_launching({"by": "Ada"}, allowed=True)

@@ -75,6 +75,14 @@ def test_a_plan_states_requests_bytes_and_dollars_and_writes_nothing(s3: Any) ->
         stored(s3)
 
 
+def test_a_long_count_reports_its_progress_and_a_short_one_does_not(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(FOLDER).stderr == ""
+    for number in range(3):
+        put(s3, f"train-{number}", tfrecords(1, 2))
+    monkeypatch.setattr("traingrid.cli.record_index._REPORT_SECONDS", -1.0)
+    assert run(FOLDER).stderr.splitlines() == [f"{number} of 3 files are counted." for number in (1, 2, 3)]
+
+
 @pytest.mark.parametrize("plan", [[], ["--plan"]])
 def test_a_folder_of_other_files_is_refused_and_no_index_is_written(s3: Any, plan: list[str]) -> None:
     put(s3, "a.jpg", b"\xff\xd8\xff\xe0 a JPEG image")

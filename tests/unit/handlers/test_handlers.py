@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from tests.support.ledger_items import job_key
+from tests.support.ledger_items import existing, job_key
 from tests.support.sample_deployment import SAMPLE
+from tests.support.supervised_job import NAME
+from tests.support.training_jobs import COMPLETED, FakeBackend
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
@@ -96,6 +99,20 @@ def test_an_event_for_an_unknown_training_job_changes_nothing(
     item = ledger.job("0123abcd", 0)
     assert item is not None
     assert item.state == "Pending"
+
+
+def test_an_event_records_the_current_state_of_its_training_job(
+    deployment: Deployment, ledger: Ledger, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.open_job("0123abcd", job)
+    backend = FakeBackend(COMPLETED)
+    backend.created = [NAME]
+    module = fresh("lambda.record_job_event")
+    monkeypatch.setattr(module, "_backend", lambda _region: backend)
+    event = {"region": "us-west-2", "detail": {"TrainingJobName": NAME, "TrainingJobStatus": "InProgress"}}
+    assert module.handler(event, CONTEXT)["changed"]
+    item = existing(ledger.job("0123abcd", 0))
+    assert (item.state, item.training_job, item.artifact) == ("Completed", NAME, COMPLETED.artifact)
 
 
 def test_events_share_a_client_only_within_a_region(deployment: Deployment, ledger: Ledger) -> None:

@@ -91,6 +91,8 @@ def errors_of(line: dict[str, Any], there: Deployment | None = None) -> list[Lin
         vision(inputs=channels(f"{RECORDS}; label-format=class-id")),
         trees(),
         trees(objective="multi:softmax", num_class=3, learning_rate=0.1, eval_metric="merror,mlogloss"),
+        trees(objective="survival:aft", eval_metric="aft-nloglik"),
+        trees(objective="rank:pairwise", eval_metric="auc"),
         trees(inputs={"train": "s3://ragab-ml/train/"}),
         trees(instance_type=GPU, tree_method="gpu_hist"),
         trees(instance_type=GPU, tree_method="gpu_hist", use_dask_gpu_training="true", instance_count=2),
@@ -259,6 +261,7 @@ def test_valid_lines_are_accepted(line: dict[str, Any]) -> None:
         (trees(objective="reg:absoluteerror"), "hyperparameters.objective", "not a valid value", "reg:squarederror"),
         (trees(tree_method="gpu_hist"), "hyperparameters.tree_method", "has no GPU", "with a GPU"),
         (trees(eval_metric="auc"), "hyperparameters.eval_metric", "auc does not apply", "binary:"),
+        (trees(eval_metric="aft-nloglik"), "hyperparameters.eval_metric", "aft-nloglik does not apply", "survival:aft"),
         (trees(eval_metric="rmse,best"), "hyperparameters.eval_metric", "not a valid metric", "rmse"),
         (
             trees(monotone_constraints="(1,-1)"),
