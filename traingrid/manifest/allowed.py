@@ -129,7 +129,10 @@ class Rules:
         )
 
     def image(self, image: object, region: str) -> str:
-        """Return the URI in `region` of an image, given by its alias or by its URI in an allowed registry."""
+        """Return the URI in `region` of an image, given by its alias or by its URI in an allowed registry.
+
+        Accept any registry if `region` is not in the grid.
+        """
         aliases = tuple(self.grid.images)
         if not isinstance(image, str) or ("/" not in image and image not in aliases):
             near = _nearest(str(image), aliases)
@@ -142,13 +145,14 @@ class Rules:
             raise RefusedError(
                 broken or "not the URI of an image", "Write registry/repository:tag, or an alias of grid.yaml."
             )
+        if region not in self.grid.regions:
+            return uri
         where = _ECR_REGION.match(uri)
-        if where and where[1] != region and region in self.grid.regions:
+        if where and where[1] != region:
             reason = f"the image is in {where[1]}, but the job is in {region}; SageMaker pulls only from its own Region"
             raise RefusedError(reason, "Write {region} in place of the Region.")
         if not any(
-            uri.startswith((f"{allowed}/", f"{allowed}:", f"{allowed}@"))
-            for allowed in self._registries.get(region, ())
+            uri.startswith((f"{allowed}/", f"{allowed}:", f"{allowed}@")) for allowed in self._registries[region]
         ):
             next_step = "Write an alias of grid.yaml, or add the registry to image_registries there and deploy."
             raise RefusedError("this grid does not allow the image's registry", next_step)

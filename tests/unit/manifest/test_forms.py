@@ -261,6 +261,11 @@ def test_values_outside_the_allow_lists_are_refused(values: dict[str, Any], fiel
     assert reason in error.reason
 
 
+def test_an_unknown_region_is_the_only_error_of_a_line_with_the_uri_of_an_image() -> None:
+    error = error_of(region="mars", image=f"{DLC}/tensorflow-training:2".format(region="us-east-1"))
+    assert (error.field, error.reason) == ("region", "not a training Region of this grid")
+
+
 def test_images_in_the_grids_own_registry_need_no_allow_list() -> None:
     uri = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/traingrid/training@sha256:{'0' * 64}"
     assert job_of(image=uri).image == uri
