@@ -39,7 +39,7 @@ class ReachingTests:
         parts = Path(file).parts
         package = parts[1] if len(parts) > 2 else _UNIT_FOLDERS.get(parts[0], parts[0])
         tests = [name for name in self._files if Path(name).name.startswith("test_")]
-        tests.sort(key=lambda name: distances.get(name, 99))
+        tests.sort(key=lambda name: (Path(name).name != f"test_{Path(file).name}", distances.get(name, 99)))
         own = [name for name in tests if name.startswith(f"tests/unit/{package}/")]
         near = [name for name in tests if distances.get(name, 99) <= _NEAR and name not in own]
         unit = [name for name in near if name.startswith("tests/unit/")]

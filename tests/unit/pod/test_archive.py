@@ -84,6 +84,14 @@ def test_a_stream_of_any_length_is_one_gzip_member(size: int) -> None:
     assert stream.count(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff") == 1
 
 
+def test_as_many_blocks_are_read_ahead_as_keep_all_threads_busy() -> None:
+    numbers = iter(range(20))
+    stream = compressed((bytes(BLOCK_BYTES) for _ in numbers), threads=3)
+    assert len(next(stream)) == 10, "the header"
+    next(stream)
+    assert next(numbers) == 7, "two for each thread, and the one that was returned"
+
+
 def test_blocks_have_one_length() -> None:
     assert list(blocks([b"abc", b"", b"defgh", b"i"], 4)) == [b"abcd", b"efgh", b"i"]
 

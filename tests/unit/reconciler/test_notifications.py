@@ -1,15 +1,20 @@
 """Notifications: a sweep publishes each event of a submission, once unless it is killed, and never fails for it."""
 
+import json
 import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
+from moto.sns.models import sns_backends
 
 from tests.support.ledger_items import existing, job_key
+from tests.support.sample_deployment import ACCOUNT
 from tests.support.sweep import World
+from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import AttemptFacts, Ledger
@@ -298,6 +303,18 @@ def test_events_of_the_past_are_not_published(
     later(FORGOTTEN_SECONDS + 1)
     reconciler.sweep()
     assert topic.messages == []
+
+
+def test_the_reconciler_of_a_deployment_publishes_to_its_topic(deployment: Deployment) -> None:
+    arn = boto3.client("sns", HOME).create_topic(Name="notifications")["TopicArn"]
+    found = Reconciler.of(replace(deployment, topic=arn)).notifications
+    assert found is not None
+    texts: dict[str, Any] = {"identifier": "1", "thread": "1", "console": "", "facts": (), "commands": ()}
+    found.publish(Message(kind="end", subject="one ended", **texts))
+    ((_, message, subject, *_),) = sns_backends[ACCOUNT][HOME].topics[arn].sent_notifications
+    assert (found.grid, found.home, subject) == ("traingrid", HOME, "one ended")
+    assert json.loads(message)["email"].startswith("one ended.")
+    assert Reconciler.of(deployment).notifications is None
 
 
 def test_a_grid_without_notifications_records_no_notice(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.local_page import SUBMISSION, LocalGrid
+from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid
 from traingrid.catalog.campaign_facts import CampaignFacts, Place
 from traingrid.errors import TraingridError
 from traingrid.job.job import Job
@@ -58,6 +58,14 @@ def test_each_job_has_the_campaign_of_the_replica_that_contains_its_data(local: 
     assert value["names"] == ["oslo", "rome"]
     assert value["jobs"] == {SUBMISSION: [0, 1, -1], "00000002": 0}
     assert value["runs"] == {"oslo": {"runs": 3, "dollars": 1.5}}
+
+
+def test_a_submission_by_hand_whose_lines_are_not_stored_has_no_campaign(local: LocalGrid) -> None:
+    local.ledger.claim_submission(SUBMISSION, "array", {"jobs": 2, "manifest": MANIFEST})
+    local.ledger.record_submitted(SUBMISSION, "array")
+    value = read(local)
+    assert value is not None
+    assert (value["jobs"], value["error"]) == ({SUBMISSION: -1}, "")
 
 
 def test_an_ended_submission_has_the_campaigns_of_its_runs_without_a_read_of_its_lines(local: LocalGrid) -> None:
