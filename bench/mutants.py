@@ -59,7 +59,7 @@ def draw(root: Path, packages: Mapping[str, list[Path]], seed: int, count: int) 
     shuffled = {}
     for package, files in packages.items():
         mutants = [mutant for file in sorted(files) for mutant in mutants_of(root, file)]
-        Random(f"{seed} {package}").shuffle(mutants)  # noqa: S311 (not for cryptography)
+        Random(f"{seed} {package}").shuffle(mutants)  # noqa: S311 - not for cryptography
         shuffled[package] = mutants
     rounds = range(max(map(len, shuffled.values()), default=0))
     return [mutants[n] for n in rounds for mutants in shuffled.values() if n < len(mutants)][:count]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -14,9 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import boto3  # noqa: F401 (loaded once for all test runs, as is moto)
-import moto.dynamodb.models
-import moto.s3.models  # noqa: F401
 import pytest
 
 if TYPE_CHECKING:
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from bench.mutants import Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
+for _library in ("boto3", "moto.dynamodb.models", "moto.s3.models"):
+    importlib.import_module(_library)
 _LINKED = (".venv", "node_modules", "build")
 _TEST_SECONDS, _GROUP_SECONDS = 300, 1800
 _OPTIONS = (
@@ -103,7 +103,7 @@ class MutatedCopy:
         raise RuntimeError(output)
 
     def _run(self, arguments: tuple[str, ...], output: int) -> int:
-        """Run pytest in a process that has loaded the largest libraries already, which take most of its time."""
+        """Run pytest in a forked process, which need not load the largest libraries again."""
         process = os.fork()
         if not process:
             os.setsid()
@@ -117,5 +117,5 @@ class MutatedCopy:
             os._exit(status)
         _, status = os.waitpid(process, 0)
         with suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)  # what a test has left
+            os.killpg(process, signal.SIGKILL)  # processes that a test has started
         return os.waitstatus_to_exitcode(status)

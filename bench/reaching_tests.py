@@ -4,7 +4,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 _UNIT_FOLDERS = {"lambda": "handlers"}
@@ -70,7 +69,6 @@ class ReachingTests:
             elif isinstance(node, ast.Import):
                 yield from (file for alias in node.names if (file := self._file(alias.name)))
 
-    @cache  # noqa: B019 (one instance per process)
     def _file(self, module: str) -> str | None:
         path = module.replace(".", "/")
         return next((file for file in (f"{path}.py", f"{path}/__init__.py") if file in self._files), None)

@@ -96,3 +96,15 @@ def test_expired_credentials_are_renewed_at_once(code: str, monkeypatch: pytest.
     assert len(sessions) == 2
     assert sessions[1] is not None
     assert time.seconds == 0
+
+
+def test_all_calls_use_the_same_client_until_its_credentials_expire() -> None:
+    made: list[Service] = []
+
+    def make() -> Service:
+        made.append(Service([answer("ThrottlingException")]))
+        return made[-1]
+
+    service = patient(make, "us-east-1", FakeTime().sleep)
+    assert [service.ask("x"), service.ask("y")] == ["answer to x", "answer to y"]
+    assert len(made) == 1
