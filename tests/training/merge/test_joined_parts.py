@@ -146,10 +146,10 @@ def peak(run: Callable[[], object]) -> int:
 
 def test_many_files_are_joined_in_linear_time_and_bounded_memory(tmp_path: Path) -> None:
     parts = parts_with(1000, tmp_path / "parts")
-    began = time.monotonic()
+    began = time.process_time()
     most = peak(lambda: join(parts, tmp_path / "model", "shared"))
     assert len(list((tmp_path / "model").iterdir())) == 4000
-    assert time.monotonic() - began < 20  # a comparison of all pairs takes more than 40 s
+    assert time.process_time() - began < 20  # a comparison of all pairs takes more than 40 s
     assert most < 2_000_000  # pathlib keeps a table of names; a list of all paths has more
 
 
