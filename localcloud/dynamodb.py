@@ -35,18 +35,18 @@ _SINGLE_VALUES = {"S": str, "N": str, "BOOL": bool, "NULL": bool}
 _INDEX_NAME = 4  # its position in the arguments after the range key's
 
 
-def install(_cloud: "LocalCloud") -> None:
+def install(cloud: "LocalCloud") -> None:
     """Serialise DynamoDB's calls and replace moto's query and serializer; moto has no hooks for these."""
 
     def call_action(handler: Any) -> Any:
         with _ONE_AT_A_TIME:
             return _call_action(handler)
 
-    DynamoHandler.call_action = call_action
-    DynamoDBBackend.get_schema = _schema
-    Table.query = _query_of_partition
-    SecondaryIndex.project = _projected
-    SERVICE_SPECIFIC_SERIALIZERS["dynamodb"] = {"json": _ItemSerializer}
+    cloud.replace(DynamoHandler, call_action=call_action)
+    cloud.replace(DynamoDBBackend, get_schema=_schema)
+    cloud.replace(Table, query=_query_of_partition)
+    cloud.replace(SecondaryIndex, project=_projected)
+    cloud.extend(SERVICE_SPECIFIC_SERIALIZERS, {"dynamodb": {"json": _ItemSerializer}})
 
 
 def _schema(backend: Any, table_name: str, index_name: str | None) -> Any:

@@ -26,12 +26,11 @@ _deliver = Subscription.publish
 _attributes = SNSResponse.get_topic_attributes
 
 
-def install(_cloud: "LocalCloud") -> None:
+def install(cloud: "LocalCloud") -> None:
     """Replace moto's functions; moto has no hooks for these."""
-    SNSBackend.publish = _checked_publish
-    SNSBackend.subscribe = _pending_subscribe
-    Subscription.publish = _deliver_if_confirmed
-    SNSResponse.get_topic_attributes = _counted_attributes
+    cloud.replace(SNSBackend, publish=_checked_publish, subscribe=_pending_subscribe)
+    cloud.replace(Subscription, publish=_deliver_if_confirmed)
+    cloud.replace(SNSResponse, get_topic_attributes=_counted_attributes)
 
 
 def _checked_publish(backend: Any, message: str, arn: str | None, **options: Any) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's Batch with ours and start the schedulers."""
     scheduler, services = Scheduler(cloud), ServiceScheduler(cloud)
-    backend.replace(scheduler, services)
+    backend.replace(cloud, scheduler, services)
     cloud.limits.on_change(scheduler.poke)
     for each in (scheduler, services):
         each.start()

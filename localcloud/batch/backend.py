@@ -8,7 +8,7 @@ limits apply; TerminateJob sends signals; DescribeJobs and ListJobs answer in pa
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moto.batch import urls
 from moto.batch.exceptions import ClientException, InvalidParameterValueException, InvalidRequestException
@@ -22,6 +22,9 @@ from localcloud.batch.scheduler import Scheduler
 from localcloud.batch.service_jobs.api import OPERATIONS, Services
 from localcloud.batch.service_jobs.scheduler import ServiceScheduler
 from localcloud.limits import linked_roles
+
+if TYPE_CHECKING:
+    from localcloud.server.local_cloud import LocalCloud
 
 DESCRIBE_LIMIT = 100
 """API reference, DescribeJobs: "A list of up to 100 job IDs"."""
@@ -255,14 +258,14 @@ for _action, _operation in _SERVICE_ACTIONS.items():  # moto looks for a method 
     setattr(BatchComputeResponse, _action, _answer(_operation))
 
 
-def replace(scheduler: Scheduler, services: ServiceScheduler) -> None:
+def replace(cloud: "LocalCloud", scheduler: Scheduler, services: ServiceScheduler) -> None:
     """Make moto create and serve our backend with these schedulers."""
     BatchCompute.scheduler, Services.scheduler = scheduler, services
     # moto's error codes for invalid requests are not in Batch's service model, which defines this one and
     # ServerException; https://github.com/Netflix/metaflow/issues/70 shows it for an invalid instance type.
-    InvalidParameterValueException.TYPE = InvalidRequestException.TYPE = ClientException.TYPE
-    batch_backends.backend = BatchCompute
+    for error in (InvalidParameterValueException, InvalidRequestException):
+        cloud.replace(error, TYPE=ClientException.TYPE)
+    cloud.replace(batch_backends, backend=BatchCompute)
     batch_backends.clear()
-    urls.url_paths |= {f"{{0}}/v1/{action}$": BatchComputeResponse.dispatch for action in _SERVICE_ACTIONS}
-    for path in urls.url_paths:
-        urls.url_paths[path] = BatchComputeResponse.dispatch
+    paths = [*urls.url_paths, *(f"{{0}}/v1/{action}$" for action in _SERVICE_ACTIONS)]
+    cloud.replace(urls, url_paths=dict.fromkeys(paths, BatchComputeResponse.dispatch))

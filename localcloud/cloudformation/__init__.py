@@ -30,6 +30,6 @@ def install(cloud: "LocalCloud") -> None:
     StackBackend.clients = Clients(cloud)
     cloud.pages[custom.PAGE] = custom.serve_answers
     cloud.on_stop(custom.give_up)
-    models.cloudformation_backends.backend = StackBackend
+    cloud.replace(models.cloudformation_backends, backend=StackBackend)
     for module in (models, responses, utils):
-        module.get_stack_from_s3_url = template_from_url
+        cloud.replace(module, get_stack_from_s3_url=template_from_url)

@@ -24,4 +24,4 @@ if TYPE_CHECKING:
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's CodeBuild backend with ours."""
     Builds.cloud = cloud
-    codebuild_backends.backend = Builds
+    cloud.replace(codebuild_backends, backend=Builds)

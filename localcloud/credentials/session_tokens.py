@@ -29,8 +29,7 @@ _constants = {name: getattr(TokenResponse, name) for name in ("get_session_token
 
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's two operations."""
-    for name, answer in _constants.items():
-        setattr(TokenResponse, name, _random(answer))
+    cloud.replace(TokenResponse, **{name: _random(answer) for name, answer in _constants.items()})
     cloud.on_stop(_issued.clear)
 
 

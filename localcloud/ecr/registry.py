@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's ECR backend with ours."""
     Registry.cloud = cloud
-    ecr_backends.backend = Registry
+    cloud.replace(ecr_backends, backend=Registry)
 
 
 class ImageTagAlreadyExistsError(ServiceException):

@@ -64,7 +64,9 @@ class Router:
         and ignores the rule's dead-letter queue. moto has no hook there, so the method is replaced.
         """
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="eventbridge")
-        Rule.send_to_targets = lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
+        self._cloud.replace(
+            Rule, send_to_targets=lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
+        )
         self._schedules.start()
 
     def stop(self) -> None:

@@ -97,8 +97,7 @@ def _value(kind: str, values: list[str]) -> str | list[str]:
     return values if kind.endswith("List") else values[0]
 
 
-def install(_cloud: LocalCloud) -> None:
+def install(cloud: LocalCloud) -> None:
     """Replace moto's IAM with ours, and let other services search a copy of the roles."""
-    for path in urls.url_paths:
-        urls.url_paths[path] = SimulatingResponse.dispatch
-    IAMBackend.get_roles = lambda backend: list(backend.roles.values())
+    cloud.extend(urls.url_paths, dict.fromkeys(urls.url_paths, SimulatingResponse.dispatch))
+    cloud.replace(IAMBackend, get_roles=lambda backend: list(backend.roles.values()))

@@ -40,7 +40,7 @@ def install(cloud: "LocalCloud") -> None:
     """Replace moto's Lambda backend with ours; no process starts before the first invocation."""
     functions = Functions(cloud)
     FunctionsBackend.functions = functions
-    lambda_backends.backend = FunctionsBackend
+    cloud.replace(lambda_backends, backend=FunctionsBackend)
     cloud.functions = functions
     cloud.pages["/localcloud/runtime/"] = functions.serve_runtime
     cloud.on_stop(functions.stop)

@@ -27,7 +27,7 @@ NOT_YET = "Unable to assume the service linked role. Please verify that the ECS 
 
 def install(cloud: "LocalCloud") -> None:
     """Create the roles in the server's account, unless it is young; moto 5.2.5 uses different role names."""
-    SERVICE_NAME_CONVERSION.update({"ecs": "ECS", "batch": "Batch"})
+    cloud.extend(SERVICE_NAME_CONVERSION, {"ecs": "ECS", "batch": "Batch"})
     if cloud.limits.profile != "young":
         for service in SERVICES.values():
             _create(cloud.settings.account, service)

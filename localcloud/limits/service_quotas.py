@@ -26,8 +26,8 @@ _PAGE = 100
 
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's operations and add the missing ones."""
-    for action, operation in _OPERATIONS.items():
-        setattr(ServiceQuotasResponse, action, _method(cloud, operation))
+    methods = {action: _method(cloud, operation) for action, operation in _OPERATIONS.items()}
+    cloud.replace(ServiceQuotasResponse, **methods)
 
 
 def _method(

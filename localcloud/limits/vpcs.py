@@ -22,7 +22,7 @@ def install(cloud: "LocalCloud") -> None:
             raise VpcLimitExceededError
         return _create_vpc(self, *arguments, **options)
 
-    EC2Backend.create_vpc = create_vpc
+    cloud.replace(EC2Backend, create_vpc=create_vpc)
 
 
 class VpcLimitExceededError(EC2ClientError):

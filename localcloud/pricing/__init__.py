@@ -5,12 +5,14 @@ All prices are examples (`example_prices`) in the form of AWS's replies: they ar
 
 from typing import TYPE_CHECKING
 
+from moto.ec2.responses.spot_instances import SpotInstances
+
 from localcloud.pricing import spot_history
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
 
 
-def install(_cloud: "LocalCloud") -> None:
+def install(cloud: "LocalCloud") -> None:
     """Replace moto's spot price history; `price_lists.PriceLists` is a part of the server's chain of handlers."""
-    spot_history.replace()
+    cloud.replace(SpotInstances, describe_spot_price_history=spot_history.describe)

@@ -22,11 +22,6 @@ _CHANGES = {timedelta(days=2): 1.25, timedelta(hours=3): 1.0}
 """The age of each change of the prices, and its factor."""
 
 
-def replace() -> None:
-    """Replace moto's method."""
-    SpotInstances.describe_spot_price_history = _describe
-
-
 def history(region: str, now: datetime) -> Iterator[dict[str, Any]]:
     """Yield all prices of a Region, with the newest first."""
     place = REGIONS.get(region)
@@ -72,7 +67,8 @@ _FILTERS = {
 }
 
 
-def _describe(self: SpotInstances) -> ActionResult:
+def describe(self: SpotInstances) -> ActionResult:
+    """Answer DescribeSpotPriceHistory."""
     now = datetime.now(UTC)
     wanted: dict[str, Any] = {
         "InstanceType": set(self._get_param("InstanceTypes", [])),

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
 
 
-def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature
+def install(cloud: "LocalCloud") -> None:
     """Ignore statements that have conditions.
 
     moto 5.2.5 assumes that every condition in a bucket policy is met, so the usual Deny without TLS
     (`aws:SecureTransport` false) denies every request. moto has no hook there, so the method is replaced. Statements
     without a condition apply as before.
     """
-    FakeBucket.get_permission = permission
+    cloud.replace(FakeBucket, get_permission=permission)
 
 
 def permission(bucket: Any, action: str, resource: str) -> PermissionResult:

@@ -20,10 +20,10 @@ which S3 names CRC32C and CRC64NVME). Both reflect bits, and both start from one
 _REFLECTED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
-def install(_cloud: "LocalCloud") -> None:
+def install(cloud: "LocalCloud") -> None:
     """Replace moto's function where it is used."""
-    models.compute_checksum = checksum
-    responses.compute_checksum = checksum
+    cloud.replace(models, compute_checksum=checksum)
+    cloud.replace(responses, compute_checksum=checksum)
 
 
 def checksum(body: bytes, algorithm: str, encode_base64: bool = True) -> bytes:

@@ -9,7 +9,6 @@ A conditional write is atomic, as in AWS: moto checks the condition and then wri
 
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlparse
 
@@ -34,18 +33,16 @@ _copy_object, _copy_part, _part = S3Response.copy_object, S3Response.upload_part
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Replace the methods of moto's responses until the server stops; tests in this process also use moto alone."""
-    replaced = {
-        "_key_response_put": _serialised(_put),
-        "_key_response_post": _serialised(_checked_post),
-        "copy_object": _checked_copy,
-        "upload_part_copy": _checked_copy_part,
-        "upload_part": _checked_part,
-        "head_object": _head_with_checksum_type,
-    }
-    for name, method in replaced.items():
-        cloud.on_stop(partial(setattr, S3Response, name, getattr(S3Response, name)))
-        setattr(S3Response, name, method)
+    """Replace the methods of moto's responses."""
+    cloud.replace(
+        S3Response,
+        _key_response_put=_serialised(_put),
+        _key_response_post=_serialised(_checked_post),
+        copy_object=_checked_copy,
+        upload_part_copy=_checked_copy_part,
+        upload_part=_checked_part,
+        head_object=_head_with_checksum_type,
+    )
 
 
 def _serialised(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -39,8 +39,8 @@ def install(cloud: "LocalCloud") -> None:
         ):  # moto also reports tags at each put
             cloud.put_event(bucket.region_name, object_event(bucket, str(event_name.value), key), account_id)
 
-    notifications._send_event_bridge_message = send
-    s3_backends.backend = Objects
+    cloud.replace(notifications, _send_event_bridge_message=send)
+    cloud.replace(s3_backends, backend=Objects)
 
 
 class Objects(S3Backend):

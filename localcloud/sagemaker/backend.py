@@ -296,7 +296,6 @@ def replace(cloud: "LocalCloud") -> None:
     TrainingBackend.capacity = HostCapacity(cloud.settings.training_hosts)
     TrainingBackend.runners = Runners()
     TrainingBackend.plans = TrainingPlans()
-    sagemaker_backends.backend = TrainingBackend
+    cloud.replace(sagemaker_backends, backend=TrainingBackend)
     sagemaker_backends.clear()
-    for path in urls.url_paths:
-        urls.url_paths[path] = TrainingResponse.dispatch
+    cloud.extend(urls.url_paths, dict.fromkeys(urls.url_paths, TrainingResponse.dispatch))

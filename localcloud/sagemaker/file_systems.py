@@ -50,7 +50,7 @@ class Mounted:
         )
 
 
-def install(_cloud: "LocalCloud") -> None:
+def install(cloud: "LocalCloud") -> None:
     """Give FSx for Lustre network interfaces, a VPC and a mount name, and refuse unknown ids, as AWS does."""
 
     def create_file_system(self: FSxBackend, *arguments: Any, **options: Any) -> FileSystem:
@@ -64,9 +64,8 @@ def install(_cloud: "LocalCloud") -> None:
                 raise FileSystemNotFound(name)
         return _describe(self, file_system_ids=file_system_ids or [], **page)
 
-    FSxBackend.create_file_system = create_file_system
-    FSxBackend.describe_file_systems = describe_file_systems
-    FileSystem.to_dict = _described
+    cloud.replace(FSxBackend, create_file_system=create_file_system, describe_file_systems=describe_file_systems)
+    cloud.replace(FileSystem, to_dict=_described)
 
 
 def _join_network(made: FileSystem, backend: FSxBackend) -> None:

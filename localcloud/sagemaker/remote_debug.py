@@ -25,10 +25,9 @@ _TARGET = re.compile(r"sagemaker-training-job:(?P<job>[A-Za-z0-9-]{1,63})_algo-(
 _CHANNELS = ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
 
 
-def install(_cloud: "LocalCloud") -> None:
+def install(cloud: "LocalCloud") -> None:
     """Add the operations, which moto 5.2.5 lacks, to moto's Systems Manager."""
-    SimpleSystemManagerResponse.start_session = _start_session
-    SimpleSystemManagerResponse.terminate_session = _terminate_session
+    cloud.replace(SimpleSystemManagerResponse, start_session=_start_session, terminate_session=_terminate_session)
 
 
 def _start_session(response: Any) -> ActionResult:

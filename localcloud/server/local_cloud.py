@@ -4,16 +4,16 @@ import importlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, Protocol, Self, cast
+from unittest.mock import patch
 
 from moto.moto_api._internal import moto_api_backends
 from moto.moto_server import werkzeug_app
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from localcloud.credentials import environments
@@ -31,6 +31,7 @@ from localcloud.pricing.price_lists import PriceLists
 from localcloud.processes.loopback import loopback_only
 from localcloud.processes.process_group import Spawn, group_of
 from localcloud.processes.program import Program
+from localcloud.server.moto_application import Dispatcher, RequestHandler
 from localcloud.server.request_filter import Page, RequestFilter
 from localcloud.server.state_file import Running, locked, remove_state, write_state
 from localcloud.settings import Settings
@@ -71,7 +72,7 @@ class Feature(Protocol):
     """A module that replaces or extends a part of moto."""
 
     def install(self, cloud: "LocalCloud") -> None:
-        """Replace or extend moto's backends; it runs before every start, so it must be repeatable."""
+        """Replace or extend a part of moto with `cloud.replace`; runs at every start."""
 
 
 class LocalCloud:
@@ -155,17 +156,17 @@ class LocalCloud:
         self._resources.enter_context(loopback_only())
         moto_api_backends["global"].reset()
         self.limits = AccountLimits(self.settings.account_profile)
-        werkzeug_app.DISABLE_GLOBAL_CORS = True  # otherwise moto would let every web page read its responses
+        self.replace(werkzeug_app, DISABLE_GLOBAL_CORS=True)  # otherwise every web page could read moto's responses
         self.record.begin()
         self._resources.callback(self.record.end)
-        services = Eks(PriceLists(_Dispatcher(create_backend_app)), self)
+        services = Eks(PriceLists(Dispatcher(create_backend_app)), self)
         application = Enforcer(Recorder(services, self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
         accepted = RequestFilter(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug exits the whole process if the port is in use.
         listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
         self._server = make_server(
-            HOST, 0, accepted, threaded=True, request_handler=_RequestHandler, fd=listener.fileno()
+            HOST, 0, accepted, threaded=True, request_handler=RequestHandler, fd=listener.fileno()
         )
         self._resources.callback(setattr, self, "_server", None)
         self._resources.callback(self._server.server_close)
@@ -184,7 +185,7 @@ class LocalCloud:
         thread.start()
         # When it ends, the thread, too, closes the server's socket; the port can be open until it has.
         self._resources.callback(thread.join)
-        self._resources.callback(_RequestHandler.close_connections, server)
+        self._resources.callback(RequestHandler.close_connections, server)
         self._resources.callback(server.shutdown)
 
     def stop(self) -> None:
@@ -201,6 +202,17 @@ class LocalCloud:
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Register a clean-up function for the stop; the server still answers while it runs."""
         self._stop_callbacks.callback(callback)
+
+    def replace(self, owner: object, **attributes: object) -> None:
+        """Set attributes of a class, module or object of moto, and restore them when the server has stopped.
+
+        moto's state is global to the process, in which other servers or moto's own mocks can follow.
+        """
+        self._resources.enter_context(patch.multiple(owner, create=True, **attributes))
+
+    def extend(self, mapping: MutableMapping[str, Any], entries: Mapping[str, Any]) -> None:
+        """Set entries of a mapping of moto, and restore it when the server has stopped."""
+        self._resources.enter_context(patch.dict(mapping, entries))
 
     def environment_for(self, region: str, role_arn: str | None, extra: Mapping[str, str]) -> dict[str, str]:
         """Return the complete environment of a child process; see `environments.child_environment`."""
@@ -225,42 +237,3 @@ class LocalCloud:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-class _Dispatcher(DomainDispatcherApplication):
-    """moto's dispatcher with a cache; moto searches the folders of all services for each request, under its lock."""
-
-    @cache  # noqa: B019 - the cache exists as long as the server
-    def get_backend_for_host(self, host: str | None) -> Any:
-        return super().get_backend_for_host(host)
-
-
-class _RequestHandler(MotoRequestHandler):
-    """moto's handler without an access log; its connections end with the server."""
-
-    disable_nagle_algorithm = True  # header and body are two writes; with Nagle, each response waits 40 ms for an ACK
-    _open: ClassVar[dict[BaseWSGIServer, set[socket.socket]]] = {}
-    _lock = threading.Lock()
-
-    def setup(self) -> None:
-        super().setup()
-        with self._lock:
-            self._open.setdefault(self.server, set()).add(self.connection)
-
-    def finish(self) -> None:
-        with self._lock:
-            self._open.get(self.server, set()).discard(self.connection)
-        super().finish()
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Print nothing: the record has more details, and many GETs would hide important lines."""
-
-    @classmethod
-    def close_connections(cls, server: BaseWSGIServer) -> None:
-        """Close kept-alive connections, whose threads would continue to answer from the old state."""
-        with cls._lock:
-            for connection in cls._open.pop(server, set()):
-                try:
-                    connection.shutdown(socket.SHUT_RDWR)
-                except OSError:  # the client has already closed it
-                    continue

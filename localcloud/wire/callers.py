@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
 
 
-def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature
+def install(cloud: "LocalCloud") -> None:
     """Make moto take the account from the access key.
 
     moto 5.2.5 assigns every call to the account that `localcloud.credentials.account` sets, if it is set. moto has no
     hook there, so the method is replaced.
     """
-    BaseResponse.get_current_account = _account
+    cloud.replace(BaseResponse, get_current_account=_account)
 
 
 def _account(response: Any) -> str:
