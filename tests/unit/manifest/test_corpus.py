@@ -3,15 +3,20 @@
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from tests.support.rows import each_row
 from tests.support.sample_deployment import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
-from tests.unit.manifest.corpus import Case, bytes_cases, csv_cases, json_cases, value_cases
+from tests.unit.manifest.corpus import MAX_JOBS, Case, bytes_cases, csv_cases, json_cases, value_cases
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.grid.limits import Limits
 from traingrid.manifest.errors import MAX_REPORTED_ERRORS, LineError, ManifestError
+from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import iter_jobs, jobs_of_lines, normalised
 from traingrid.submission.intake import Intake, ManifestVersion
@@ -19,7 +24,8 @@ from traingrid.text import escaped_cell
 from verification.faults.agreement import disagreements
 from verification.faults.generated_manifests import Manifest, manifests
 
-DEPLOYMENT = sample_deployment()
+SMALL_GRID = sample_deployment().grid.model_copy(update={"limits": Limits(jobs=MAX_JOBS)})
+DEPLOYMENT = replace(sample_deployment(), grid=SMALL_GRID)
 CASES = [*bytes_cases.cases(), *csv_cases.cases(), *json_cases.cases(), *value_cases.cases()]
 
 
@@ -70,7 +76,7 @@ def test_the_corpus_has_two_hundred_different_manifests() -> None:
     assert len({case.content for case in CASES}) == len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: ascii(case.name))
+@each_row("case", ((ascii(case.name), case) for case in CASES))
 def test_a_bad_manifest_gives_its_error_and_changes_nothing(case: Case) -> None:
     report = rejected(case.content)
     assert report["state"] == "rejected"
@@ -88,7 +94,7 @@ SHORT = [
 ]
 
 
-@pytest.mark.parametrize("case", SHORT, ids=lambda case: ascii(case.name))
+@each_row("case", ((ascii(case.name), case) for case in SHORT))
 def test_one_invalid_line_rejects_the_file_and_is_named_by_number(case: Case) -> None:
     is_json = case.content.startswith((b"{", b"["))
     good = b'{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x"}\n' if is_json else SAMPLE.encode()
@@ -116,18 +122,20 @@ def _json_manifest() -> bytes:
 
 
 def _csv_manifest() -> bytes:
-    rows = "region,s3_uri,hp.epochs,env.SEED\n" + "".join(f"us-east-1,s3://ragab-ml/{n},{n},{n}\n" for n in range(40))
-    return rows.encode()[:1024]
+    rows = "region,s3_uri,hp.epochs,env.SEED\n" + "".join(f"us-east-1,s3://ragab-ml/{n},{n},{n}\n" for n in range(13))
+    return rows.encode()[:-8]
 
 
-PLAIN = (SAMPLE * 5).encode()[:1024]
+PLAIN = (SAMPLE * 3).encode()[:-8]
+MANIFESTS = pytest.mark.parametrize(
+    "content", [PLAIN, _csv_manifest(), _json_manifest()], ids=["plain", "header", "JSON Lines"]
+)
 
 
-@pytest.mark.parametrize("content", [PLAIN, _csv_manifest(), _json_manifest()], ids=["plain", "header", "JSON Lines"])
+@MANIFESTS
 def test_a_truncated_manifest_is_rejected_or_shortens_one_line(content: bytes) -> None:
-    assert len(content) == 1024
     whole = [line for line in content.splitlines() if line.strip()]
-    for cut in range(1024):
+    for cut in range(len(content)):
         try:
             lines = parse(content[:cut], DEPLOYMENT)
         except ManifestError as error:
@@ -135,17 +143,19 @@ def test_a_truncated_manifest_is_rejected_or_shortens_one_line(content: bytes) -
             continue
         assert len(lines) <= len(whole)
         for line in lines[:-1]:
-            (alone,) = parse(_alone(content, line.number), DEPLOYMENT)
+            alone = _alone(content, line.number)
             assert (alone.region, alone.data) == (line.region, line.data)
 
 
-def _alone(content: bytes, number: int) -> bytes:
+@cache
+def _alone(content: bytes, number: int) -> Line:
     lines = content.splitlines(keepends=True)
     header = lines[0] if lines[0].startswith(b"region") else b""
-    return header + lines[number - 1]
+    (line,) = parse(header + lines[number - 1], DEPLOYMENT)
+    return line
 
 
-@pytest.mark.parametrize("content", [PLAIN, _csv_manifest(), _json_manifest()], ids=["plain", "header", "JSON Lines"])
+@MANIFESTS
 def test_a_truncated_manifest_with_a_declared_number_is_rejected(content: bytes) -> None:
     content = content[: content.rindex(b"\n") + 1]
     jobs = len(parse(content, DEPLOYMENT))

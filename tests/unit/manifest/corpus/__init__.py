@@ -1,11 +1,14 @@
 """Invalid manifests: files that tools, typing mistakes or attackers produce, each with the expected error.
 
-`bytes_cases`, `csv_cases`, `json_cases` and `value_cases` list them; `test_manifest_corpus.py` runs them all.
+`bytes_cases`, `csv_cases`, `json_cases` and `value_cases` list them; `test_corpus.py` runs them all.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+MAX_JOBS = 500
+"""The limit of the grid, a hundredth of the default, so that a file with too many lines is read in milliseconds."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from tests.support.sample_deployment import SAMPLE
-from tests.unit.manifest.corpus import Case
+from tests.unit.manifest.corpus import MAX_JOBS, Case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def _sizes() -> Iterator[Case]:
     yield Case("33 MB in one line", b"x" * 33 * MEGABYTE, "file", "a manifest may have at most")
     yield Case("100,000 columns", b"region" + b",hp.x" * 100_000 + b"\n", "file", "100,001 columns")
     yield Case("100,000 cells", b"us-east-1" + b"," * 100_000 + b"\n", "line", "this one has 100001")
-    yield Case("50,001 lines", LINE * 50_001, "file", "at most 50,000 jobs")
+    yield Case("one line more than allowed", LINE * (MAX_JOBS + 1), "file", f"at most {MAX_JOBS} jobs")
     yield Case("one job less than promised", b"# jobs: 5\n" + GOOD, "file", "declares 5 jobs and has 4")
     yield Case("one job more than promised", b"# jobs: 3\n" + GOOD, "file", "declares 3 jobs and has 4")
     yield Case(
