@@ -17,6 +17,11 @@ FIRST = "tests/integration/verification/faults/test_suite.py"
 """The file that takes longest of all. It starts first; otherwise its worker ends minutes after the others."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--row`, which selects rows of tables (tests/support/rows.py)."""
+    parser.addoption("--row", default="", metavar="TEXT", help="check only the rows of tables with TEXT in their names")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move the tests of `FIRST` to the start."""
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))

@@ -8,9 +8,10 @@ import conformance.claims  # noqa: F401 - declares the claims
 from conformance import not_modelled
 from conformance.claim import CLAIMS, Claim
 from conformance.sources import model, words_of
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
-BY_NAME = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+each_claim = each_row("claim", ((claim.name, claim) for claim in CLAIMS))
 
 
 def test_claim_names_are_unique_and_their_number_is_plausible() -> None:
@@ -19,13 +20,13 @@ def test_claim_names_are_unique_and_their_number_is_plausible() -> None:
     assert len(names) == len(set(names))
 
 
-@BY_NAME
+@each_claim
 def test_the_code_that_depends_on_a_claim_exists(claim: Claim) -> None:
     assert claim.used_by
     assert [path for path in claim.used_by if not (ROOT / path).exists()] == []
 
 
-@BY_NAME
+@each_claim
 def test_an_installed_source_contains_the_words_that_a_claim_quotes(claim: Claim) -> None:
     assert claim.sources
     for source in claim.sources:
@@ -35,7 +36,7 @@ def test_an_installed_source_contains_the_words_that_a_claim_quotes(claim: Claim
             assert source.text.startswith("https://")
 
 
-@BY_NAME
+@each_claim
 def test_a_claim_is_one_sentence(claim: Claim) -> None:
     assert claim.sentence.endswith(".")
     assert len(claim.sentence.split()) <= 30

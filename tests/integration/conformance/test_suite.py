@@ -15,6 +15,7 @@ from conformance.claim import CLAIMS, Claim
 from conformance.local import local_place
 from conformance.runner import Run, run
 from localcloud.processes.loopback import is_local
+from tests.support.rows import each_row
 
 
 @dataclass
@@ -87,7 +88,7 @@ def inventory(place: Any) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.area}/{claim.name}")
+@each_row("claim", ((f"{claim.area}/{claim.name}", claim) for claim in CLAIMS))
 def test_a_claim_is_met_or_known_not_to_be_modelled(suite: Suite, claim: Claim) -> None:
     (result,) = [result for result in suite.run.results if result.claim is claim]
     found = report.in_local_cloud(result)

@@ -17,6 +17,7 @@ from tests.integration.policies.simulator import verdicts
 from tests.integration.policies.test_security_page import quoted, rows
 from tests.integration.stacks.templates import Template, as_list
 from tests.integration.stacks.templates import policies as all_policies
+from tests.support.rows import each_row
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def decisions(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
     return dict(zip(CASES, of_pairs([(case, deciding[case.role]) for case in CASES]), strict=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", ((str(case), case) for case in CASES))
 def test_iam_returns_the_expected_verdict(case: Case, decisions: Mapping[Case, str]) -> None:
     assert decisions[case] == case.expected
 
@@ -69,7 +70,7 @@ def corrected(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
     return dict(zip(DENIED, of_pairs(pairs), strict=True))
 
 
-@pytest.mark.parametrize("case", DENIED, ids=str)
+@each_row("case", ((str(case), case) for case in DENIED))
 def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(case: Case, corrected: Mapping[Case, str]) -> None:
     assert corrected[case] == ALLOWED
 

@@ -15,12 +15,13 @@ from tests.integration.policies.matrix import CASES, deciding, evaluated, of_pai
 from tests.integration.policies.relaxed import EVERYTHING, without
 from tests.integration.policies.simulator import NoVerdictError
 from tests.integration.stacks.templates import as_list
+from tests.support.rows import each_row
 
 Policies = Mapping[str, list[Document]]
 DENIED = [case for case in CASES if case.expected != ALLOWED]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_row("case", ((str(case), case) for case in CASES))
 def test_iam_returns_the_expected_verdict(case: Case, verdict: Mapping[Case, str]) -> None:
     assert verdict[case] == case.expected
 
@@ -32,7 +33,7 @@ def corrected(policies: Policies) -> dict[Case, str]:
     return dict(zip(DENIED, of_pairs(pairs), strict=True))
 
 
-@pytest.mark.parametrize("case", DENIED, ids=str)
+@each_row("case", ((str(case), case) for case in DENIED))
 def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(
     case: Case, corrected: Mapping[Case, str], policies: Policies
 ) -> None:

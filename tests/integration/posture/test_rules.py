@@ -4,33 +4,11 @@ import copy
 
 import pytest
 
+from tests.integration.posture.every_rule import RULES
 from tests.integration.posture.rule import Defect, Rule
-from tests.integration.posture.rules import (
-    batch,
-    clusters,
-    data,
-    events,
-    generated_names,
-    names,
-    network,
-    permissions,
-    queues,
-    roles,
-)
 from tests.integration.posture.synthesised import Synthesised, synthesised
+from tests.support.rows import each_row
 
-RULES = (
-    *batch.RULES,
-    *queues.RULES,
-    *network.RULES,
-    *events.RULES,
-    *data.RULES,
-    *names.RULES,
-    *generated_names.RULES,
-    *permissions.RULES,
-    *roles.RULES,
-    *clusters.RULES,
-)
 DEFECTS = [
     pytest.param(rule, defect, id=f"{rule.name}-{number}")
     for rule in RULES
@@ -38,7 +16,7 @@ DEFECTS = [
 ]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@each_row("rule", ((rule.name, rule) for rule in RULES))
 def test_every_grid_satisfies_the_rule(made: Synthesised, rule: Rule) -> None:
     assert list(rule.check(made)) == []
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.support.rows import each_row
 from traingrid.algorithms import xgboost
 from traingrid.algorithms.algorithm import Algorithm, ChannelUse, Use
 from traingrid.algorithms.built_in import NAMES, BuiltIn, built_in, is_known_image, of_image
@@ -23,7 +24,7 @@ def known() -> list[BuiltIn]:
 
 ALL = [pytest.param(each, id=each.image) for each in known()]
 HYPERPARAMETERS = [
-    pytest.param(hyperparameter, id=f"{each.image}-{hyperparameter.name}")
+    (f"{each.image}-{hyperparameter.name}", hyperparameter)
     for each in known()
     for hyperparameter in each.algorithm.hyperparameters
 ]
@@ -51,7 +52,7 @@ def test_names_are_unique_and_aliases_lead_to_a_hyperparameter(found: BuiltIn) -
     assert algorithm.source.startswith("https://docs.aws.amazon.com/sagemaker/latest/dg/")
 
 
-@pytest.mark.parametrize("hyperparameter", HYPERPARAMETERS)
+@each_row("hyperparameter", HYPERPARAMETERS)
 def test_a_hyperparameter_has_the_limits_of_its_kind(hyperparameter: Hyperparameter) -> None:
     limits = [limit for limit in (hyperparameter.least, hyperparameter.greatest) if limit is not None]
     assert limits == sorted(limits)
@@ -65,7 +66,7 @@ def test_a_hyperparameter_has_the_limits_of_its_kind(hyperparameter: Hyperparame
     assert not hyperparameter.problem(example) or not hyperparameter.form
 
 
-@pytest.mark.parametrize("hyperparameter", HYPERPARAMETERS)
+@each_row("hyperparameter", HYPERPARAMETERS)
 def test_exactly_the_values_in_the_range_are_valid(hyperparameter: Hyperparameter) -> None:
     for choice in hyperparameter.choices:
         assert not hyperparameter.problem(choice)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.eks_jobs import eks_job, training_object
 from tests.support.instance_types import described, training_types
+from tests.support.rows import each_row
 from traingrid.backends.eks import resources as module
 from traingrid.backends.eks.pod_template import pod_template
 from traingrid.backends.eks.resources import cpus, resources
@@ -12,13 +13,13 @@ KNOWN = [name for name in training_types() if described(name)]
 LARGER = {"ml.c4.8xlarge"}
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each_row("name", zip(KNOWN, KNOWN, strict=True))
 def test_the_number_of_cpus_follows_from_the_size(name: str) -> None:
     real = described(name)["VCpuInfo"]["DefaultVCpus"]
     assert cpus(name) == real or (name in LARGER and cpus(name) < real)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each_row("name", zip(KNOWN, KNOWN, strict=True))
 def test_a_node_has_room_for_the_request_and_for_only_one_training_job(name: str) -> None:
     found = resources(eks_job(instance_type=name))
     requests, millicores = found["requests"], 1000 * described(name)["VCpuInfo"]["DefaultVCpus"]
