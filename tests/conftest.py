@@ -1,9 +1,13 @@
 import os
+import random
+from collections.abc import Iterator
 
+import boto3
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support.interrupts import allow_interrupts
+from tests.support.leftovers import ProcessState
 
 pytest_plugins = ["tests.support.lanes", "tests.support.skipped_tests"]
 # Read when the CDK starts. Its validation of templates takes more than half of the CPU time of a synthesis;
@@ -18,13 +22,37 @@ FIRST = "tests/integration/verification/faults/test_suite.py"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--row`, which selects rows of tables (tests/support/rows.py)."""
+    """Add `--row`, which selects rows of tables (tests/support/rows.py), and `--order-seed`."""
     parser.addoption("--row", default="", metavar="TEXT", help="check only the rows of tables with TEXT in their names")
+    parser.addoption("--order-seed", type=int, metavar="N", help="run the files in a random order, the same for each N")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the tests of `FIRST` to the start."""
-    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Print the seed."""
+    seed = config.getoption("order_seed")
+    return [] if seed is None else [f"random order of files: --order-seed {seed}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle the files, or move the tests of `FIRST` to the start."""
+    seed = config.getoption("order_seed")
+    if seed is None:
+        items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+        return
+    files = sorted({item.path for item in items})
+    random.Random(seed).shuffle(files)
+    items.sort(key=lambda item: files.index(item.path))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a file that changes the process for the files after it."""
+    before, default_session = ProcessState(), boto3.DEFAULT_SESSION
+    yield
+    boto3.DEFAULT_SESSION = default_session  # boto3 creates it at the first use and keeps its credentials
+    leftovers = before.leftovers()
+    if leftovers:
+        pytest.fail(f"{request.path.relative_to(request.config.rootpath)} leaves behind: {', '.join(leftovers)}")
 
 
 class Scheduling(LoadFileScheduling):

@@ -12,7 +12,8 @@ from tests.support.recorded_log import RecordedLog, recorded_log
 settings.register_profile("traingrid", deadline=None)
 settings.load_profile("traingrid")
 
-_CONFIGURED = ("", "traingrid", "boto3", "botocore", "botocore.retries", "botocore.retryhandler")
+_LIBRARIES = ("boto3", "botocore", "botocore.retries", "botocore.retryhandler", "s3transfer", "urllib3")
+_CONFIGURED = ("", "traingrid", *_LIBRARIES)
 _LEVELS = {name: logging.getLogger(name).level for name in _CONFIGURED}
 
 
