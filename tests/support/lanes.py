@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 REST = (
     "tests/integration/localcloud",
+    "tests/integration/posture/test_updates.py",
     "tests/integration/verification",
     "tests/e2e/test_image_builds.py",
     "tests/e2e/test_init_from.py",
@@ -24,8 +25,8 @@ REST = (
 )
 """Folders and files of the rest lane: localcloud's own tests, the fault suite, and other kinds of deployed grids."""
 
-BOTH = ("tests/integration/posture",)
-"""Folders in both lanes: `make test` checks a choice of grids, and `make test-all` every kind."""
+BOTH = ("tests/integration/posture/test_rules.py", "tests/integration/posture/test_scanners.py")
+"""Files in both lanes: `make test` checks a choice of grids, and `make test-all` every kind."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -113,3 +113,24 @@ CONFIGURATIONS: dict[str, Grid] = {
     "shared home queue": a_grid(1, shares=SHARES, encryption="kms"),
     "the longest name": a_grid({REGIONS[5]: QUEUE}, name="a" * 24, home="ap-northeast-3"),
 }
+
+COVERING = (
+    "one Region, at home",
+    "two Regions",
+    "reconciler in an existing network",
+    "training in a VPC, isolated",
+    "catalog in Aurora DSQL",
+    "emails and a budget",
+    "notifications and keys",
+    "training images built, manual replication rules",
+    "copies, keys, custom data buckets and private network",
+    "two accounts, keys and private network",
+    "quota shares that lend",
+    "a cluster in another account, keys and private network",
+)
+"""The configurations that `make test` checks: together, they have nearly every kind of resource."""
+
+
+def of_lane(lane: str | None) -> tuple[str, ...]:
+    """Return the names of the configurations that a lane checks (tests/support/lanes.py)."""
+    return COVERING if lane == "product" else tuple(CONFIGURATIONS)

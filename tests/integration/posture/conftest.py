@@ -1,6 +1,6 @@
 import pytest
 
-from tests.integration.posture.configurations import CONFIGURATIONS
+from tests.integration.posture.configurations import of_lane
 from tests.integration.posture.every_rule import RULES
 from tests.integration.posture.findings import counts
 from tests.integration.posture.scanners import Scans, scan_everything
@@ -9,16 +9,30 @@ from tests.integration.posture.synthesised import Synthesised, synthesised
 _SCANS = pytest.StashKey[Scans]()
 
 
-@pytest.fixture(scope="session", params=CONFIGURATIONS, ids=lambda name: name.replace(" ", "-"))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Call a test with the fixture `made` for every configuration of the lane."""
+    if "made" in metafunc.fixturenames:
+        names = of_lane(metafunc.config.getoption("--lane"))
+        ids = [name.replace(" ", "-") for name in names]
+        metafunc.parametrize("made", names, indirect=True, ids=ids, scope="session")
+
+
+@pytest.fixture(scope="session")
 def made(request: pytest.FixtureRequest) -> Synthesised:
-    """Every configuration in turn."""
+    """Every configuration of the lane in turn."""
     return synthesised(request.param)
 
 
 @pytest.fixture(scope="session")
-def scans(request: pytest.FixtureRequest) -> Scans:
-    """The scans of every configuration by every scanner."""
-    found = scan_everything()
+def configurations(pytestconfig: pytest.Config) -> tuple[str, ...]:
+    """The names of the lane's configurations."""
+    return of_lane(pytestconfig.getoption("--lane"))
+
+
+@pytest.fixture(scope="session")
+def scans(request: pytest.FixtureRequest, configurations: tuple[str, ...]) -> Scans:
+    """The scans of the lane's configurations by every scanner."""
+    found = scan_everything(configurations)
     request.config.stash[_SCANS] = found
     return found
 

@@ -50,7 +50,7 @@ def test_pytest_ignores_the_files_of_the_other_lane(lane: str | None, ignored: s
     files = {
         "localcloud": ROOT / "tests/integration/localcloud/sagemaker/test_pipe.py",
         "eks": ROOT / "tests/integration/eks/test_ends.py",
-        "posture": ROOT / "tests/integration/posture/test_same_twice.py",
+        "posture": ROOT / "tests/integration/posture/test_rules.py",
     }
     config = cast(pytest.Config, Options(lane))
     assert [name for name, file in files.items() if pytest_ignore_collect(file, config)] == (
