@@ -7,14 +7,21 @@ name. botocore's `standard` mode retries all other calls.
 In a Region of another account a client assumes a role of that account. Its credentials are renewed before they expire,
 because role chaining limits a session to one hour
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html#iam-term-role-chaining), and training takes days.
+
+Callers share a client, because botocore builds its class and its endpoint rules again for each, which takes
+milliseconds of processor time. Threads may share clients, processes may not
+(https://docs.aws.amazon.com/boto3/latest/guide/clients.html#multithreading-or-multiprocessing-with-clients).
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 import boto3
 from botocore.config import Config
@@ -27,25 +34,34 @@ from botocore.session import get_session
 
 logger = logging.getLogger(__name__)
 CALLS_AT_ONCE = 32
-"""The number of threads that may share a client returned by `client`, which keeps a connection for each of them."""
-_RETRIED = Config(
-    retries={"mode": "standard", "total_max_attempts": 8},
-    connect_timeout=10,
-    read_timeout=60,
-    max_pool_connections=CALLS_AT_ONCE,
-)
-_GENTLE = Config(retries={"mode": "adaptive", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
-_BRISK = Config(retries={"mode": "adaptive", "total_max_attempts": 3}, connect_timeout=5, read_timeout=10)
-_ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
+"""The number of threads that may share a client, which keeps a connection for each of them."""
 COPIES_AT_ONCE = 64
 """The number of threads that may share a client returned by `copying`."""
+
+
+def _config(
+    mode: Literal["standard", "adaptive"],
+    attempts: int,
+    connect: int = 10,
+    read: int = 60,
+    threads: int = CALLS_AT_ONCE,
+) -> Config:
+    return Config(
+        retries={"mode": mode, "total_max_attempts": attempts},
+        connect_timeout=connect,
+        read_timeout=read,
+        max_pool_connections=threads,
+    )
+
+
+_RETRIED = _config("standard", 8)
+_GENTLE = _config("adaptive", 8)
+_BRISK = _config("adaptive", 3, connect=5, read=10)
+_ONCE = _config("standard", 1)
 # S3 replies to a copy of up to 5 GB when it has ended, which takes minutes between distant Regions.
-_COPYING = Config(
-    retries={"mode": "standard", "total_max_attempts": 8},
-    connect_timeout=10,
-    read_timeout=900,
-    max_pool_connections=COPIES_AT_ONCE,
-)
+_COPYING = _config("standard", 8, read=900, threads=COPIES_AT_ONCE)
+_clients: WeakKeyDictionary[boto3.Session, dict[Any, Any]] = WeakKeyDictionary()
+_lock = threading.RLock()  # creating clients is not thread-safe, and the client of a role creates that of STS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +118,42 @@ def copying(service: str, region: str | None = None, role: ActingRole | None = N
 
 
 def renew() -> None:
-    """Discard all credentials, so that clients created from now on get new ones."""
-    boto3.setup_default_session()
-    _session_of.cache_clear()
+    """Discard all clients and credentials, so that clients requested from now on get new ones."""
+    with _lock:
+        boto3.setup_default_session()
+        _session_of.cache_clear()
+        _clients.clear()
 
 
 def _client(service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
-    make = _session_of(role).client if role else boto3.client
-    made = make(service, region_name=region, config=config)
-    made.meta.events.register("before-call", partial(_log_call, made.meta.region_name, role))
-    return made
+    """Return the client that callers in this process share until `renew`.
+
+    A client belongs to its session and to the AWS settings in the environment, from which it has its endpoint.
+    """
+    settings = tuple(item for item in os.environ.items() if item[0].startswith("AWS_"))
+    key = (service, region, config, settings)
+    with _lock:
+        session = _session_of(role) if role else boto3._get_default_session()
+        clients = _clients.setdefault(session, {})
+        if key not in clients:
+            clients[key] = _created(session, service, region, role, config)
+        return clients[key]
+
+
+def _created(session: boto3.Session, service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
+    created: Any = session.client(service, region_name=region, config=config)
+    created.meta.events.register("before-call", partial(_log_call, created.meta.region_name, role))
+    return created
+
+
+def _forget() -> None:
+    """Discard the clients of the parent process, whose connections a forked process must not use."""
+    global _lock  # noqa: PLW0603  # another thread of the parent may have held it
+    _lock = threading.RLock()
+    _clients.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _log_call(region: str, role: ActingRole | None, model: Any, **_: Any) -> None:
@@ -139,7 +181,6 @@ class _Acting(CredentialProvider):
 
     def __init__(self, role: ActingRole) -> None:
         super().__init__()
-        # Created here because creating boto3 clients is not thread-safe, and any thread may request credentials.
         self._role, self._sts = role, brisk("sts", role.home)
 
     def load(self) -> Any:

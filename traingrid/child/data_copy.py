@@ -10,7 +10,6 @@ over, because no time proves that the deletion has ended.
 from __future__ import annotations
 
 import logging
-import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,7 +49,6 @@ STALE_SECONDS = 120.0
 """The time without a change after which another child takes over a copy."""
 _DENIED = PERMISSION_CODES | {"403"}
 _WRONG = {"NoSuchBucket", "InvalidObjectState"}
-_MAKING = threading.Lock()
 _PRUNING = (
     "Waits until `traingrid data prune` has removed an earlier copy, to copy the data again. If that command was "
     "interrupted, run it again"
@@ -116,16 +114,8 @@ def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataC
 
 
 def _store(region: str) -> CopyStore:
-    """Return the store of a Region, whose calls wait out an outage.
-
-    Creating clients is not thread-safe, and any thread may need a new one when the credentials have expired.
-    """
-    return patient(partial(_locked_store, region), region)
-
-
-def _locked_store(region: str) -> CopyStore:
-    with _MAKING:
-        return CopyStore(region)
+    """Return the store of a Region, whose calls wait out an outage."""
+    return patient(partial(CopyStore, region), region)
 
 
 @dataclass(kw_only=True)

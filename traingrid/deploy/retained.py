@@ -70,8 +70,6 @@ def retained(grid: Grid, account: str) -> list[Retained]:
     """
     buckets = sorted(_buckets(grid, account))
     regions = sorted({grid.home, *grid.regions, *(region for _, region, _ in buckets)})
-    for region in regions:
-        client("resourcegroupstaggingapi", region)  # boto3 cannot create clients in several threads
     with ThreadPoolExecutor(len(regions)) as pool:
         measured = pool.map(lambda bucket: _bucket(*bucket), buckets)
         keys = chain.from_iterable(pool.map(lambda region: list(_keys(grid, region)), regions))

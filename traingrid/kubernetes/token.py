@@ -47,7 +47,9 @@ class Tokens:
     ) -> None:
         self._cluster = cluster
         self._sts: Any = make("sts", region, role)
-        self._sts.meta.events.register("before-sign.sts.GetCallerIdentity", self._add_cluster)
+        events = self._sts.meta.events  # of a client that the tokens of other clusters share
+        events.register("provide-client-params.sts.GetCallerIdentity", _take_cluster, unique_id=HEADER + "-parameter")
+        events.register("before-sign.sts.GetCallerIdentity", _add_cluster, unique_id=HEADER)
         self._clock = clock
         self._lock = threading.Lock()
         self._token, self._signed_at = "", 0.0
@@ -66,8 +68,18 @@ class Tokens:
                 self._token = ""
 
     def _signed(self) -> str:
-        url = self._sts.generate_presigned_url("get_caller_identity", ExpiresIn=_URL_SECONDS, HttpMethod="GET")
+        url = self._sts.generate_presigned_url(
+            "get_caller_identity", Params={HEADER: self._cluster}, ExpiresIn=_URL_SECONDS, HttpMethod="GET"
+        )
         return PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
-    def _add_cluster(self, request: Any, **_: Any) -> None:
-        request.headers[HEADER] = self._cluster
+
+def _take_cluster(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+    """Move the cluster's name out of the parameters, because the operation has none."""
+    if HEADER in params:
+        context[HEADER] = params.pop(HEADER)
+
+
+def _add_cluster(request: Any, **_: Any) -> None:
+    if HEADER in request.context:
+        request.headers[HEADER] = request.context[HEADER]

@@ -177,7 +177,7 @@ def test_renewing_credentials_in_a_thread_creates_no_client(two: Deployment, mon
     """boto3 cannot create clients in several threads, and a sweep lists all Regions in parallel."""
     s3 = client("s3", "us-east-1", two.acting_in("us-east-1"))
     made: list[str] = []
-    monkeypatch.setattr("boto3.client", lambda service, **_: made.append(service))
+    monkeypatch.setattr("traingrid.aws.clients._created", lambda _session, service, *_: made.append(service))
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(s3.list_buckets).result()["Buckets"] == []
     assert made == []

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from traingrid.aws.clients import once
-from traingrid.kubernetes.token import Tokens
+from traingrid.kubernetes.token import HEADER, Tokens
 
 pytestmark = pytest.mark.usefixtures("aws")
 
@@ -30,6 +30,18 @@ def test_a_token_is_a_presigned_url_of_the_clusters_region_with_a_signed_name() 
 def test_the_clusters_name_changes_the_signature() -> None:
     one, other = (parse_qs(url_of(Tokens(name, "eu-west-1", once).current())) for name in ("one", "other"))
     assert one["X-Amz-Signature"] != other["X-Amz-Signature"]
+
+
+def test_the_tokens_of_two_clusters_share_a_client_and_have_their_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = (Tokens(name, "eu-west-1", once) for name in ("one", "other"))
+    signed: list[str] = []
+    events = once("sts", "eu-west-1").meta.events
+    events.register_last("before-sign.sts", lambda request, **_: signed.append(request.headers[HEADER]))
+    for tokens in (one, other, one):
+        tokens.discard(tokens.current())
+    assert signed == ["one", "other", "one"]
+    assert once("sts", "eu-west-1").get_caller_identity()["Account"], "the header is for tokens only"
+    assert signed[3:] == [None]
 
 
 def test_a_token_is_used_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,8 +43,6 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
     if looking.verdict is not Verdict.GOOD:
         yield looking
         return
-    for region in regions:
-        brisk("cloudformation", region)  # boto3 cannot create clients in several threads
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         stacks = pool.map(lambda region: _stacks(grid.name, region), regions)
     for region, found in zip(regions, stacks, strict=True):
