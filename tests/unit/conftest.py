@@ -1,15 +1,14 @@
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import boto3
-import botocore.session
 import pytest
 from moto import mock_aws
 
 from tests.support.process import log, logging_as_before
 from tests.support.sample_deployment import SAMPLE, sample_deployment
 from tests.support.sample_grid import GOOD
+from tests.support.shared_models import shared_models
 from traingrid.aws.s3 import Storage
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
@@ -23,18 +22,14 @@ from verification.model.table import ModelTable
 __all__ = ["log", "logging_as_before"]
 
 
-_shared_loader = cache(botocore.session.create_loader)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def service_models() -> Iterator[None]:
-    """Read each service model of botocore once per process, which otherwise takes most of the time of a test with moto.
+    """Share botocore's models between the tests of a process.
 
-    Only unit tests share them: clients of S3 change the paths of their model, from which localcloud learns the
-    operation of a request (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py).
+    Only unit tests do: clients of S3 change the paths of their model, from which localcloud learns the operation of a
+    request (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py).
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.session, "create_loader", _shared_loader)
+    with shared_models():
         yield
 
 

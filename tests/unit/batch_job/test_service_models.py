@@ -1,5 +1,6 @@
 """Service models: the orchestrator image's reduced copies of botocore's models match them for a child's calls."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written
 
 
+@cache
+def loader(folders: tuple[Path, ...]) -> Loader:
+    return Loader(extra_search_paths=[str(folder) for folder in folders])
+
+
 def a_client(service: str, region: str, *folders: Path) -> Any:
     session = botocore.session.Session()
-    session.register_component("data_loader", Loader(extra_search_paths=[str(folder) for folder in folders]))
+    session.register_component("data_loader", loader(folders))
     session.set_credentials("x", "x")
     return session.create_client(service, region_name=region)
 

@@ -1,0 +1,50 @@
+"""Shared models: botocore's models, client classes and endpoint rules, built once per process for all its sessions.
+
+botocore builds the class and the rules again for each client, which takes most of the time of a test with moto
+(https://github.com/boto/botocore/issues/3078).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import botocore.regions
+import botocore.session
+import pytest
+from botocore.client import ClientCreator
+from botocore.endpoint_provider import EndpointProvider
+from botocore.model import ServiceModel
+
+_loader = cache(botocore.session.create_loader)
+_create_class = ClientCreator._create_client_class
+_classes: dict[int, tuple[ServiceModel, type]] = {}
+_providers: dict[int, tuple[Any, EndpointProvider]] = {}
+
+
+@cache
+def _model(loader: Any, service: str, version: str | None) -> ServiceModel:
+    return ServiceModel(loader.load_service_model(service, "service-2", api_version=version), service_name=service)
+
+
+def _class(creator: ClientCreator, service: str, model: ServiceModel) -> type:
+    if id(model) not in _classes:
+        _classes[id(model)] = model, _create_class(creator, service, model)
+    return _classes[id(model)][1]
+
+
+def _provider(ruleset_data: Any, partition_data: Any, **options: Any) -> EndpointProvider:
+    if id(ruleset_data) not in _providers:
+        _providers[id(ruleset_data)] = ruleset_data, EndpointProvider(ruleset_data, partition_data, **options)
+    return _providers[id(ruleset_data)][1]
+
+
+@contextmanager
+def shared_models() -> Iterator[None]:
+    """Let all sessions share them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", _loader)
+        patch.setattr(ClientCreator, "_load_service_model", lambda self, *of: _model(self._loader, *of))
+        patch.setattr(ClientCreator, "_create_client_class", _class)
+        patch.setattr(botocore.regions, "EndpointProvider", _provider)
+        yield
