@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def trains(monkeypatch: pytest.MonkeyPatch, storage: Storage, deployment: Deployment) -> FakeGrid:
     """Let a fake grid train the trials."""
-    fake = FakeGrid(storage, deployment.manifest_bucket)
+    fake = FakeGrid(deployment.manifest_bucket, storage._s3)
     for name in ("submit", "jobs", "curves", "cancel"):
         monkeypatch.setattr(SweepJobs, name, lambda _self, *given, _name=name: getattr(fake, _name)(*given))
     return fake

@@ -20,6 +20,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.ledger.ledger import Ledger
+from verification.model.storage import Bucket
 
 SPEC = """\
 lines:
@@ -35,6 +36,12 @@ parallel: 3
 
 
 @pytest.fixture
+def storage() -> Storage:
+    memory = Bucket()
+    return Storage(make=lambda *_: memory)
+
+
+@pytest.fixture
 def plane(deployment: Deployment, ledger: Ledger, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     made = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]  # Batch is not called
     monkeypatch.setattr(ControlPlane, "of", lambda _file: made)
@@ -44,7 +51,7 @@ def plane(deployment: Deployment, ledger: Ledger, storage: Storage, monkeypatch:
 
 @pytest.fixture
 def trains(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> FakeGrid:
-    fake = FakeGrid(plane.storage, plane.deployment.manifest_bucket)
+    fake = FakeGrid(plane.deployment.manifest_bucket, plane.storage._s3)
     for name in ("submit", "jobs", "curves", "cancel"):
         monkeypatch.setattr(SweepJobs, name, lambda _self, *given, _name=name: getattr(fake, _name)(*given))
     return fake

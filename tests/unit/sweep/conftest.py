@@ -1,4 +1,4 @@
-"""A grid that trains every version of every manifest of sweeps, on the versioned bucket of moto."""
+"""A grid that trains every version of every manifest of sweeps, on a versioned bucket in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import boto3
 import pytest
 
 from traingrid.api.submit_once import uploaded_once
@@ -24,6 +23,7 @@ from traingrid.sweep.journal import Journal
 from traingrid.sweep.spec import SweepSpec
 from traingrid.sweep.sweep import Sweep
 from traingrid.sweep.trial_jobs import ManifestRejectedError
+from verification.model.storage import Bucket
 
 LINES: list[Mapping[str, Any]] = [
     {"region": "us-east-1", "s3_uri": "s3://a/x"},
@@ -58,8 +58,8 @@ class FakeGrid:
     """A grid whose jobs end after some reads of their status.
 
     Attributes:
-        storage: S3.
         bucket: The manifest bucket.
+        s3: The client of S3.
         effect: Called before and after each operation; it may raise KilledError.
         reads: The reads of a submission's status until its jobs have ended.
         outcome: Changes the job of a trial when it is read.
@@ -67,8 +67,8 @@ class FakeGrid:
         cancelled: The jobs that were cancelled, with the number of requests.
     """
 
-    storage: Storage
     bucket: str
+    s3: Any = field(default_factory=Bucket)
     effect: Callable[[str], None] = lambda _name: None
     reads: int = 2
     outcome: Callable[[JobStatus], JobStatus] = lambda job: job
@@ -77,6 +77,10 @@ class FakeGrid:
     seen: Counter[str] = field(default_factory=Counter)
     most_open: int = 0
     manifests: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(make=lambda *_: self.s3)
 
     def check(self, manifest: bytes) -> None:
         assert manifest
@@ -118,7 +122,7 @@ class FakeGrid:
 
     def _every_job(self) -> list[tuple[str, JobStatus]]:
         """Return the jobs of every version of every manifest, as the intake creates them."""
-        listed = boto3.client("s3").list_object_versions(Bucket=self.bucket, Prefix="manifests/")
+        listed = self.s3.list_object_versions(Bucket=self.bucket, Prefix="manifests/")
         found = []
         for version in () if self.reject else listed.get("Versions", []):
             uri = S3Uri(self.bucket, version["Key"])
@@ -147,8 +151,13 @@ class FakeGrid:
 
 
 @pytest.fixture
-def grid(storage: Storage, deployment: Deployment) -> FakeGrid:
-    return FakeGrid(storage, deployment.manifest_bucket)
+def grid(deployment: Deployment) -> FakeGrid:
+    return FakeGrid(deployment.manifest_bucket)
+
+
+@pytest.fixture
+def storage(grid: FakeGrid) -> Storage:
+    return grid.storage
 
 
 class KillableStorage(Storage):
@@ -165,7 +174,7 @@ class KillableStorage(Storage):
 
 def sweep_of(grid: FakeGrid, wanted: SweepSpec) -> Sweep:
     """Return a sweep as a new process has it."""
-    storage = KillableStorage()
+    storage = KillableStorage(make=lambda *_: grid.s3)
     storage.effect = grid.effect
     return Sweep(spec=wanted, lines=list(LINES), journal=Journal(storage, grid.bucket, wanted.name), grid=grid)
 
