@@ -63,6 +63,18 @@ class Calls:
         return call()
 
 
+_READS = {"find", "first_part_bytes", "head", "page", "parts", "uploads", "user_now"}
+
+
+def kills(counted: Calls) -> list[Calls]:
+    """Return calls that are killed before the first of the counted ones, and after each one that writes.
+
+    A read changes nothing, so a process that is killed at one leaves the state that the previous write has left.
+    """
+    writes = [number for number, name in enumerate(counted.made, 1) if name not in _READS]
+    return [Calls(1), *(Calls(number, after=True) for number in writes)]
+
+
 class _Counted:
     def __init__(self, made: Any, calls: Calls) -> None:
         self._made, self._calls = made, calls

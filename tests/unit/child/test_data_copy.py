@@ -16,6 +16,7 @@ from tests.support.copies import (
     TARGET,
     Calls,
     KilledError,
+    kills,
     move_item,
     stored,
     upload,
@@ -86,7 +87,7 @@ def test_a_child_that_is_killed_at_any_call_never_trains_on_a_part_of_the_data(
 ) -> None:
     counted = Calls()
     supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves, counted)).run()
-    for kill_at in range(1, len(counted.made) + 1):
+    for killed in kills(counted):
         table.items.clear()
         for name in stored(s3):
             s3.delete_object(Bucket=TARGET.bucket, Key=f"{TARGET.key}/{name}")
@@ -94,12 +95,10 @@ def test_a_child_that_is_killed_at_any_call_never_trains_on_a_part_of_the_data(
         contents: list[dict[str, bytes]] = []
         backend.on_create = partial(keep, s3, contents)
         with pytest.raises(KilledError):
-            supervisor(
-                moving, backend, ledger, copy_data=Mover(s3, moves, Calls(kill_at, after=kill_at % 2 == 0))
-            ).run()
-        assert backend.created == [], f"killed at call {kill_at}"
+            supervisor(moving, backend, ledger, copy_data=Mover(s3, moves, killed)).run()
+        assert backend.created == [], f"killed at call {killed.kill_at}"
         ended = supervisor(moving, backend, ledger, copy_data=Mover(s3, moves)).run()
-        assert (ended.state, backend.created, contents) == ("Completed", [NAME], [CONTENT]), f"call {kill_at}"
+        assert (ended.state, backend.created, contents) == ("Completed", [NAME], [CONTENT]), f"call {killed.kill_at}"
         assert item(moves).state == "copied"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.copies import CONTENT, SOURCE, TARGET, Calls, KilledError, folders, stored
+from tests.support.copies import CONTENT, SOURCE, TARGET, Calls, KilledError, folders, kills, stored
 from tests.support.mover import Mover
 from tests.support.sample_deployment import sample_deployment
 from tests.support.supervised_job import supervisor
@@ -146,10 +146,10 @@ def test_a_prune_before_any_call_of_a_child_leaves_its_training_all_of_the_data(
 def test_a_prune_that_is_killed_at_any_call_is_continued_by_the_next_one(scene: Callable[[], Scene]) -> None:
     counted = Calls()
     scene().prune(counted)
-    for kill_at in range(1, len(counted.made) + 1):
+    for killed in kills(counted):
         now = scene()
         with pytest.raises(KilledError):
-            now.prune(Calls(kill_at, after=kill_at % 2 == 0))
+            now.prune(killed)
         now.submit_second()
         if now.present().state == "pruning":
             now.child()
@@ -157,7 +157,7 @@ def test_a_prune_that_is_killed_at_any_call_is_continued_by_the_next_one(scene: 
             now.listed = now.present()
             assert now.prune().result == "pruned"
         now.child()
-        assert now.trained_on == [CONTENT], f"killed at call {kill_at}"
+        assert now.trained_on == [CONTENT], f"killed at call {killed.kill_at}"
         assert stored(now.s3, SOURCE) == CONTENT
 
 
