@@ -153,7 +153,7 @@ def test_the_size_of_a_large_report_is_bounded_and_stated(
     local: LocalGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"campaign-{index}" for index in range(1200)]
-    monkeypatch.setattr(MetricHistory, "read", curves(1200, epochs=1000))
+    monkeypatch.setattr(MetricHistory, "read", curves(1200, epochs=MOST_POINTS + 100))
     submit_reported(local, names)
     html = written(local_submission(local), tmp_path)
     assert len(html) < 3_000_000

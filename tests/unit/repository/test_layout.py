@@ -1,6 +1,7 @@
 """Layout: the import direction between folders, and forbidden names of files."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -140,12 +141,26 @@ def files() -> list[Path]:
     ]
 
 
+Imports = list[ast.Import | ast.ImportFrom]
+
+
+@cache
+def imports_of(path: Path) -> tuple[Imports, Imports]:
+    """Return all imports of a module, and those at its top level."""
+    tree = ast.parse(path.read_text())
+    every, top = (
+        [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        for nodes in (ast.walk(tree), tree.body)
+    )
+    return every, top
+
+
 def imported(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_of(path)[0]:
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif node.module and not node.level:
             found.add(node.module.partition(".")[0])
     return found
 
@@ -162,10 +177,8 @@ def test_imports_follow_the_direction_of_folders(part: str) -> None:
 
 def loaded(path: Path, top: str) -> set[str]:
     """Return the parts of a top-level package that a module imports when it is loaded."""
-    tree = ast.parse(path.read_text())
-    for_types = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     found = set()
-    for node in (node for node in tree.body if node not in for_types):
+    for node in imports_of(path)[1]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == top:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             found |= {name.split(".")[1] for name in names if name and "." in name}
@@ -187,17 +200,18 @@ def test_every_part_has_a_place_in_the_direction(top: str) -> None:
     assert parts == set(PARTS[top])
 
 
+@cache
 def training_imports() -> dict[str, set[str]]:
     """Return the modules that each module of training_container imports when it is loaded."""
     root = ROOT / "training_container"
     paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in root.rglob("*.py")}
     found: dict[str, set[str]] = {module: set() for module in paths}
     for module, path in paths.items():
-        for node in ast.parse(path.read_text()).body:
+        for node in imports_of(path)[1]:
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 submodules = [f"{node.module}.{alias.name}" for alias in node.names]
                 names = [name if name in paths else node.module for name in submodules]
             found[module] |= set(names)

@@ -20,7 +20,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import MAX_BYTES
-from traingrid.submission.files import read_job, submission_id
+from traingrid.submission.files import chunks, read_job, submission_id
 from traingrid.submission.intake import BusyError, Intake, ManifestVersion
 
 
@@ -67,18 +67,20 @@ def test_a_submission_keeps_its_budget(intake: Intake, ledger: Ledger) -> None:
 
 
 def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
-    intake: Intake, batch: RecordingQueue
+    intake: Intake, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = upload(intake, "us-east-1,s3://ragab-ml/x\n" * 20_001)
+    assert chunks(20_001) == [10_000, 10_000, 1]
+    monkeypatch.setattr("traingrid.submission.files.MAX_ARRAY", 100)
+    source = upload(intake, "us-east-1,s3://ragab-ml/x\n" * 201)
     report = intake.accept(source, owner="request-1")
-    assert [array.count for array in batch.submitted] == [10_000, 10_000, 1]
+    assert [array.count for array in batch.submitted] == [100, 100, 1]
     assert [array["file"] for array in report["arrays"]] == ["jobs.jsonl", "jobs-1.jsonl", "jobs-2.jsonl"]
     last = read_job(intake.storage, batch.submitted[2].jobs, 0)
-    assert (last.index, last.line) == (20_000, 20_001)
+    assert (last.index, last.line) == (200, 201)
     item = intake.ledger.submission(report["submission"])
     assert item is not None
     arrays = [array.entry() for array in item.arrays]
-    assert (item.batch_job, item.jobs, arrays) == (report["batch_job"], 20_001, report["arrays"])
+    assert (item.batch_job, item.jobs, arrays) == (report["batch_job"], 201, report["arrays"])
     assert intake.accept(source, owner="request-2")["arrays"] == report["arrays"]
     assert len(batch.submitted) == 3
 
