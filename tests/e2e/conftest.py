@@ -12,7 +12,7 @@ __all__ = ["log", "logging_as_before"]
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A localcloud with a grid of two Regions, deployed by the real CDK CLI."""
+    """A localcloud with a grid of two Regions."""
     with two_regions(tmp_path_factory.mktemp("cloud")) as running:
         yield running
 

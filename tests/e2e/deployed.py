@@ -1,4 +1,4 @@
-"""Grids in a localcloud, deployed by the real CDK CLI."""
+"""Grids in a localcloud, deployed without the CDK CLI."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from examples.digits.clusters import create_cluster
-from localcloud.checkout.deploy import deploy, run_cdk
 from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import Spawn
 from localcloud.processes.program import Program
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
+from tests.support.deployment import deploy
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import renew
 from traingrid.grid.file import load_grid
@@ -55,24 +55,6 @@ def empty_cloud(work: Path, home: str = "us-east-1", **variables: str) -> Iterat
         renew()
 
 
-class Templates:
-    """The templates of a grid, in a localcloud with bootstrapped Regions."""
-
-    def __init__(self, cloud: LocalCloud, grid: str, *regions: str) -> None:
-        self.cloud, self.work = cloud, Path(cloud.data_dir)
-        self.folder = self.work / "cdk.out"
-        (self.work / "grid.yaml").write_text(grid)
-        context = ("-c", f"grid={self.work / 'grid.yaml'}")
-        run_cdk(cloud.endpoint_url, self.work, "synth", "--quiet", *context, "-o", str(self.folder))
-        places = [f"aws://{ACCOUNT}/{region}" for region in regions]
-        run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", str(self.folder), *places)
-
-    def deploy(self, stacks: str) -> None:
-        """Deploy a stack, or "--all". Raises TraingridError with the CLI's message if that fails."""
-        yes = ("--require-approval", "never", "--app", str(self.folder))
-        run_cdk(self.cloud.endpoint_url, self.work, "deploy", stacks, *yes)
-
-
 @contextmanager
 def two_regions(
     work: Path,
@@ -80,7 +62,7 @@ def two_regions(
     grid: str = GRID,
     prepare: Callable[[LocalCloud], object] = lambda _cloud: None,
 ) -> Iterator[LocalCloud]:
-    """Start a localcloud with a grid of two Regions, deployed by the real CDK CLI.
+    """Start a localcloud with a grid of two Regions.
 
     Args:
         work: The folder of the localcloud.

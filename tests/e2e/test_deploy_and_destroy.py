@@ -6,6 +6,7 @@ The tests depend on each other, in this order.
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from localcloud.faults.plan import Plan, Stub
 from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
+from tests.support import deployment
 from tests.support.ledger_items import job_key
 from tests.support.sample_job import sample_job
 from traingrid import names
@@ -41,6 +43,9 @@ images:
 job: {image: resnet, instance_type: ml.m5.large}
 """
 YES = ("--all", "--require-approval", "never")
+OF_ONE_REQUEST = {"ChangeSetName", "ChangeSetType", "ClientToken", "Description"}
+UNKNOWN_TO_BOTO3 = {"DeploymentConfig.Mode"}
+TEXT = {"TemplateBody"}  # of the bootstrap stack, which the CLI formats anew
 
 
 class Cdk:
@@ -111,6 +116,27 @@ def trained(cdk: Cdk, grid: Path) -> str:
         return str(job.state) if job and job.state in FINAL_STATES else ""
 
     return until(ended, "the job has ended", seconds=60) or ""
+
+
+def change_sets(entries: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the parameters of each CreateChangeSet that describe the stack, by Region and stack."""
+    ignored = OF_ONE_REQUEST | UNKNOWN_TO_BOTO3 | TEXT
+    return {
+        (entry["region"], entry["parameters"]["StackName"]): {
+            name: value for name, value in entry["parameters"].items() if name not in ignored
+        }
+        for entry in entries
+    }
+
+
+def test_a_deployment_without_the_cli_requests_the_same_stacks(cdk: Cdk, tmp_path: Path) -> None:
+    """The address of a template has the hash of its content. Other tests deploy without the CLI."""
+    before = len(cdk.cloud.record.entries())
+    by_cli = change_sets(cdk.cloud.record.entries("cloudformation", "CreateChangeSet"))
+    deployment.deploy(cdk.cloud.endpoint_url, cdk.grid, tmp_path)
+    assert {stack for _, stack in by_cli} >= {"CDKToolkit", "traingrid-control", f"traingrid-{FAR}"}
+    assert change_sets(cdk.cloud.record.entries("cloudformation", "CreateChangeSet", after=before)) == by_cli
+    assert cdk.cloud.record.entries("cloudformation", "ExecuteChangeSet", after=before) == []
 
 
 def test_an_unchanged_grid_has_no_differences(cdk: Cdk) -> None:

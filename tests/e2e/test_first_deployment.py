@@ -4,13 +4,15 @@ The tests depend on each other, in this order.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
+from localcloud.checkout.deploy import run_cdk
 from localcloud.limits.quota import VPCS
 from localcloud.server.local_cloud import LocalCloud
-from tests.e2e.deployed import ACCOUNT, Templates, empty_cloud
+from tests.e2e.deployed import ACCOUNT, empty_cloud
 from traingrid.aws.clients import client
 from traingrid.errors import TraingridError
 
@@ -28,15 +30,21 @@ encryption: kms
 """
 
 
-class Deployment(Templates):
+class Deployment:
     """All stacks of a grid with one Region, in a localcloud whose VPC quota is used up."""
 
     def __init__(self, cloud: LocalCloud) -> None:
-        super().__init__(cloud, GRID, HOME)
+        self.cloud, self.work = cloud, Path(cloud.data_dir)
+        self.folder = self.work / "cdk.out"
+        (self.work / "grid.yaml").write_text(GRID)
+        context = ("-c", f"grid={self.work / 'grid.yaml'}")
+        run_cdk(cloud.endpoint_url, self.work, "synth", "--quiet", *context, "-o", str(self.folder))
+        run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", str(self.folder), f"aws://{ACCOUNT}/{HOME}")
         self.allow_vpcs(0)
 
     def __call__(self) -> None:
-        self.deploy("--all")
+        yes = ("--require-approval", "never", "--app", str(self.folder))
+        run_cdk(self.cloud.endpoint_url, self.work, "deploy", "--all", *yes)
 
     def allow_vpcs(self, more: int) -> None:
         """Set the account's VPC quota to this many more than it has."""

@@ -1,4 +1,4 @@
-"""Image builds in an account with small CodeBuild quotas, with the real CDK CLI.
+"""Image builds in an account with small CodeBuild quotas; doctor's command runs the real CDK CLI.
 
 The tests depend on each other, in this order.
 """
@@ -9,17 +9,20 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from localcloud.faults.plan import EventFault, Plan
 from localcloud.limits.quota import BUILDS
 from localcloud.server.local_cloud import LocalCloud
-from tests.e2e.deployed import ACCOUNT, Templates, empty_cloud
+from tests.e2e.deployed import ACCOUNT, empty_cloud
 from tests.integration.stacks.templates import ROOT
+from tests.support.deployment import Stacks
 from traingrid.aws.clients import client
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
+from traingrid.grid.file import load_grid
 
 HOME, FAR = "us-east-1", "eu-west-1"
 GRID = """\
@@ -34,14 +37,18 @@ job: {image: small, instance_type: ml.m5.large}
 """
 
 
-class Deployment(Templates):
+class Deployment:
     """The stack of builds and the stacks that it depends on, in a localcloud."""
 
     def __init__(self, cloud: LocalCloud) -> None:
-        super().__init__(cloud, GRID, HOME, FAR)
+        self.cloud, self.work = cloud, Path(cloud.data_dir)
+        (self.work / "grid.yaml").write_text(GRID)
+        self._stacks = Stacks(cloud.endpoint_url, load_grid(self.work / "grid.yaml"), self.work / "cdk.out")
+        self.folder = self._stacks.folder
+        self._stacks.bootstrap()
 
     def __call__(self) -> None:
-        self.deploy("traingrid-builds")
+        self._stacks.deploy(last="traingrid-builds")
 
     def allow(self, **builds: int) -> None:
         """Set the account's quotas of concurrent builds, by size."""

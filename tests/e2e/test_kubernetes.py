@@ -16,13 +16,14 @@ from click.testing import CliRunner
 
 import traingrid as tg
 from examples.digits import clusters
-from localcloud.checkout.deploy import deploy, run_cdk
+from localcloud.checkout.deploy import run_cdk
 from localcloud.credentials.environments import user_environment
 from localcloud.faults.plan import Capacity, Plan
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.e2e.deployed import ACCOUNT, clusters_in, control_plane
 from tests.e2e.test_queued import violations
+from tests.support.deployment import deploy
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder

@@ -1,4 +1,4 @@
-"""A grid in two accounts, deployed by the real CDK CLI from the first: a line trains in each, with IAM enforced."""
+"""A grid in two accounts: a line trains in each, with IAM enforced."""
 
 import json
 import re

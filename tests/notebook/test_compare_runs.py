@@ -1,4 +1,4 @@
-"""The example notebook, executed from start to end against a grid that the CDK CLI deploys into a local AWS."""
+"""The example notebook, executed from start to end against a grid in a local AWS."""
 
 import json
 import os

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
+from tests.support.deployment import deploy
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import wait_for_report

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import App
@@ -41,9 +42,9 @@ def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
     return Grid.model_validate({**described, **changes})
 
 
-def an_app(grid: Grid, layer: Path, folder: Path) -> App:
-    """Return a grid's app with the feature flags of cdk.json, as the CDK CLI creates it."""
-    return build_app(grid, layer=layer, app=App(context=cdk_context(), outdir=str(folder)))
+def an_app(grid: Grid, layer: Path, folder: Path, context: Mapping[str, Any] = MappingProxyType({})) -> App:
+    """Return a grid's app with the feature flags of cdk.json, as the CDK CLI creates it, and a further context."""
+    return build_app(grid, layer=layer, app=App(context={**cdk_context(), **context}, outdir=str(folder)))
 
 
 def cdk_context() -> dict[str, Any]:
