@@ -45,7 +45,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
     folder = tmp_path_factory.mktemp("followed")
     for layer in ("python", "catalog/python"):
         (folder / "layer" / layer).mkdir(parents=True)
-    return the_templates(folder / "layer", folder / "out", a_grid({INSIDE: None}, catalog="dsql"))
+    return the_templates(folder / "layer", a_grid({INSIDE: None}, catalog="dsql"))
 
 
 class Parts(NamedTuple):

@@ -15,7 +15,7 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Documen
     folder = tmp_path_factory.mktemp("policies")
     (folder / "layer" / "python").mkdir(parents=True)
     (folder / "layer" / "catalog" / "python").mkdir(parents=True)
-    return policies_by_role(folder / "layer", folder / "assembly")
+    return policies_by_role(folder / "layer")
 
 
 @pytest.fixture(scope="session")

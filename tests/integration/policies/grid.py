@@ -118,9 +118,9 @@ def _without_cluster() -> Grid:
     )
 
 
-def the_templates(layer: Path, folder: Path, grid: Grid | None = None) -> dict[str, Template]:
+def the_templates(layer: Path, grid: Grid | None = None) -> dict[str, Template]:
     """Return the templates of a grid, by default the test grid, in which ARNs replace all references."""
-    made = synthesise(grid or the_grid(), layer, folder)
+    made = synthesise(grid or the_grid(), layer)
     made = {stack: _with_outputs(template, made) for stack, template in made.items()}
     return {
         stack: _filled(template, template, stack.removeprefix("traingrid-") if stack in _OF_REGIONS else HOME)
@@ -128,10 +128,10 @@ def the_templates(layer: Path, folder: Path, grid: Grid | None = None) -> dict[s
     }
 
 
-def every_template(layer: Path, folder: Path) -> dict[str, Template]:
+def every_template(layer: Path) -> dict[str, Template]:
     """Return the templates of the test grid, and the control stack of one with a catalog in Aurora DSQL."""
-    with_catalog = the_templates(layer, folder / "catalog", a_grid({INSIDE: None}, catalog="dsql"))
-    return {**the_templates(layer, folder / "grid"), CATALOG: with_catalog["traingrid-control"]}
+    with_catalog = the_templates(layer, a_grid({INSIDE: None}, catalog="dsql"))
+    return {**the_templates(layer), CATALOG: with_catalog["traingrid-control"]}
 
 
 def roles(template: Template) -> dict[str, Document]:

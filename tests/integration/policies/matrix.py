@@ -35,9 +35,9 @@ MODULES = (
 CASES: tuple[Case, ...] = tuple(case for module in MODULES for case in module.cases())
 
 
-def policies_by_role(layer: Path, folder: Path) -> dict[str, list[Document]]:
+def policies_by_role(layer: Path) -> dict[str, list[Document]]:
     """Return the permission policies of every role in the grid's templates, and its trust under "trust: <role>"."""
-    made = every_template(layer, folder)
+    made = every_template(layer)
     own = {role: documents(made, role) for role in ROLES}
     return own | {f"trust: {role}": [trust(made, role)] for role in ROLES}
 
@@ -81,7 +81,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "layer" / "python").mkdir(parents=True)
         (Path(scratch) / "layer" / "catalog" / "python").mkdir(parents=True)
-        policies = policies_by_role(Path(scratch) / "layer", Path(scratch) / "assembly")
+        policies = policies_by_role(Path(scratch) / "layer")
         found = evaluated(CASES, policies)
     print(table(zip(CASES, found, strict=True)))
     wrong = [(case, verdict) for case, verdict in zip(CASES, found, strict=True) if verdict != case.expected]

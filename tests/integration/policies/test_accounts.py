@@ -24,7 +24,7 @@ from tests.support.rows import each_row
 def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
     folder = tmp_path_factory.mktemp("accounts")
     (folder / "layer" / "python").mkdir(parents=True)
-    return the_templates(folder / "layer", folder / "assembly", two_accounts())
+    return the_templates(folder / "layer", two_accounts())
 
 
 def of_role(template: Template, role: str) -> list[Document]:

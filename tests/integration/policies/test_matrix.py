@@ -98,7 +98,7 @@ def test_every_role_of_the_templates_is_in_the_matrix(tmp_path_factory: pytest.T
     folder = tmp_path_factory.mktemp("roles")
     (folder / "layer" / "python").mkdir(parents=True)
     (folder / "layer" / "catalog" / "python").mkdir(parents=True)
-    made = every_template(folder / "layer", folder / "assembly")
+    made = every_template(folder / "layer")
     here = {name for stack in made if stack != f"traingrid-{FREE}" for name in roles(made[stack])}
     assert here == {place.prefix for place in ROLES.values()}
     assert set(roles(made[f"traingrid-{FREE}"])) <= here

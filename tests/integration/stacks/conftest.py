@@ -17,13 +17,13 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def templates(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], dict[str, Template]]:
+def templates(layer: Path) -> Callable[[int], dict[str, Template]]:
     """A function that returns the templates of a grid by its number of training Regions, cached."""
     made: dict[int, dict[str, Template]] = {}
 
     def of(regions: int) -> dict[str, Template]:
         if regions not in made:
-            made[regions] = synthesise(a_grid(regions), layer, tmp_path_factory.mktemp(f"regions{regions}"))
+            made[regions] = synthesise(a_grid(regions), layer)
         return made[regions]
 
     return of

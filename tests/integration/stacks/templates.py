@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import App
+from aws_cdk.cx_api import CloudAssembly
 
 from app import build_app
 from traingrid.grid.model import Grid
@@ -28,6 +29,7 @@ REGIONS = (
 )
 
 Template = dict[str, Any]
+_assemblies: dict[tuple[str, Path], CloudAssembly] = {}
 
 
 def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
@@ -52,10 +54,17 @@ def cdk_context() -> dict[str, Any]:
     return dict(json.loads((ROOT / "cdk.json").read_text())["context"])
 
 
-def synthesise(grid: Grid, layer: Path, folder: Path) -> dict[str, Template]:
+def assembly(grid: Grid, layer: Path) -> CloudAssembly:
+    """Return the assembly of a grid, which a process synthesizes once, into a folder beside the layer's."""
+    key = grid.model_dump_json(), layer
+    if key not in _assemblies:
+        _assemblies[key] = an_app(grid, layer, layer.with_name(f"assembly-{len(_assemblies)}")).synth()
+    return _assemblies[key]
+
+
+def synthesise(grid: Grid, layer: Path) -> dict[str, Template]:
     """Return a grid's templates by stack name."""
-    assembly = an_app(grid, layer, folder).synth()
-    return {stack.stack_name: stack.template for stack in assembly.stacks}
+    return {stack.stack_name: stack.template for stack in assembly(grid, layer).stacks}
 
 
 def resources(template: Template, kind: str) -> dict[str, Any]:

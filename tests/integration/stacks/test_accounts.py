@@ -11,6 +11,7 @@ from tests.integration.stacks.templates import (
     Template,
     a_grid,
     an_app,
+    assembly,
     flat,
     on,
     only,
@@ -83,8 +84,8 @@ def test_stacks_of_a_region_are_in_its_account_and_nothing_is_looked_up(made: Ma
     assert "Fn::GetAZs" in json.dumps(made.templates["traingrid-control"])
 
 
-def test_with_a_single_account_stacks_have_no_account_and_roles_have_fixed_names(layer: Path, tmp_path: Path) -> None:
-    stacks = an_app(a_grid(2), layer, tmp_path).synth().stacks
+def test_with_a_single_account_stacks_have_no_account_and_roles_have_fixed_names(layer: Path) -> None:
+    stacks = assembly(a_grid(2), layer).stacks
     assert {stack.environment.account for stack in stacks} == {"unknown-account"}
     named = {
         role["Properties"].get("RoleName")
@@ -259,10 +260,10 @@ def test_the_dashboard_looks_for_a_regions_metrics_in_its_account(control: Templ
     assert queues >= {("traingrid-control", None), ("traingrid-us-east-1", OTHER), ("traingrid-us-west-2", None)}
 
 
-def test_users_may_describe_the_network_of_a_region_with_a_vpc(layer: Path, tmp_path: Path) -> None:
+def test_users_may_describe_the_network_of_a_region_with_a_vpc(layer: Path) -> None:
     vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
     regions = {"us-east-1": {"account": OTHER, **vpc}, "eu-west-1": {"account": OTHER}}
-    made = synthesise(a_grid(regions, account=HOME), layer, tmp_path)
+    made = synthesise(a_grid(regions, account=HOME), layer)
     for action in ("ec2:DescribeSecurityGroupRules", "ec2:DescribeSubnets"):
         assert on(made["traingrid-us-east-1"], "ActingUse", action) == {"*"}
         assert on(made["traingrid-eu-west-1"], "ActingUse", action) == set()

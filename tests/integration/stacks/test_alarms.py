@@ -16,10 +16,10 @@ EMAILS = ["ml-on-call@example.com", "bills@example.com"]
 
 
 @pytest.fixture(scope="module")
-def alarmed(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+def alarmed(layer: Path) -> dict[str, Template]:
     """The templates of a grid with two Regions, two emails, a budget and keys."""
     grid = a_grid(2, alarms={"emails": EMAILS, "monthly_budget_usd": 20_000}, encryption="kms")
-    return synthesise(grid, layer, tmp_path_factory.mktemp("alarms"))
+    return synthesise(grid, layer)
 
 
 def alarms(templates: dict[str, Template]) -> Iterator[tuple[Template, dict[str, Any]]]:
@@ -207,10 +207,10 @@ def test_a_budget_notifies_the_emails_from_half_of_its_limit(alarmed: dict[str, 
     assert all([it["Address"] for it in entry["Subscribers"]] == EMAILS for entry in notified)
 
 
-def test_a_change_of_emails_changes_the_budgets_name(alarmed: dict[str, Template], layer: Path, tmp_path: Path) -> None:
+def test_a_change_of_emails_changes_the_budgets_name(alarmed: dict[str, Template], layer: Path) -> None:
     """CloudFormation replaces the budget, which fails if the name is the same."""
     grid = a_grid(2, alarms={"emails": [*EMAILS, "head@example.com"], "monthly_budget_usd": 20_000}, encryption="kms")
-    other = synthesise(grid, layer, tmp_path)["traingrid-control"]
+    other = synthesise(grid, layer)["traingrid-control"]
     names = {only(it, "AWS::Budgets::Budget")["Budget"]["BudgetName"] for it in (alarmed["traingrid-control"], other)}
     assert len(names) == 2
     assert all(name.startswith("traingrid-") for name in names)

@@ -16,7 +16,7 @@ from tests.integration.stacks.templates import (
     ROOT,
     Template,
     a_grid,
-    an_app,
+    assembly,
     resources,
     statements,
     synthesise,
@@ -57,10 +57,8 @@ def test_role_names_of_a_region_contain_the_region(templates: Templates, regions
     assert named == sorted([*home, *of_regions])
 
 
-def test_another_region_adds_its_stacks_one_passed_role_and_one_replica(
-    templates: Templates, layer: Path, tmp_path: Path
-) -> None:
-    before, after = templates(4), synthesise(a_grid(5), layer, tmp_path)
+def test_another_region_adds_its_stacks_one_passed_role_and_one_replica(templates: Templates, layer: Path) -> None:
+    before, after = templates(4), synthesise(a_grid(5), layer)
     new = REGIONS[4]
     assert set(after) - set(before) == {f"traingrid-{new}", f"traingrid-registry-{new}"}
     assert {stack for stack in before if before[stack] != after[stack]} == {"traingrid-control", "traingrid-images"}
@@ -81,10 +79,9 @@ def _passed(control: Template) -> set[str]:
     }
 
 
-def test_a_home_region_without_training_has_only_the_home_stacks(layer: Path, tmp_path: Path) -> None:
+def test_a_home_region_without_training_has_only_the_home_stacks(layer: Path) -> None:
     grid = a_grid({"eu-west-1": None}, home="us-east-2")
-    assembly = an_app(grid, layer, tmp_path).synth()
-    placed = {stack.stack_name: stack.environment.region for stack in assembly.stacks}
+    placed = {stack.stack_name: stack.environment.region for stack in assembly(grid, layer).stacks}
     home = dict.fromkeys(("traingrid-images", "traingrid-builds", "traingrid-control", "traingrid-guard"), "us-east-2")
     there = dict.fromkeys(("traingrid-eu-west-1", "traingrid-registry-eu-west-1"), "eu-west-1")
     assert placed == {**home, **there}
@@ -92,10 +89,10 @@ def test_a_home_region_without_training_has_only_the_home_stacks(layer: Path, tm
 
 def test_with_a_known_account_bucket_names_are_literal(layer: Path, tmp_path: Path) -> None:
     app = App(context={"account": "123456789012"}, outdir=str(tmp_path))
-    assembly = build_app(a_grid(2), layer=layer, app=app).synth()
+    stacks = build_app(a_grid(2), layer=layer, app=app).synth().stacks
     named = {
         bucket["Properties"]["BucketName"]
-        for stack in assembly.stacks
+        for stack in stacks
         for bucket in resources(stack.template, "AWS::S3::Bucket").values()
     }
     regional = {f"traingrid-{what}-123456789012-{region}" for what in ("data", "output") for region in REGIONS[:2]}
@@ -110,10 +107,10 @@ def test_a_bucket_in_another_account_has_that_accounts_name(layer: Path, tmp_pat
     assert named == {f"traingrid-{what}-210987654321-us-west-2" for what in ("data", "output")}
 
 
-def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path, tmp_path: Path) -> None:
-    synthesise(a_grid(1), layer, tmp_path)
+def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path) -> None:
+    folder = Path(assembly(a_grid(1), layer).directory)
     images = ("batch_job", "training_container")
-    code = [asset for asset in tmp_path.glob("asset.*") if not any((asset / image).exists() for image in images)]
+    code = [asset for asset in folder.glob("asset.*") if not any((asset / image).exists() for image in images)]
     packed = {path.relative_to(asset) for asset in code for path in asset.rglob("*")}
     assert Path("traingrid/grid/model.py") in packed
     assert Path("python/library.py") in packed

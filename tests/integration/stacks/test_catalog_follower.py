@@ -15,9 +15,9 @@ TABLE, MAPPING, FUNCTION = "AWS::DynamoDB::Table", "AWS::Lambda::EventSourceMapp
 
 
 @pytest.fixture(scope="module")
-def followed(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+def followed(layer: Path) -> dict[str, Template]:
     """The templates of a grid with `catalog: dsql`."""
-    return synthesise(a_grid(1, catalog="dsql"), layer, tmp_path_factory.mktemp("followed"))
+    return synthesise(a_grid(1, catalog="dsql"), layer)
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ def test_outputs_are_those_that_the_cli_reads(control: Template) -> None:
     }
 
 
-def test_a_catalog_in_aurora_dsql_is_protected_and_retained(layer: Path, tmp_path: Path) -> None:
-    control = synthesise(a_grid(catalog="dsql"), layer, tmp_path)["traingrid-control"]
+def test_a_catalog_in_aurora_dsql_is_protected_and_retained(layer: Path) -> None:
+    control = synthesise(a_grid(catalog="dsql"), layer)["traingrid-control"]
     ((name, cluster),) = resources(control, "AWS::DSQL::Cluster").items()
     assert cluster["Properties"]["DeletionProtectionEnabled"] is True
     assert (cluster["DeletionPolicy"], cluster["UpdateReplacePolicy"]) == ("Retain", "Retain")
@@ -46,9 +46,9 @@ def test_a_catalog_in_aurora_dsql_is_protected_and_retained(layer: Path, tmp_pat
     assert control["Outputs"]["CatalogEndpoint"]["Value"] == {"Fn::GetAtt": [name, "Endpoint"]}
 
 
-def test_other_catalogs_create_nothing(control: Template, layer: Path, tmp_path: Path) -> None:
+def test_other_catalogs_create_nothing(control: Template, layer: Path) -> None:
     shared = a_grid(catalog="postgresql://db.example.com/catalog")
-    assert synthesise(shared, layer, tmp_path)["traingrid-control"] == control
+    assert synthesise(shared, layer)["traingrid-control"] == control
 
 
 def test_manifest_bucket_is_versioned_private_and_sends_events(control: Template) -> None:
@@ -94,9 +94,9 @@ def test_new_markers_reach_the_registrar_by_the_home_bus(control: Template) -> N
     assert rule["EventBusName"]["Ref"] in resources(control, "AWS::Events::EventBus")
 
 
-def test_only_the_registrar_gets_the_rules_for_datasets(layer: Path, tmp_path: Path) -> None:
+def test_only_the_registrar_gets_the_rules_for_datasets(layer: Path) -> None:
     grid = a_grid(on_dataset=[{"name": "night", "line": {"tags": {"started-by": "{dataset}"}}}])
-    control = synthesise(grid, layer, tmp_path)["traingrid-control"]
+    control = synthesise(grid, layer)["traingrid-control"]
     functions = resources(control, "AWS::Lambda::Function").items()
     assert [name[:16] for name, each in functions if "on_dataset" in str(each)] == ["DatasetsRegister"]
     assert "on_dataset" not in str(only(control, "AWS::Batch::JobDefinition"))

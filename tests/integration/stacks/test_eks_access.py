@@ -20,8 +20,8 @@ REGIONS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def made(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
-    return synthesise(a_grid(REGIONS, account=HOME), layer, tmp_path_factory.mktemp("clusters"))
+def made(layer: Path) -> dict[str, Template]:
+    return synthesise(a_grid(REGIONS, account=HOME), layer)
 
 
 def entries(template: Template) -> dict[str, tuple[str, list[str]]]:
@@ -143,9 +143,9 @@ def test_nodes_of_another_account_may_only_pull_the_orchestrators_image(made: di
     assert set(policies.values()) == {None}
 
 
-def test_an_account_without_a_cluster_may_not_pull_it(layer: Path, tmp_path: Path) -> None:
+def test_an_account_without_a_cluster_may_not_pull_it(layer: Path) -> None:
     grid = a_grid({"us-east-1": {"eks": {"cluster": "research"}}, "eu-west-1": {"account": OTHER}}, account=HOME)
-    images = synthesise(grid, layer, tmp_path)["traingrid-images"]
+    images = synthesise(grid, layer)["traingrid-images"]
     assert "RepositoryPolicyText" not in json.dumps(images)
 
 

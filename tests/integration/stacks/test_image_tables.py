@@ -10,7 +10,7 @@ from aws_cdk import App
 
 from stacks.image_tables import PYTHON, ask, framework_images
 from stacks.region_stack import RegionStack
-from tests.integration.stacks.templates import REGIONS, a_grid, environment, only, resources, statements, synthesise
+from tests.integration.stacks.templates import REGIONS, a_grid, an_app, environment, only, resources, statements
 from tests.support.packages import needs
 from traingrid.algorithms.built_in import built_in
 from traingrid.algorithms.xgboost import VERSIONS
@@ -141,7 +141,8 @@ def test_jobs_may_pull_from_exactly_that_repository(tmp_path: Path) -> None:
 def test_every_process_gets_the_framework_images(layer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12)
     monkeypatch.setattr("app.framework_images", lambda _: {"tf": image})
-    found = synthesise(a_grid_with(TENSORFLOW), layer, tmp_path)
+    stacks = an_app(a_grid_with(TENSORFLOW), layer, tmp_path).synth().stacks
+    found = {stack.stack_name: stack.template for stack in stacks}
     control = found["traingrid-control"]
     processes = [only(control, "AWS::Batch::JobDefinition")]
     processes += [function["Properties"] for function in resources(control, "AWS::Lambda::Function").values()]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
+from aws_cdk.cx_api import CloudAssembly
 from cdk_nag import AwsSolutionsChecks
 
 from stacks import image_build
@@ -18,6 +19,7 @@ from tests.integration.stacks.templates import (
     Template,
     a_grid,
     an_app,
+    assembly,
     flat,
     on,
     only,
@@ -32,9 +34,9 @@ BUILD = "OrchestratorBuildRole"
 
 
 @pytest.fixture(scope="module")
-def made(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+def made(layer: Path) -> dict[str, Template]:
     """The templates of a grid with two Regions that only builds the orchestrator's image."""
-    return synthesise(a_grid(2), layer, tmp_path_factory.mktemp("images"))
+    return synthesise(a_grid(2), layer)
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +97,14 @@ def test_another_region_or_build_script_changes_the_tag(monkeypatch: pytest.Monk
     assert built(replicas=("eu-west-1",)).tag != before
 
 
-def test_orchestrator_sources_are_the_files_that_its_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
-    synthesise(a_grid(1), layer, tmp_path)
-    (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "batch_job").is_dir()]
+def asset_with(folder: str, synthesised: CloudAssembly) -> Path:
+    """Return the asset that has a folder."""
+    (asset,) = [path for path in Path(synthesised.directory).glob("asset.*") if (path / folder).is_dir()]
+    return asset
+
+
+def test_orchestrator_sources_are_the_files_that_its_dockerfile_copies(layer: Path) -> None:
+    asset = asset_with("batch_job", assembly(a_grid(1), layer))
     assert {path.name for path in asset.iterdir()} == {"batch_job", "traingrid", "requirements-orchestrator.txt"}
     assert not list(asset.rglob("*.pyc"))
 
@@ -186,9 +193,9 @@ def test_the_builder_receives_every_end_of_a_build(builds: Template) -> None:
     assert set(resources(builds, "AWS::Lambda::Permission")) < set(ask["DependsOn"])
 
 
-def test_another_image_changes_the_control_stacks_template(layer: Path, tmp_path: Path) -> None:
+def test_another_image_changes_the_control_stacks_template(layer: Path) -> None:
     """The digest is a reference to another stack, so it does not change the template."""
-    found = synthesise(a_grid(1), layer, tmp_path)
+    found = synthesise(a_grid(1), layer)
     definition = only(found["traingrid-control"], "AWS::Batch::JobDefinition")
     request = only(found["traingrid-builds"], "Custom::ContainerImage")
     assert definition["Tags"]["traingrid:image"] == request["Tag"]
@@ -197,8 +204,8 @@ def test_another_image_changes_the_control_stacks_template(layer: Path, tmp_path
     assert '"Fn::GetStackOutput": {"StackName": "traingrid-builds"' in joined
 
 
-def test_a_manually_pushed_image_is_not_built(layer: Path, tmp_path: Path) -> None:
-    found = synthesise(a_grid(1, orchestrator={"image_tag": "7"}), layer, tmp_path)
+def test_a_manually_pushed_image_is_not_built(layer: Path) -> None:
+    found = synthesise(a_grid(1, orchestrator={"image_tag": "7"}), layer)
     made = {made["Type"] for made in found["traingrid-builds"]["Resources"].values()}
     assert made == {"AWS::CloudFormation::WaitConditionHandle"}
     repositories = resources(found["traingrid-images"], "AWS::ECR::Repository").values()
@@ -219,9 +226,9 @@ TRAINED = {
 
 
 @pytest.fixture(scope="module")
-def trained(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+def trained(layer: Path) -> dict[str, Template]:
     """The templates of a grid with three Regions that builds two targets of the training image."""
-    return synthesise(a_grid(3, **TRAINED), layer, tmp_path_factory.mktemp("trained"))
+    return synthesise(a_grid(3, **TRAINED), layer)
 
 
 def by_target(builds: Template) -> dict[str, dict[str, str]]:
@@ -239,9 +246,8 @@ def test_each_target_is_built_once_for_any_number_of_aliases(trained: dict[str, 
     assert found["gpu"]["TAG"] != found["cpu"]["TAG"]
 
 
-def test_training_sources_are_the_files_that_the_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
-    synthesise(a_grid(1, **TRAINED), layer, tmp_path)
-    (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "training_container").is_dir()]
+def test_training_sources_are_the_files_that_the_dockerfile_copies(layer: Path) -> None:
+    asset = asset_with("training_container", assembly(a_grid(1, **TRAINED), layer))
     assert {path.relative_to(asset).as_posix() for path in asset.glob("*/*") if path.parent.name == "setup"} == {
         "setup/training.sh",
         "setup/cuda.sh",
@@ -254,11 +260,11 @@ def test_training_sources_are_the_files_that_the_dockerfile_copies(layer: Path, 
                 assert (asset / source).exists(), line
 
 
-def test_the_pytorch_image_is_built_from_its_own_dockerfile(layer: Path, tmp_path: Path) -> None:
+def test_the_pytorch_image_is_built_from_its_own_dockerfile(layer: Path) -> None:
     grid = a_grid(1, images={"resnet": {"build": "training", "target": "torch"}})
-    found = by_target(synthesise(grid, layer, tmp_path)["traingrid-builds"])["torch"]
+    found = by_target(synthesise(grid, layer)["traingrid-builds"])["torch"]
     assert (found["DOCKERFILE"], found["TARGET"]) == ("training_container/Dockerfile.torch", "torch")
-    (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "training_container").is_dir()]
+    asset = asset_with("training_container", assembly(grid, layer))
     assert {path.name for path in asset.iterdir()} == {"setup", "training_container"}
     assert [path.name for path in (asset / "setup").iterdir()] == ["efa.sh"]
     for line in (ROOT / found["DOCKERFILE"]).read_text().splitlines():
@@ -309,9 +315,8 @@ def test_builds_run_one_after_the_other(trained: dict[str, Template]) -> None:
     assert len(set.union(*after.values())) == 4, "each precedes one other: a chain"
 
 
-def test_every_region_has_its_repositories_before_anything_is_replicated(layer: Path, tmp_path: Path) -> None:
-    assembly = an_app(a_grid(3, **TRAINED), layer, tmp_path).synth()
-    by_name = {stack.stack_name: stack for stack in assembly.stacks}
+def test_every_region_has_its_repositories_before_anything_is_replicated(layer: Path) -> None:
+    by_name = {stack.stack_name: stack for stack in assembly(a_grid(3, **TRAINED), layer).stacks}
     before = {
         name: {needed.id for needed in stack.dependencies if needed.id in by_name} for name, stack in by_name.items()
     }
@@ -327,8 +332,8 @@ def test_every_region_has_its_repositories_before_anything_is_replicated(layer: 
         assert names == {"traingrid/training", "traingrid/theirs"}
 
 
-def test_without_replicate_images_the_replication_rule_is_an_output(layer: Path, tmp_path: Path) -> None:
-    found = synthesise(a_grid(2, **TRAINED, replicate_images=False), layer, tmp_path)
+def test_without_replicate_images_the_replication_rule_is_an_output(layer: Path) -> None:
+    found = synthesise(a_grid(2, **TRAINED, replicate_images=False), layer)
     images = found["traingrid-images"]
     assert not resources(images, "AWS::ECR::ReplicationConfiguration")
     rule = json.loads(flat(images["Outputs"]["ReplicationRule"]["Value"]))
@@ -336,8 +341,8 @@ def test_without_replicate_images_the_replication_rule_is_an_output(layer: Path,
     assert by_target(found["traingrid-builds"])["wait"]["REGIONS"] == "us-west-2", "the deployment waits anyway"
 
 
-def test_a_grid_of_one_region_replicates_nothing(layer: Path, tmp_path: Path) -> None:
-    found = synthesise(a_grid(1, **TRAINED), layer, tmp_path)
+def test_a_grid_of_one_region_replicates_nothing(layer: Path) -> None:
+    found = synthesise(a_grid(1, **TRAINED), layer)
     assert not resources(found["traingrid-images"], "AWS::ECR::ReplicationConfiguration")
     assert set(found) == {
         *("traingrid-images", "traingrid-builds", "traingrid-control"),
@@ -379,7 +384,7 @@ def test_another_rebuild_changes_the_tag_of_every_image(layer: Path, tmp_path: P
         folder = tmp_path / str(rebuild)
         folder.mkdir()
         images = {"resnet": {"build": "training", "target": "cpu"}}
-        made = synthesise(a_grid(1, images=images, rebuild=rebuild), layer, folder)
+        made = synthesise(a_grid(1, images=images, rebuild=rebuild), layer)
         builds = by_target(made["traingrid-builds"])
         return (
             builds["orchestrator"]["TAG"],
@@ -394,7 +399,7 @@ def test_efa_and_its_checksum_are_build_arguments_and_change_the_tag(layer: Path
     def gpu(folder: str, **more: str) -> dict[str, str]:
         images = {"resnet": {"build": "training", "target": "gpu", **more}}
         (tmp_path / folder).mkdir()
-        return by_target(synthesise(a_grid(1, images=images), layer, tmp_path / folder)["traingrid-builds"])["gpu"]
+        return by_target(synthesise(a_grid(1, images=images), layer)["traingrid-builds"])["gpu"]
 
     newer = {"efa": "1.47.0", "efa_sha256": "2" * 64}
     plain, off, fast = gpu("plain"), gpu("off", efa="none"), gpu("fast", **newer)

@@ -17,9 +17,9 @@ Grid = Callable[..., dict[str, Template]]
 
 
 @pytest.fixture(scope="module")
-def grid_with(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
+def grid_with(layer: Path) -> Grid:
     def of(encryption: str | dict[str, Any], regions: Any = 2) -> dict[str, Template]:
-        made = synthesise(a_grid(regions, encryption=encryption), layer, tmp_path_factory.mktemp("keys"))
+        made = synthesise(a_grid(regions, encryption=encryption), layer)
         # Images contain code, not data, and ECR cannot change a repository's encryption: they use AWS's keys.
         # The guard stack, which is destroyed first, contains only a custom resource.
         return {name: it for name, it in made.items() if "-registry-" not in name and name != "traingrid-guard"}

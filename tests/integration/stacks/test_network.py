@@ -14,12 +14,12 @@ Control = Callable[..., Template]
 
 
 @pytest.fixture(scope="module")
-def control_of(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Control:
+def control_of(layer: Path) -> Control:
     """Return a function that synthesizes the control stack of a grid with a number of Regions and a network."""
 
     def of(regions: int, network: str | dict[str, Any]) -> Template:
         grid = a_grid(regions, network=network)
-        return synthesise(grid, layer, tmp_path_factory.mktemp("network"))["traingrid-control"]
+        return synthesise(grid, layer)["traingrid-control"]
 
     return of
 

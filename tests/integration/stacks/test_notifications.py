@@ -12,16 +12,16 @@ EMAILS = ["team@example.com", "lab@example.com"]
 
 
 @pytest.fixture(scope="module")
-def notified(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+def notified(layer: Path) -> dict[str, Template]:
     """The templates of a grid with two Regions and notifications."""
     grid = a_grid(2, notifications={"emails": EMAILS})
-    return synthesise(grid, layer, tmp_path_factory.mktemp("notified"))
+    return synthesise(grid, layer)
 
 
 @pytest.fixture(scope="module")
-def with_keys(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Template:
+def with_keys(layer: Path) -> Template:
     grid = a_grid(1, notifications={}, encryption="kms")
-    return synthesise(grid, layer, tmp_path_factory.mktemp("with-keys"))["traingrid-control"]
+    return synthesise(grid, layer)["traingrid-control"]
 
 
 def topic(template: Template) -> tuple[str, Any]:

@@ -64,22 +64,20 @@ def of_data_buckets(control: Template) -> set[str]:
     }
 
 
-def test_a_child_may_copy_data_only_with_moves(control: Template, tmp_path: Path) -> None:
-    (tmp_path / "layer" / "python").mkdir(parents=True)
+def test_a_child_may_copy_data_only_with_moves(control: Template, layer: Path) -> None:
     assert of_data_buckets(control) == {"s3:ListBucket"}
-    moving = synthesise(a_grid(2, moves=True), tmp_path / "layer", tmp_path / "out")
+    moving = synthesise(a_grid(2, moves=True), layer)
     assert of_data_buckets(moving["traingrid-control"]) == {"s3:ListBucket", "s3:GetObject", "s3:PutObject", *COPIES}
     endpoints = resources(moving["traingrid-control"], "AWS::EC2::VPCEndpoint").values()
     assert len(endpoints) == 1, "S3's endpoint would refuse copies from other Regions"
     assert len(resources(control, "AWS::EC2::VPCEndpoint")) == 2
 
 
-def test_a_child_copies_no_data_out_of_the_residency_of_a_region(tmp_path: Path) -> None:
+def test_a_child_copies_no_data_out_of_the_residency_of_a_region(layer: Path) -> None:
     """Regions from which the same data may be copied share a statement."""
-    (tmp_path / "layer" / "python").mkdir(parents=True)
     european = {**EUROPE, "data_buckets": ["mine-dublin"]}
     regions = {"us-east-1": {}, "us-west-2": {}, "eu-west-1": european, "eu-central-1": EUROPE, "ap-south-1": STAYS}
-    control = synthesise(a_grid(regions, moves=True), tmp_path / "layer", tmp_path / "out")["traingrid-control"]
+    control = synthesise(a_grid(regions, moves=True), layer)["traingrid-control"]
 
     def own(*named: str) -> set[str]:
         """Return the buckets of data, and those of models, of Regions."""
@@ -140,10 +138,10 @@ def test_every_for_all_values_condition_has_a_null_condition(control: Template) 
     assert {null.get(key) for key, null in compared.items()} == {"false"}
 
 
-def test_a_region_with_a_vpc_requires_its_subnets(layer: Path, tmp_path: Path) -> None:
+def test_a_region_with_a_vpc_requires_its_subnets(layer: Path) -> None:
     vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
     grid = a_grid({"us-east-1": vpc, "eu-west-1": {}}, training={"max_runtime": "2d", "encrypt_traffic": False})
-    made = synthesise(grid, layer, tmp_path)
+    made = synthesise(grid, layer)
     free, inside = created(made["traingrid-control"])
     assert [resource.split(":")[3] for resource in (*free["Resource"], *inside["Resource"])] == [
         "eu-west-1",
@@ -165,10 +163,10 @@ def test_a_region_with_a_vpc_requires_its_subnets(layer: Path, tmp_path: Path) -
     }
 
 
-def test_a_region_with_file_systems_allows_only_these(layer: Path, tmp_path: Path) -> None:
+def test_a_region_with_file_systems_allows_only_these(layer: Path) -> None:
     mounted = {"fs-0123456789abcdef0": "EFS", "fs-0fedcba987654321": "FSxLustre"}
     vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
-    made = synthesise(a_grid({"us-east-1": {**vpc, "file_systems": mounted}, "eu-west-1": {}}), layer, tmp_path)
+    made = synthesise(a_grid({"us-east-1": {**vpc, "file_systems": mounted}, "eu-west-1": {}}), layer)
     free, inside = created(made["traingrid-control"])
     assert free["Condition"]["Null"]["sagemaker:FileSystemId"] == "true"
     assert "sagemaker:FileSystemId" not in inside["Condition"]["Null"]
@@ -202,9 +200,7 @@ def _length(document: Any) -> int:
 
 @pytest.mark.parametrize("vpc", [False, True])
 @pytest.mark.parametrize("queue", [{}, {"service_queue": {"instances": 2}}], ids=["direct", "queues"])
-def test_policies_fit_into_iam_with_twelve_regions(
-    *, layer: Path, tmp_path: Path, vpc: bool, queue: dict[str, Any]
-) -> None:
+def test_policies_fit_into_iam_with_twelve_regions(*, layer: Path, vpc: bool, queue: dict[str, Any]) -> None:
     """IAM's limits: 10,240 characters for all inline policies of a role, 6,144 for a managed policy, ten per role
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). The CDK creates managed policies."""
     networks = {
@@ -220,7 +216,7 @@ def test_policies_fit_into_iam_with_twelve_regions(
     }
     grid = a_grid(regions, moves=vpc)
     largest = 0
-    for template in synthesise(grid, layer, tmp_path).values():
+    for template in synthesise(grid, layer).values():
         inline: Counter[str] = Counter()
         managed: Counter[str] = Counter()
         for policy in policies(template):
@@ -258,9 +254,9 @@ def test_a_child_has_exactly_the_required_actions(control: Template) -> None:
     }
 
 
-def test_the_childs_image_has_the_models_of_all_permitted_calls(control: Template, layer: Path, tmp_path: Path) -> None:
+def test_the_childs_image_has_the_models_of_all_permitted_calls(control: Template, layer: Path) -> None:
     regions = {"us-east-1": {"account": "210987654321"}, "us-west-2": {"service_queue": {"instances": 2}}}
-    made = synthesise(a_grid(regions, account="123456789012"), layer, tmp_path)
+    made = synthesise(a_grid(regions, account="123456789012"), layer)
     possible = actions(control, CHILD) | actions(made["traingrid-control"], CHILD)
     possible |= actions(made["traingrid-us-east-1"], "ActingLaunch")
     called = possible - {"iam:PassRole", "sagemaker:AddTags", "batch:TagResource"}  # permissions without calls
@@ -269,9 +265,9 @@ def test_the_childs_image_has_the_models_of_all_permitted_calls(control: Templat
         assert any(word in operation for word in OPERATIONS[service]), f"{service}:{operation}"
 
 
-def test_a_child_lists_data_and_writes_only_manifest_files(layer: Path, tmp_path: Path) -> None:
+def test_a_child_lists_data_and_writes_only_manifest_files(layer: Path) -> None:
     regions: dict[str, Any] = {"us-east-1": {"data_buckets": ["mine-east"]}, "eu-west-1": {}}
-    control = synthesise(a_grid(regions), layer, tmp_path)["traingrid-control"]
+    control = synthesise(a_grid(regions), layer)["traingrid-control"]
     own = [f"arn:aws:s3:::traingrid-data-<AWS::AccountId>-{region}" for region in regions]
     outputs = [f"arn:aws:s3:::traingrid-output-<AWS::AccountId>-{region}" for region in regions]
     (manifests,) = resources(control, "AWS::S3::Bucket")

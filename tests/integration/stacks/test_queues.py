@@ -23,8 +23,8 @@ def queues_grid(**changes: Any) -> Grid:
 
 
 @pytest.fixture(scope="module")
-def made(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
-    return synthesise(queues_grid(), layer, tmp_path_factory.mktemp("queues"))
+def made(layer: Path) -> dict[str, Template]:
+    return synthesise(queues_grid(), layer)
 
 
 def test_a_queue_has_an_environment_of_its_size_and_shares_by_weight(made: dict[str, Template]) -> None:
@@ -43,9 +43,7 @@ def weights(template: Template) -> dict[str, float]:
     return {share["ShareIdentifier"]: share["WeightFactor"] for share in policy["ShareDistribution"]}
 
 
-def test_quota_shares_divide_a_queue_and_only_lend_if_configured(
-    made: dict[str, Template], layer: Path, tmp_path: Path
-) -> None:
+def test_quota_shares_divide_a_queue_and_only_lend_if_configured(made: dict[str, Template], layer: Path) -> None:
     template = made["traingrid-us-west-2"]
     assert only(template, "AWS::Batch::JobQueue")["JobQueueName"] == "traingrid-training-quota"
     limits = only(template, "AWS::Batch::ServiceEnvironment")["CapacityLimits"]
@@ -58,7 +56,7 @@ def test_quota_shares_divide_a_queue_and_only_lend_if_configured(
     }
     assert {share["ResourceSharingConfiguration"]["Strategy"] for share in shares} == {"RESERVE"}
     lending = a_grid({"us-west-2": {"service_queue": {"quota_shares": QUOTA, "lend": True}}}, shares=SHARES)
-    lent = resources(synthesise(lending, layer, tmp_path)["traingrid-us-west-2"], "AWS::Batch::QuotaShare").values()
+    lent = resources(synthesise(lending, layer)["traingrid-us-west-2"], "AWS::Batch::QuotaShare").values()
     assert {share["Properties"]["ResourceSharingConfiguration"]["Strategy"] for share in lent} == {"LEND_AND_BORROW"}
 
 
@@ -126,9 +124,9 @@ def test_the_guard_may_list_queued_jobs(made: dict[str, Template], control: Temp
     assert not on(control, "GuardAnswerRole", "batch:ListServiceJobs")
 
 
-def test_children_in_a_private_network_reach_the_queue_at_home(layer: Path, tmp_path: Path) -> None:
+def test_children_in_a_private_network_reach_the_queue_at_home(layer: Path) -> None:
     home = {"us-east-1": {"service_queue": {"instances": 2}}}
-    control = synthesise(a_grid(home, network="private"), layer, tmp_path)["traingrid-control"]
+    control = synthesise(a_grid(home, network="private"), layer)["traingrid-control"]
     services = [
         flat(each["Properties"]["ServiceName"]) for each in resources(control, "AWS::EC2::VPCEndpoint").values()
     ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.stacks.templates import Template, a_grid, actions, an_app, on, resources, synthesise
+from tests.integration.stacks.templates import Template, a_grid, actions, assembly, on, resources, synthesise
 from traingrid import names
 
 TWO = ("us-east-1", "us-west-2")
@@ -35,32 +35,30 @@ def test_the_question_waits_for_the_updated_function_and_role(control: Template)
     assert {function, *policies} <= set(question["DependsOn"])
 
 
-def test_the_question_names_current_and_abandoned_regions(layer: Path, tmp_path: Path) -> None:
+def test_the_question_names_current_and_abandoned_regions(layer: Path) -> None:
     grid = a_grid(2, abandoned_regions=["eu-west-1"])
-    (question,) = resources(synthesise(grid, layer, tmp_path)["traingrid-control"], names.REGIONS_QUESTION).values()
+    (question,) = resources(synthesise(grid, layer)["traingrid-control"], names.REGIONS_QUESTION).values()
     asked = question["Properties"]
     assert (asked["Regions"], asked["Abandoned"]) == (["us-east-1", "us-west-2"], ["eu-west-1"])
 
 
 @pytest.mark.parametrize("keys", [{}, {region: f"arn:aws:kms:{region}:111122223333:key/{KEY}" for region in TWO}])
-def test_the_question_names_the_keys_that_open_jobs_need(layer: Path, tmp_path: Path, keys: dict[str, str]) -> None:
+def test_the_question_names_the_keys_that_open_jobs_need(layer: Path, keys: dict[str, str]) -> None:
     grid = a_grid(2, encryption={"kind": "kms", "keys": keys})
-    (question,) = resources(synthesise(grid, layer, tmp_path)["traingrid-control"], names.REGIONS_QUESTION).values()
+    (question,) = resources(synthesise(grid, layer)["traingrid-control"], names.REGIONS_QUESTION).values()
     assert (question["Properties"]["Encryption"], question["Properties"]["Keys"]) == ("kms", keys)
 
 
 @pytest.mark.parametrize("regions", [1, 4])
-def test_the_guards_stack_is_deployed_last_so_that_it_is_destroyed_first(
-    layer: Path, tmp_path: Path, regions: int
-) -> None:
-    assembly = an_app(a_grid(regions), layer, tmp_path).synth()
-    after = {stack.stack_name: {before.id for before in stack.dependencies} for stack in assembly.stacks}
+def test_the_guards_stack_is_deployed_last_so_that_it_is_destroyed_first(layer: Path, regions: int) -> None:
+    stacks = assembly(a_grid(regions), layer).stacks
+    after = {stack.stack_name: {before.id for before in stack.dependencies} for stack in stacks}
     assert {f"traingrid-{region}" for region in a_grid(regions).regions} <= after["traingrid-guard"]
     assert not [stack for stack, before in after.items() if "traingrid-guard" in before]
 
 
-def test_the_guards_stack_asks_the_control_stacks_function(layer: Path, tmp_path: Path) -> None:
-    made = synthesise(a_grid(1), layer, tmp_path)
+def test_the_guards_stack_asks_the_control_stacks_function(layer: Path) -> None:
+    made = synthesise(a_grid(1), layer)
     (question,) = resources(made["traingrid-guard"], names.JOBS_QUESTION).values()
     named = [
         function["Properties"]["FunctionName"]

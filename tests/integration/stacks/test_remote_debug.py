@@ -15,9 +15,9 @@ SHELL = {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}
 
 
 @pytest.fixture(scope="module")
-def debugged(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+def debugged(layer: Path) -> dict[str, Template]:
     grid = a_grid(2, training={"remote_debug": True})
-    return synthesise(grid, layer, tmp_path_factory.mktemp("debugged"))
+    return synthesise(grid, layer)
 
 
 def of_systems_manager(template: Template) -> set[str]:

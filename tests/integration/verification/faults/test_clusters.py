@@ -24,7 +24,7 @@ SABOTAGES: dict[str, Experiment] = {
 
 
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyGrid]:
+def clusters(without_cli: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyGrid]:
     """Deploy a grid with a cluster in every Region."""
     with faulty_grid(tmp_path_factory.mktemp("clusters"), seed=1, engine="eks") as deployed:
         yield deployed

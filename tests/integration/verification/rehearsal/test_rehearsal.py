@@ -1,4 +1,4 @@
-"""`traingrid rehearse` as a user runs it, with real deployments; each takes several seconds for the CDK CLI."""
+"""`traingrid rehearse` as a user runs it: the first rehearsal and the interrupted ones run the real CDK CLI."""
 
 import os
 import re
@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from localcloud.faults.plan import CallFault, EventFault, Plan, Stub
+from tests.support import deployment
 from tests.support.packages import needs
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
@@ -42,6 +43,12 @@ eu-west-1,s3://campaigns-dub/2026-12,image of AWS,aws,,,,,Pipe,,,
 us-east-1,,algorithm,,my-algorithm,,{HOME}/2026-12/train/,,,,,
 us-east-1,{HOME}/2026-13,last,,,,,s3://campaigns-dub/2026-13,Pipe,rank,,
 """
+
+
+@pytest.fixture
+def without_cli(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deploy without the CDK CLI, which takes most of the time."""
+    monkeypatch.setattr(deployed_grid, "deploy", deployment.deploy)
 
 
 def lay_out(folder: Path, manifest: str, grid: str = GRID) -> None:
@@ -92,6 +99,7 @@ def test_all_lines_of_a_users_manifest_complete_despite_faults(tmp_path: Path) -
 
 
 @needs("make setup-images")
+@pytest.mark.usefixtures("without_cli")
 def test_aws_images_exist_where_the_deployment_found_them(tmp_path: Path) -> None:
     """The image's full tag and the owner's account are known only after the deployment."""
     aliases = """\
@@ -107,6 +115,7 @@ def test_aws_images_exist_where_the_deployment_found_them(tmp_path: Path) -> Non
     assert re.findall(r"^(Completed|Failed|Stopped) +\d+ +(\d+)$", result.output, re.MULTILINE) == [("Completed", "2")]
 
 
+@pytest.mark.usefixtures("without_cli")
 def test_an_invalid_manifest_is_rejected_as_by_submit(tmp_path: Path) -> None:
     result = rehearse(tmp_path, MANIFEST + "mars,s3://nobody/x,,,,,,,,,,\n" + "eu-west-1,s3://nobody/x,,,,many,,,,,,\n")
     assert isinstance(result.exception, TraingridError)
@@ -122,6 +131,7 @@ def test_an_invalid_manifest_is_rejected_as_by_submit(tmp_path: Path) -> None:
     assert "uploaded" not in result.output
 
 
+@pytest.mark.usefixtures("without_cli")
 def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
