@@ -20,6 +20,9 @@ allow_interrupts()
 FIRST = "tests/integration/verification/faults/test_suite.py"
 """The file that takes longest of all. It starts first; otherwise its worker ends minutes after the others."""
 
+FOLDERS = ("tests/integration/posture/", "tests/e2e/encrypted_grid/")
+"""The folders whose files share grids."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--row`, which selects rows of tables (tests/support/rows.py), and `--order-seed`."""
@@ -56,11 +59,11 @@ def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class Scheduling(LoadFileScheduling):
-    """Gives a worker whole files, whose tests share deployments, or all posture tests, which share grids."""
+    """Gives a worker whole files, whose tests share deployments, or all tests of a folder that shares its grids."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = "tests/integration/posture/"
-        return folder if nodeid.startswith(folder) else super()._split_scope(nodeid)
+        shared = (folder for folder in FOLDERS if nodeid.startswith(folder))
+        return next(shared, super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:

@@ -1,5 +1,6 @@
 """Grids in a localcloud, deployed without the CDK CLI."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.support.deployment import deploy
 from traingrid.api.control_plane import ControlPlane
-from traingrid.aws.clients import renew
+from traingrid.aws.clients import client, renew
 from traingrid.grid.file import load_grid
 
 ACCOUNT = "123456789012"
@@ -110,3 +111,29 @@ def control_plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
         for name, value in user_environment(cloud.endpoint_url).items():
             patch.setenv(name, value)
         yield ControlPlane.of(Path(cloud.data_dir) / "grid.yaml")
+
+
+@contextmanager
+def forbidden(role: str, action: str, unless: str = "") -> Iterator[None]:
+    """Remove the statement that allows an action from the inline policy of a role, during the block.
+
+    Args:
+        role: Name of the role.
+        action: The action.
+        unless: A statement that contains this text is kept.
+    """
+    iam = client("iam", "us-east-1")
+    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+    kept = [
+        statement
+        for statement in document["Statement"]
+        if action not in statement["Action"] or (unless and unless in str(statement))
+    ]
+    assert len(kept) == len(document["Statement"]) - 1
+    weak = {**document, "Statement": kept}
+    iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(weak))
+    try:
+        yield
+    finally:
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))

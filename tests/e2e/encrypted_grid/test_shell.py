@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +11,14 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.checkout import images
-from localcloud.ecr import process_images
 from localcloud.server.local_cloud import LocalCloud
-from tests.e2e.deployed import control_plane, two_regions
+from tests.e2e.deployed import forbidden
 from tests.e2e.test_two_regions import submit, until
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
 
 HOME, REGION, ACCOUNT = "us-east-1", "eu-west-1", "123456789012"
-GRID = """\
-name: traingrid
-home: us-east-1
-regions:
-  us-east-1:
-  eu-west-1:
-training: {remote_debug: true}
-images:
-  tiny: {repository: training, tag: tiny}
-job:
-  image: tiny
-  instance_type: ml.m5.large
-  volume_gb: 10
-  max_runtime: 10m
-"""
 PLUGIN = """\
 #!{python}
 import json, os, sys
@@ -57,28 +39,13 @@ MAY_START = {
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    image = process_images.ProcessImage(command=(sys.executable, "-c", "import time; time.sleep(600)", "train"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(images, "TRAINING", image)  # the deployment pushes it as the training image
-        with two_regions(tmp_path_factory.mktemp("debugged"), grid=GRID) as running:
-            yield running
-
-
-@pytest.fixture(scope="module")
-def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
-    with control_plane(cloud) as made:
-        bucket = names.data_bucket("traingrid", made.deployment.account, REGION)
-        for channel in ("train", "validation"):
-            client("s3", REGION).put_object(Bucket=bucket, Key=f"x/{channel}/a", Body=b"a")
-        yield made
-
-
-@pytest.fixture(scope="module")
 def submission(plane: ControlPlane) -> str:
     """A submission whose only job trains."""
-    data = f"s3://{names.data_bucket('traingrid', plane.deployment.account, REGION)}/x"
-    found = str(submit(plane, "shell.csv", f"{REGION},{data}\n")["submission"])
+    bucket = names.data_bucket("traingrid", plane.deployment.account, REGION)
+    for channel in ("train", "validation"):
+        client("s3", REGION).put_object(Bucket=bucket, Key=f"shell/{channel}/a", Body=b"a")
+    manifest = f"region,s3_uri,hp.seconds\n{REGION},s3://{bucket}/shell,600\n"
+    found = str(submit(plane, "shell.csv", manifest)["submission"])
     until(lambda: secondary(found) == "Training")
     until(lambda: bool(plane.status(found).jobs[0].training_job))
     return found
@@ -159,13 +126,8 @@ def test_a_role_needs_the_documented_permission_on_the_target(cloud: LocalCloud,
 def test_without_the_permissions_of_the_agent_no_session_starts(
     cloud: LocalCloud, submission: str, tmp_path: Path
 ) -> None:
-    iam, role = client("iam", HOME), names.execution_role("traingrid", REGION)
-    (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
-    kept = [found for found in document["Statement"] if "ssmmessages:OpenDataChannel" not in found["Action"]]
-    weak = json.dumps({**document, "Statement": kept})
-    iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=weak)
-    ran = shell(cloud, tmp_path, submission)
+    with forbidden(names.execution_role("traingrid", REGION), "ssmmessages:OpenDataChannel"):
+        ran = shell(cloud, tmp_path, submission)
     assert ran.returncode != 0
     assert "is not connected to Session Manager" in ran.stderr
 
