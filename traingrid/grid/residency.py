@@ -1,7 +1,7 @@
 """Residency: the geographies and Regions in which data may be."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -25,15 +25,14 @@ which are not in the European Union."""
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 
 
-def is_resident(region: str, residency: Iterable[str]) -> bool:
+def is_resident(region: str, residency: Collection[str]) -> bool:
     """Return True if a Region is in one of the geographies, or is one of the Regions.
 
     Args:
         region: The Region.
         residency: Geographies such as "eu", and Regions; empty if every Region is allowed.
     """
-    allowed = set(residency)
-    return not allowed or region in allowed or region.partition("-")[0] in allowed
+    return not residency or region in residency or region.partition("-")[0] in residency
 
 
 def common_residency(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
@@ -67,7 +66,7 @@ Areas = Annotated[tuple[str, ...], AfterValidator(_areas)]
 """The geographies and Regions in which data may be; empty if every Region is allowed."""
 
 
-def refuse_residencies(residencies: Mapping[str, Iterable[str]]) -> None:
+def refuse_residencies(residencies: Mapping[str, Collection[str]]) -> None:
     """Raise an error for a Region whose data may not be in the Region itself.
 
     Args:
@@ -79,7 +78,7 @@ def refuse_residencies(residencies: Mapping[str, Iterable[str]]) -> None:
             raise broken_rule(rule, region)
 
 
-def refuse_ways_out(residencies: Mapping[str, Iterable[str]]) -> None:
+def refuse_ways_out(residencies: Mapping[str, Collection[str]]) -> None:
     """Raise an error if data may be copied out of its residency by way of a Region with a wider one.
 
     Args:

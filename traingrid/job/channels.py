@@ -47,7 +47,8 @@ def channels(data: S3Uri | Inputs, settings: Mapping[str, Any], defaults: JobDef
         defaults: The grid's defaults, which provide the fields that neither sets.
     """
     if not isinstance(data, dict):
-        data = {name: Channel(uri=f"{data / name}/") for name in defaults.channels}
+        fields = _fields(setting(settings, "input_mode", defaults), settings, defaults)
+        return {name: Channel(uri=f"{data / name}/", **fields) for name in defaults.channels}
     return {name: _filled(channel, settings, defaults) for name, channel in data.items()}
 
 
@@ -56,14 +57,23 @@ def _filled(channel: Channel, settings: Mapping[str, Any], defaults: JobDefaults
         return channel
     given = channel.model_fields_set
     mode = channel.input_mode if "input_mode" in given else setting(settings, "input_mode", defaults)
-    filled = {"input_mode": mode}
-    if mode == "Pipe":
-        # FullyReplicated would stream every record to every host, and each host would train on it.
-        shared = streams_of(settings, defaults) == "host" and setting(settings, "instance_count", defaults) > 1
-        filled["distribution"] = "ShardedByS3Key" if shared else "FullyReplicated"
-        filled["shuffle_seed"] = setting(settings, "shuffle_seed", defaults)
+    filled = _fields(mode, settings, defaults)
     changed = {name: value for name, value in filled.items() if name not in given and value != getattr(channel, name)}
     return channel.model_copy(update=changed) if changed else channel
+
+
+def _fields(mode: str, settings: Mapping[str, Any], defaults: JobDefaults) -> dict[str, Any]:
+    """Return the fields of a channel with an input mode that the line and the grid set for all channels."""
+    if mode != "Pipe":
+        return {"input_mode": mode}
+    # FullyReplicated would stream every record to every host, and each host would train on it.
+    shared = streams_of(settings, defaults) == "host" and setting(settings, "instance_count", defaults) > 1
+    distribution = "ShardedByS3Key" if shared else "FullyReplicated"
+    return {
+        "input_mode": mode,
+        "distribution": distribution,
+        "shuffle_seed": setting(settings, "shuffle_seed", defaults),
+    }
 
 
 def streamed(inputs: Inputs) -> bool:

@@ -44,7 +44,7 @@ def wrong_algorithm(line: Line, deployment: Deployment) -> Iterator[WrongEntry]:
 
 def _not_offered(known: BuiltIn, line: Line, grid: Grid) -> Iterator[WrongEntry]:
     """Yield the Regions of a line in which AWS has no image of its algorithm."""
-    for region in (line.region, *line.replicas):
+    for region in line.places:
         if region not in known.registries:
             offering = ", ".join(other for other in grid.regions if other in known.registries) or "none"
             reason = f"AWS does not offer {known.algorithm.name} {known.version} in {region}"

@@ -54,7 +54,7 @@ def unenforceable_budget(lines: list[Line], grid: Grid) -> list[LineError]:
 
 
 def _has_price(line: Line, grid: Grid) -> bool:
-    return any("sagemaker" in backends_of(line, region, grid) for region in (line.region, *line.replicas))
+    return any("sagemaker" in backends_of(line, region, grid) for region in line.places)
 
 
 def _no_price(line: Line) -> LineError:

@@ -71,16 +71,19 @@ def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Gri
     """Yield the errors of a job's channels taken together in one Region; each channel is valid by itself."""
     defaults, brought = grid.job, "source" in settings and grid.training.network_isolation
     inputs, at = channels(place, settings, defaults), "inputs" if isinstance(place, dict) else "s3_uri"
+    trained_by_ours = is_ours(settings, grid) and "source" not in settings
     yield from _without_streams(inputs, settings)
     for name, found in inputs.items():
-        yield from _only_streamed(name, found)
-        if is_ours(settings, grid) and "source" not in settings:
+        if found.attributes or found.record_wrapper != "None":
+            yield from _only_streamed(name, found)
+        if trained_by_ours and (found.attributes or found.record_wrapper != "None" or found.content_type == RECORDIO):
             yield from _not_for_the_trainer(name, found)
-    yield from _too_many(inputs, settings, defaults, others=int(brought) + ("init_from" in settings))
+    dealt = by_rank(inputs, streams_of(settings, defaults))
+    yield from _too_many(inputs, dealt, settings, defaults, others=int(brought) + ("init_from" in settings))
     if brought and CODE_CHANNEL in inputs:
         reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
         yield "inputs", "", RefusedError(reason, "Give the channel another name.")
-    for name in by_rank(inputs, streams_of(settings, defaults)):
+    for name in dealt:
         yield from _not_for_ranks(name, inputs[name])
     for found in (channel for channel in inputs.values() if channel.uri):
         broken = broken_limit("S3Uri", found.uri)
@@ -143,9 +146,11 @@ def _not_for_the_trainer(name: str, found: Channel) -> Iterator[Wrong]:
         yield "inputs", found.uri, RefusedError(reason, "Correct the channel, or give a script as source.")
 
 
-def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults, *, others: int) -> Iterator[Wrong]:
-    streams, ranks = streams_of(settings, defaults), _ranks(settings, defaults)
-    dealt, greatest = by_rank(inputs, streams), most("InputDataConfig")
+def _too_many(
+    inputs: Inputs, dealt: list[str], settings: Mapping[str, Any], defaults: JobDefaults, *, others: int
+) -> Iterator[Wrong]:
+    """Check the number of channels; `dealt` are those of which each rank has one."""
+    ranks, greatest = _ranks(settings, defaults) if dealt else 1, most("InputDataConfig")
     number = len(inputs) + len(dealt) * (ranks - 1) + others
     if number > greatest and dealt:
         reason = (
@@ -159,7 +164,7 @@ def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults
         yield "inputs", "", RefusedError(reason, "Remove some channels.")
     if number > greatest or not dealt:
         return
-    asked = names_in_request(inputs, streams, ranks)
+    asked = names_in_request(inputs, "rank", ranks)
     twice = sorted({name for name in asked if asked.count(name) > 1})
     long = [name for name in asked if broken_limit("ChannelName", name)]
     for name, why in ((twice, "occurs twice"), (long, "has too long a name")):

@@ -14,20 +14,21 @@ from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
 from traingrid.job.accelerators import is_known
 from traingrid.job.job import BackendName, ObjectKind, in_region
 from traingrid.job.processors import is_arm
-from traingrid.manifest.line import job_of_line
+from traingrid.manifest.line import backends_of, job_of_line
 from traingrid.manifest.plan_fields import words
 from traingrid.manifest.values import RefusedError, choice, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.eks import EksCluster
     from traingrid.grid.model import Grid
-    from traingrid.grid.region import Region
-    from traingrid.job.job import Channel, Job
+    from traingrid.job.job import Channel, Inputs, Job
     from traingrid.manifest.channel_checks import Wrong
     from traingrid.manifest.line import Line
+
+    Backends = tuple[BackendName, ...]
 
 _NO_SUBMISSION = "0" * 8
 _QUEUE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -63,33 +64,45 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
 
 def wrong_backends(line: Line, deployment: Deployment) -> Iterator[Wrong]:
     """Yield the errors of a line's backends in all of its Regions; its other fields are valid."""
-    job, grid = job_of_line(line, 0, deployment, _NO_SUBMISSION), deployment.grid
-    places = {region: in_region(job, region) for region in job.regions}
-    missing = [wrong for region in places for wrong in _missing(places[region], grid.regions[region], line)]
+    grid, places = deployment.grid, line.places
+    backends = {region: backends_of(line, region, grid) for region in places}
+    missing = [wrong for region in backends for wrong in _missing(region, backends[region], line, grid)]
     if missing:
         yield from missing
         return
-    yield from _without_effect(line, list(places.values()))
-    reported = set()
-    for region, here in places.items():
-        for field, value, refused in _not_in(here, grid.regions[region], line, grid):
+    yield from _without_effect(line, [name for names in backends.values() for name in names])
+    jobs, reported = _jobs_on_eks(line, backends, deployment), set()
+    for region, place in places.items():
+        in_pods = _not_on_eks(jobs[region], line, grid) if region in jobs else ()
+        for field, value, refused in (*_not_in(region, place, backends[region], line, grid), *in_pods):
             if (field, refused.reason) not in reported:
                 reported.add((field, refused.reason))
                 yield field, value, refused
 
 
-def _missing(job: Job, settings: Region, line: Line) -> Iterator[Wrong]:
+def _jobs_on_eks(line: Line, backends: Mapping[str, Backends], deployment: Deployment) -> dict[str, Job]:
+    """Return the job of a line in each Region in which a cluster may run it.
+
+    Most manifests have no line on EKS, and a job takes more time than all other checks of a line.
+    """
+    regions = [region for region, names in backends.items() if "eks" in names]
+    if not regions:
+        return {}
+    job = job_of_line(line, 0, deployment, _NO_SUBMISSION)
+    return {region: in_region(job, region) for region in regions}
+
+
+def _missing(region: str, backends: Backends, line: Line, grid: Grid) -> Iterator[Wrong]:
     """Check that a Region of the line has its backends; one of `replicas` needs only one of them."""
-    lacking = [name for name in job.backends if name not in settings.backends]
-    if lacking or not job.backends:
-        reason = f"{job.region} has no cluster of EKS in grid.yaml"
-        step = f"Write sagemaker, or `eks: {{cluster: NAME}}` for {job.region} in grid.yaml and deploy."
-        yield "backend", " ".join(line.settings.get("backend", job.backends)), RefusedError(reason, step)
+    lacking = [name for name in backends if name not in grid.regions[region].backends]
+    if lacking or not backends:
+        reason = f"{region} has no cluster of EKS in grid.yaml"
+        step = f"Write sagemaker, or `eks: {{cluster: NAME}}` for {region} in grid.yaml and deploy."
+        yield "backend", " ".join(line.settings.get("backend", backends)), RefusedError(reason, step)
 
 
-def _without_effect(line: Line, places: list[Job]) -> Iterator[Wrong]:
-    """Check that no setting of the line is without effect."""
-    names = [name for place in places for name in place.backends]
+def _without_effect(line: Line, names: list[BackendName]) -> Iterator[Wrong]:
+    """Check that no setting of the line is without effect; `names` are its backends in all of its Regions."""
     for field in ("eks_kind", "eks_queue"):
         if field in line.settings and "eks" not in names:
             step = f"Write backend eks, or remove {field}."
@@ -102,23 +115,27 @@ def _without_effect(line: Line, places: list[Job]) -> Iterator[Wrong]:
         yield "capacity_wait", "", RefusedError(reason, "Add a backend or a replica, or remove capacity_wait.")
 
 
-def _not_in(job: Job, settings: Region, line: Line, grid: Grid) -> Iterator[Wrong]:
-    """Check the job of a Region against the backends that it has there."""
-    if "sagemaker" in job.backends and not settings.subnets:
-        for name, channel in job.inputs.items():
+def _not_in(region: str, place: S3Uri | Inputs, backends: Backends, line: Line, grid: Grid) -> Iterator[Wrong]:
+    """Check a line's data and launch in one of its Regions against the backends there."""
+    if isinstance(place, dict) and "sagemaker" in backends and not grid.regions[region].subnets:
+        for name, channel in place.items():
             if channel.file_system:
                 reason = f"the channel {name} is on a file system, which SageMaker mounts only through a VPC"
-                step = f"Write backend eks, or set subnets and security_groups of {job.region} in grid.yaml and deploy."
+                step = f"Write backend eks, or set subnets and security_groups of {region} in grid.yaml and deploy."
                 yield "inputs", channel.location, RefusedError(reason, step)
-    if "capacity_wait" in line.settings and job.launch == "queued":
+    if "capacity_wait" in line.settings and line.setting("launch", grid.job) == "queued":
         reason = "a service queue keeps its jobs until it has room"
         yield "capacity_wait", "", RefusedError(reason, "Write launch direct, or remove capacity_wait.")
-    if "eks" in job.backends and settings.eks:
-        yield from _only_on_sagemaker(job, line, grid)
-        yield from _wrong_hosts(job, grid)
-        yield from _cut_hosts(job, settings.eks)
+
+
+def _not_on_eks(job: Job, line: Line, grid: Grid) -> Iterator[Wrong]:
+    """Check the job of a Region against the cluster there."""
+    yield from _only_on_sagemaker(job, line, grid)
+    yield from _wrong_hosts(job, grid)
+    if cluster := grid.regions[job.region].eks:
+        yield from _cut_hosts(job, cluster)
         for name, channel in job.inputs.items():
-            if wrong := _channel(name, channel, job, settings.eks):
+            if wrong := _channel(name, channel, job, cluster):
                 yield "inputs", channel.location, wrong
 
 

@@ -53,6 +53,11 @@ class Line:
     replicas: Mapping[str, S3Uri | Inputs] = field(default_factory=dict)
     copy_from: S3Uri | None = None
 
+    @property
+    def places(self) -> dict[str, S3Uri | Inputs]:
+        """The folder or the channels of the data in each of the line's Regions, its own first."""
+        return {self.region: self.data or self.inputs, **self.replicas}
+
     def priority(self) -> int:
         """Return the job's priority in its submission; a higher priority starts earlier."""
         return int(self.settings.get("priority", 0))
@@ -94,16 +99,17 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
     defaults = deployment.grid.job
     runtime, spot = line.setting("max_runtime", defaults), bool(line.settings.get("spot", False))
     algorithm = is_algorithm(line.settings, deployment.grid)
-    here = _place(line, line.region, line.data or line.inputs, deployment, (submission, index))
-    replicas = {
-        region: _place(line, region, data, deployment, (submission, index)) for region, data in line.replicas.items()
+    places = {
+        region: _place(line, region, data, deployment, (submission, index)) for region, data in line.places.items()
     }
+    backends = [name for fields in places.values() for name in fields["backends"]]
+    here = places.pop(line.region)
     return Job(
         index=index,
         line=line.number,
         name=line.name,
         region=line.region,
-        streams=streams_of(line.settings, defaults) if streamed(here.inputs) else "host",
+        streams=streams_of(line.settings, defaults) if streamed(here["inputs"]) else "host",
         instance_type=line.setting("instance_type", defaults),
         instance_count=line.setting("instance_count", defaults),
         volume_gb=line.setting("volume_gb", defaults),
@@ -134,15 +140,15 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         budget_dollars=line.settings.get("budget_dollars"),
         dollars_per_hour=line.settings.get("dollars_per_hour"),
         spot_dollars_per_hour=line.settings.get("spot_dollars_per_hour"),
-        capacity_wait_seconds=line.settings.get("capacity_wait", _capacity_wait([here, *replicas.values()])),
+        capacity_wait_seconds=line.settings.get("capacity_wait", _capacity_wait(backends)),
         eks_kind=line.settings.get("eks_kind", ""),
         eks_queue=line.settings.get("eks_queue", ""),
-        replicas=replicas,
+        replicas={region: Replica(**fields) for region, fields in places.items()},
         copy_from=str(line.copy_from or ""),
         copy_to=str(line.data) if line.copy_from else "",
         init_from=line.settings.get("init_from"),
         profile=line.settings.get("profile", ""),
-        **{name: getattr(here, name) for name in Replica.model_fields},
+        **here,
     )
 
 
@@ -178,8 +184,10 @@ def default_metrics(defaults: JobDefaults) -> dict[str, str]:
     return {name: metric_regex(name) for name in defaults.metrics}
 
 
-def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]) -> Replica:
-    """Return the fields of a job that depend on its Region."""
+def _place(
+    line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]
+) -> dict[str, Any]:
+    """Return the fields of a job that depend on its Region, which are those of `Replica`."""
     grid, account, settings = deployment.grid, deployment.account_of(region), line.settings
     own = output = names.output_prefix(grid.name, account, region, *identity)
     if "output" in settings:
@@ -191,15 +199,15 @@ def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment
         kept = f"{own}checkpoints/"
     algorithm = settings.get("algorithm", "").replace("{region}", region)
     image = "" if algorithm else deployment.image_uri(settings.get("image", grid.job.image), region)
-    return Replica(
-        inputs=channels(data, settings, grid.job),
-        output=output,
-        image=image,
-        algorithm=algorithm,
-        checkpoints=kept or "",
-        training_plan=settings.get("training_plan", {}).get(region, ""),
-        backends=backends_of(line, region, grid),
-    )
+    return {
+        "inputs": channels(data, settings, grid.job),
+        "output": output,
+        "image": image,
+        "algorithm": algorithm,
+        "checkpoints": kept or "",
+        "training_plan": settings.get("training_plan", {}).get(region, ""),
+        "backends": backends_of(line, region, grid),
+    }
 
 
 def backends_of(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
@@ -212,7 +220,6 @@ def backends_of(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
     return wanted if region == line.region else tuple(name for name in wanted if name in there.backends)
 
 
-def _capacity_wait(places: Sequence[Replica]) -> int:
-    """Return the default `capacity_wait` of a job in seconds; 0 if it waits without limit."""
-    candidates = [backend for place in places for backend in place.backends]
-    return CAPACITY_WAIT_SECONDS if len(candidates) > 1 and "eks" in candidates else 0
+def _capacity_wait(backends: Sequence[BackendName]) -> int:
+    """Return the default `capacity_wait`, in seconds, of a job with these backends in all of its Regions; 0: none."""
+    return CAPACITY_WAIT_SECONDS if len(backends) > 1 and "eks" in backends else 0

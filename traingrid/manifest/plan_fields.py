@@ -102,9 +102,11 @@ def wrong_residency(regions: Sequence[str], settings: Mapping[str, Any], grid: G
 
 def wrong_types(settings: Mapping[str, Any], grid: Grid) -> Iterator[Problem]:
     """Yield an error for each of a line's `instance_types` with another number of accelerators than its own type."""
+    if "instance_types" not in settings:
+        return
     own, ranks = (settings.get(name, getattr(grid.job, name)) for name in ("instance_type", "processes_per_host"))
     number = accelerators(own, ranks)
-    for other in settings.get("instance_types", ()):
+    for other in settings["instance_types"]:
         if (found := accelerators(other, ranks)) != number:
             reason = f"{other} has {found} accelerators, and {own} has {number}, for which processes_per_host is set"
             step = "List types with as many accelerators as the line's own type."

@@ -37,7 +37,7 @@ def wrong_queue(line: Line, deployment: Deployment) -> Iterator[Wrong]:
         known = ", ".join(grid.shares) or "defined by `shares` in grid.yaml, which has none"
         yield "share", share, RefusedError("not a share of this grid", f"The shares are {known}.")
     elif launch == "queued":
-        for region in (line.region, *line.replicas):
+        for region in line.places:
             yield from _wrong_in(region, line, share or "", deployment)
 
 
@@ -76,7 +76,7 @@ def too_large_with_model(line: Line, deployment: Deployment) -> Iterator[Wrong]:
         deployment: The grid.
     """
     if line.setting("launch", deployment.grid.job) == "queued":
-        for region in (line.region, *line.replicas):
+        for region in line.places:
             yield from _too_large(region, line, deployment)
 
 

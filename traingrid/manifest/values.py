@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from traingrid.grid.field_types import MAX_KEEP_ALIVE, MAX_RUNTIME_LIMIT, parse_duration
@@ -179,6 +180,7 @@ def metrics(value: object) -> dict[str, str]:
     return value
 
 
+@lru_cache(maxsize=1024)
 def metric_regex(name: str) -> str:
     """Return the regular expression that finds a metric printed as `name=value`."""
     return rf"\b{re.escape(name)}=([-+0-9.eE]+)"

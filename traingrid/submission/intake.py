@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import math
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -162,8 +163,9 @@ class Intake:
         arrays: list[Array] = []
         try:
             for chunk, count in enumerate(chunks(len(lines))):
-                part = list(itertools.islice(jobs, count))
-                arrays.append(self._submit_array(submission, chunk, part, retried=claimed is not None))
+                part = itertools.islice(jobs, count)
+                arrays.append(self._submit_array(submission, chunk, part, count, retried=claimed is not None))
+                deque(part, maxlen=0)  # the jobs of an array that an earlier request has submitted
             self.ledger.record_submitted(submission, arrays[0].batch_job, arrays)
         except (TraingridError, BotoCoreError, ClientError) as error:
             # The next attempt finds our arrays by their names. Batch may not list a new array yet, so the claim is
@@ -178,28 +180,29 @@ class Intake:
             raise
         return submission, [array.entry() for array in arrays]
 
-    def _submit_array(self, submission: str, chunk: int, jobs: list[Job], *, retried: bool) -> Array:
-        """Write the jobs of one array and submit it, unless an earlier request has submitted an array of its name."""
+    def _submit_array(self, submission: str, chunk: int, jobs: Iterator[Job], count: int, *, retried: bool) -> Array:
+        """Write the jobs of one array and submit it, unless an earlier request has submitted an array of its name.
+
+        Memory holds one job at a time; the first one has the highest priority.
+        """
         target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
         file = target.key.rpartition("/")[2]
         found = self.batch.find(submission, chunk) if retried else None
         if found:  # its children read the jobs that were written with it, perhaps by another deployment of the grid
-            return Array(batch_job=found, file=file, count=len(jobs))
-        body, index = normalised(jobs)
+            return Array(batch_job=found, file=file, count=count)
+        first = next(jobs)
+        body, index = normalised(itertools.chain([first], jobs))
         self.storage.write(index_uri(target), index, "application/octet-stream")
-        version = self.storage.write(target, body, "application/jsonl")
-        pinned = ObjectVersion(target.bucket, target.key, version)
-        first = max(job.priority for job in jobs)
-        batch_job = self.batch.submit(submission, pinned, len(jobs), chunk, share=jobs[0].share, priority=first)
-        return Array(batch_job=batch_job, file=file, version=version, count=len(jobs))
+        pinned = ObjectVersion(target.bucket, target.key, self.storage.write(target, body, "application/jsonl"))
+        batch_job = self.batch.submit(submission, pinned, count, chunk, share=first.share, priority=first.priority)
+        return Array(batch_job=batch_job, file=file, version=pinned.version, count=count)
 
     def _claim(
         self, source: ManifestVersion, claim: Claim, lines: list[manifest.Line], sha256: str
     ) -> tuple[str, SubmissionItem | None]:
         """Return the manifest's submission id, and its ledger item if an earlier request claimed it."""
         identity = (str(source.uri), source.version)
-        facts: SubmissionFacts = {"manifest": identity[0], "version": identity[1], "jobs": len(lines)}
-        facts["sha256"] = sha256
+        facts: SubmissionFacts = {"manifest": identity[0], "version": identity[1], "jobs": len(lines), "sha256": sha256}
         facts["claim_ends_at"] = claim.ends_at
         if (budget := budget_of(lines)) is not None:
             facts["budget_dollars"] = budget
@@ -236,9 +239,8 @@ class Intake:
 
 def _reported(claimed: SubmissionItem) -> list[dict[str, Any]]:
     """Return the arrays of a report for a submission that an earlier request has submitted."""
-    if "arrays" not in claimed.stored:
-        return [{"batch_job": claimed.batch_job}]
-    return [array.entry() for array in claimed.arrays]
+    unknown = [{"batch_job": claimed.batch_job}]
+    return [array.entry() for array in claimed.arrays] if "arrays" in claimed.stored else unknown
 
 
 def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:

@@ -52,7 +52,7 @@ def check_copies(lines: Sequence[Line]) -> None:
     for line in lines:
         model = line.settings.get("init_from")
         if isinstance(model, InitialModel):
-            copies |= {(str(model), region) for region in (line.region, *line.replicas) if region != model.region}
+            copies |= {(str(model), region) for region in line.places if region != model.region}
     if len(copies) > MAX_COPIES:
         reason = f"its lines need {len(copies):,} copies of models to other Regions, and those of a submission at most "
         step = "Train in the Regions of the models, with fewer replicas, or split the file."
