@@ -1,7 +1,8 @@
 """Lanes: the files that `make test` runs, and those that only `make test-all` runs.
 
 `pytest --lane product` and `pytest --lane rest` share out all files; without the option, pytest runs every file. A new
-file belongs to the product lane, unless it is listed here.
+file belongs to the product lane, unless it is listed here. Its tests that need a package (packages.py) are in both,
+because `make test` skips them if the package is missing.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+_MARK = "needs("
 
 REST = (
     "tests/integration/localcloud",
@@ -25,8 +27,12 @@ REST = (
 )
 """Folders and files of the rest lane: localcloud's own tests, the fault suite, and other kinds of deployed grids."""
 
-BOTH = ("tests/integration/posture/test_rules.py", "tests/integration/posture/test_scanners.py")
-"""Files in both lanes: `make test` checks a choice of grids, and `make test-all` every kind."""
+BOTH = (
+    "tests/integration/catalog",
+    "tests/integration/posture/test_rules.py",
+    "tests/integration/posture/test_scanners.py",
+)
+"""Folders and files in both lanes: `make test` checks SQLite and a choice of grids, and `make test-all` everything."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,9 +43,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Ignore the files of the other lane."""
     lane = config.getoption("--lane")
-    if lane is None or collection_path.suffix != ".py":
+    if lane is None or collection_path.suffix != ".py" or lane in lanes(collection_path):
         return None
-    return None if lane in lanes(collection_path) else True
+    return None if lane == "rest" and _MARK in collection_path.read_text() else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the product lane's tests, run only those in the rest lane that `make test` may have skipped."""
+    if config.getoption("--lane") != "rest":
+        return
+    left = [item for item in items if "rest" not in lanes(item.path) and item.get_closest_marker("needs") is None]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in set(left)]
 
 
 def lanes(file: Path) -> set[str]:

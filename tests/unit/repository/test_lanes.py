@@ -27,6 +27,7 @@ def test_every_file_of_tests_is_in_a_lane() -> None:
         ("tests/unit/manifest/test_forms.py", {"product"}),
         ("tests/integration/localcloud/sagemaker/test_pipe.py", {"rest"}),
         ("tests/integration/posture/test_rules.py", {"product", "rest"}),
+        ("tests/integration/catalog/test_query.py", {"product", "rest"}),
         ("tests/e2e/test_two_regions.py", {"product"}),
         ("tests/e2e/test_pipe.py", {"rest"}),
     ],
@@ -50,6 +51,7 @@ def test_pytest_ignores_the_files_of_the_other_lane(lane: str | None, ignored: s
     files = {
         "localcloud": ROOT / "tests/integration/localcloud/sagemaker/test_pipe.py",
         "eks": ROOT / "tests/integration/eks/test_ends.py",
+        "tests that need packages": ROOT / "tests/integration/stacks/test_images.py",
         "posture": ROOT / "tests/integration/posture/test_rules.py",
     }
     config = cast(pytest.Config, Options(lane))
