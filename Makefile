@@ -57,7 +57,8 @@ test:  ## Check the product: format, lint, types, docs, and tests on one deploye
 test-all:  ## Test the rest: localcloud, all kinds of grids, faults, containers, page, notebook, PyTorch (after `make test`)
 	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
 	@status=0; $(AT_ONCE) lane-rest lane-containers || status=$$?; \
-		$(ONE_BY_ONE) lane-ui lane-notebook lane-torch || status=$$?; \
+		$(AT_ONCE) lane-mpi lane-notebook || status=$$?; \
+		$(ONE_BY_ONE) lane-ui lane-torch || status=$$?; \
 		$(PYTHON) -m bench.lanes table; exit $$status
 
 # All lanes run, also after one has failed. Two at a time, because tests often wait; those that measure time run alone.
@@ -73,6 +74,8 @@ lane-docs:
 	$(LANE) documentation -- $(MAKE) --no-print-directory docs
 lane-rest:
 	$(LANE) "rest of the control plane" -- .venv/bin/python -m pytest $(PARALLEL) --lane rest
+lane-mpi:
+	$(LANE) "training image with MPI" -- $(MAKE) --no-print-directory test-training
 lane-containers lane-ui lane-notebook lane-torch: lane-%:
 	$(LANE) $* -- $(MAKE) --no-print-directory test-$*
 
