@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.support.sample_deployment import ACCOUNT
@@ -18,6 +19,8 @@ SOURCE = S3Uri(names.data_bucket("traingrid", ACCOUNT, SOURCE_REGION), "day1/1")
 TARGET = S3Uri(names.data_bucket("traingrid", ACCOUNT, TARGET_REGION), "copies/day1")
 SMALL = Sizes(in_one_piece=20, part=8, largest=64, smallest_part=1)
 """Sizes with which an object of some dozen bytes is copied in parts."""
+FEW_PARTS = replace(SMALL, part=20)
+"""Sizes with which the large object of CONTENT has three parts, for tests that copy it many times."""
 CONTENT = {"train/a": b"first", "train/b": b"0123456789" * 5, "validation/c": b"last"}
 """Objects of the source; the second is copied in parts."""
 
@@ -94,12 +97,12 @@ def folders(calls: Calls | None = None) -> Folders:
     )
 
 
-def folder_copy(both: Folders, threads: int = 1, *, target_has_kms: bool = False) -> FolderCopy:
+def folder_copy(both: Folders, threads: int = 1, *, target_has_kms: bool = False, sizes: Sizes = SMALL) -> FolderCopy:
     objects = ObjectCopy(
         source_store=both.source_store,
         target_store=both.target_store,
         threads=threads,
-        sizes=SMALL,
+        sizes=sizes,
         target_has_kms=target_has_kms,
         sleep=lambda _seconds: None,
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.copies import SOURCE_REGION, Calls, folder_copy, folders, stored
+from tests.support.copies import FEW_PARTS, SOURCE_REGION, Calls, folder_copy, folders, stored
 from traingrid.child.attempt import Attempt
 from traingrid.child.data_copy import DataCopy
 from traingrid.ledger.moves import Moves
@@ -22,7 +22,7 @@ class Mover:
             moves=self.calls.of(self.moves),
             folders=both,
             from_region=SOURCE_REGION,
-            begin=lambda: folder_copy(both),
+            begin=lambda: folder_copy(both, sizes=FEW_PARTS),
         )
         done = copy.run()
         if done:

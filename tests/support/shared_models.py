@@ -17,7 +17,7 @@ from botocore.endpoint_provider import EndpointProvider
 from botocore.model import ServiceModel
 
 _loader = cache(botocore.session.create_loader)
-_create_class = ClientCreator._create_client_class
+_create_class: Any = vars(ClientCreator)["_create_client_class"]
 _classes: dict[int, tuple[ServiceModel, type]] = {}
 _providers: dict[int, tuple[Any, EndpointProvider]] = {}
 

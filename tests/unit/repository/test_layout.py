@@ -1,6 +1,7 @@
 """Layout: the import direction between folders, and forbidden names of files."""
 
 import ast
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -144,15 +145,15 @@ def files() -> list[Path]:
 Imports = list[ast.Import | ast.ImportFrom]
 
 
+def only_imports(nodes: Iterable[ast.AST]) -> Imports:
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 @cache
 def imports_of(path: Path) -> tuple[Imports, Imports]:
     """Return all imports of a module, and those at its top level."""
     tree = ast.parse(path.read_text())
-    every, top = (
-        [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-        for nodes in (ast.walk(tree), tree.body)
-    )
-    return every, top
+    return only_imports(ast.walk(tree)), only_imports(tree.body)
 
 
 def imported(path: Path) -> set[str]:

@@ -12,7 +12,7 @@ PRODUCT = ("app.py", "bench", "conformance", "docs_site", "examples", "localclou
 def imported_modules(path: Path) -> set[str]:
     """Return the modules of the CDK that a file imports, by their own names."""
     text = path.read_text()
-    nodes = ast.walk(ast.parse(text)) if "aws_cdk" in text else ()
+    nodes = ast.walk(ast.parse(text if "aws_cdk" in text else ""))
     names = {
         f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
         for node in nodes
