@@ -203,7 +203,7 @@ class LocalCloud:
         """Register a clean-up function for the stop; the server still answers while it runs."""
         self._stop_callbacks.callback(callback)
 
-    def replace(self, owner: object, **attributes: object) -> None:
+    def replace(self, owner: object, **attributes: Any) -> None:
         """Set attributes of a class, module or object of moto, and restore them when the server has stopped.
 
         moto's state is global to the process, in which other servers or moto's own mocks can follow.
