@@ -118,7 +118,8 @@ class Collector:
 
     def pytest_itemcollected(self, item: Any) -> None:
         case = item.callspec.id if hasattr(item, "callspec") else ""
-        rows = getattr(item.obj, "row_names", ("",))
+        # pytest escapes ids in the same way, so that a case that becomes a row keeps its name.
+        rows = [row.encode("unicode_escape").decode() for row in getattr(item.obj, "row_names", ("",))]
         test = item.nodeid.partition("[")[0]
         self.items += [(test, "-".join(filter(None, (case, row)))) for row in rows]
 
