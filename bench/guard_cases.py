@@ -66,7 +66,7 @@ def _manifest(lines: int) -> bytes:
 def parse() -> Figures:
     """Parse a manifest of two fields in each line."""
     from traingrid.grid.deployment import Deployment  # noqa: PLC0415  # of the measured commit, as all imports below
-    from traingrid.manifest.parse import parse as parsed  # noqa: PLC0415
+    from traingrid.manifest.parse import parse as parsed  # noqa: PLC0415  # as above
 
     deployment, content = Deployment.from_environment(_DEPLOYED), _manifest(LINES)
     parsed(_manifest(1), deployment)  # loads SageMaker's service model
@@ -154,13 +154,13 @@ def _indexed(index: int) -> dict[str, Any]:
 
 def status() -> Figures:
     """Print the overview of a large submission."""
-    from traingrid.api.control_plane import ControlPlane  # noqa: PLC0415
-    from traingrid.aws.batch import Batch  # noqa: PLC0415
-    from traingrid.aws.s3 import Storage  # noqa: PLC0415
-    from traingrid.cli.console import console  # noqa: PLC0415
-    from traingrid.cli.status import print_overview  # noqa: PLC0415
-    from traingrid.grid.deployment import Deployment  # noqa: PLC0415
-    from traingrid.ledger.ledger import Ledger  # noqa: PLC0415
+    from traingrid.api.control_plane import ControlPlane  # noqa: PLC0415  # as above
+    from traingrid.aws.batch import Batch  # noqa: PLC0415  # as above
+    from traingrid.aws.s3 import Storage  # noqa: PLC0415  # as above
+    from traingrid.cli.console import console  # noqa: PLC0415  # as above
+    from traingrid.cli.status import print_overview  # noqa: PLC0415  # as above
+    from traingrid.grid.deployment import Deployment  # noqa: PLC0415  # as above
+    from traingrid.ledger.ledger import Ledger  # noqa: PLC0415  # as above
 
     head = {
         "submission": {"S": _SUBMISSION},
@@ -192,7 +192,7 @@ def status() -> Figures:
 
 def plan() -> Figures:
     """Plan random datasets."""
-    from bench import plan as random_plan  # noqa: PLC0415
+    from bench import plan as random_plan  # noqa: PLC0415  # as above
 
     random_plan.DATASETS = DATASETS
     figures = random_plan.measured("plain")
