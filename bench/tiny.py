@@ -6,6 +6,7 @@ It writes nothing into bench/results/. A benchmark whose requirements this machi
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -108,21 +109,22 @@ def _attempted(benchmark: Benchmark) -> tuple[str, str]:
 
 def run(benchmark: Benchmark) -> str:
     """Run a benchmark at the tiny size, and return the end of its output if it failed, else an empty text."""
-    try:
-        done = subprocess.run(
-            [benchmark.python, *benchmark.arguments],
-            cwd=CHECKOUT,
-            env={**os.environ, VARIABLE: TINY},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=_PATIENCE_SECONDS,
-        )
-    except subprocess.TimeoutExpired as error:
-        output = error.output.decode() if isinstance(error.output, bytes) else error.output or ""
-        return f"It did not end within {_PATIENCE_SECONDS} s:\n{output[-3000:]}"
-    return f"It exited with {done.returncode}:\n{done.stdout[-3000:]}" if done.returncode else ""
+    with subprocess.Popen(
+        [benchmark.python, *benchmark.arguments],
+        cwd=CHECKOUT,
+        env={**os.environ, VARIABLE: TINY},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)  # also the processes that it has started
+            output, _ = process.communicate()
+            return f"It did not end within {_PATIENCE_SECONDS} s:\n{output[-3000:]}"
+    return f"It exited with {process.returncode}:\n{output[-3000:]}" if process.returncode else ""
 
 
 def _processor_seconds() -> float:

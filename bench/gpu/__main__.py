@@ -61,7 +61,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=0, help="default: one for each GPU")
     parser.add_argument("--batch", type=int, default=size(256, 2), help="images per rank and step")
     parser.add_argument("--image-size", type=int, default=size(224, 32))
-    parser.add_argument("--model", default="resnet50", help="the trainer's network")
+    parser.add_argument("--model", default=size("resnet50", "resnet8"), help="the trainer's network")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--xla", action="store_true", help="compile the trainer's and the bare step with XLA")
     parser.add_argument(

@@ -8,6 +8,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from bench.gpu.settings import BARE, HOROVOD, SYNTHETIC, TRAINER, Settings
+from bench.size import size
 from bench.training.ingest import jpegs
 from training_container.trainer.config import Config
 from training_container.trainer.data.input import training_data
@@ -18,7 +19,8 @@ from training_container.trainer.step import Batch, Outcome, TrainStep
 Block = Callable[[int], None]
 """Runs a number of steps, and returns when the device has finished them."""
 
-BATCHES_PER_EPOCH = 8
+BATCHES_PER_EPOCH = size(8, 2)
+NETWORK = size(tf.keras.applications.ResNet50, tf.keras.applications.MobileNet)
 RATE = 0.01
 
 
@@ -129,7 +131,7 @@ def horovod_step(settings: Settings) -> Callable[[], object]:
     """
     tf.keras.mixed_precision.set_global_policy("float32")
     shape = (settings.image_size, settings.image_size, 3)
-    model = tf.keras.applications.ResNet50(weights=None, input_shape=shape)
+    model = NETWORK(weights=None, input_shape=shape)
     optimizer, loss_of = tf.optimizers.SGD(0.01), tf.losses.SparseCategoricalCrossentropy()
     optimizer.build(model.trainable_variables)
     images = tf.random.uniform([settings.batch, *shape])

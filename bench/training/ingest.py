@@ -27,7 +27,7 @@ from bench.size import size
 from training_container.trainer.demux import record_reader
 from training_container.trainer.demux.demultiplexer import PROGRAM
 
-ROUNDS = size(11, 2)
+ROUNDS = size(11, 1)
 PASS_SECONDS = size(3.0, 0.01)
 JPEG_SIDE = 400
 """Pixels per side; with noise, such a JPEG has about 110 KB, as in ImageNet."""

@@ -16,12 +16,14 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from bench.size import size
 from bench.training.step_loop_settings import BATCH_SIZE, STEPS_PER_BLOCK
 from training_container.trainer.cluster import use_own_device
 from training_container.trainer.config import Config
 from training_container.trainer.step import TrainStep
 
-WARM_UP_STEPS = 2
+WARM_UP_STEPS = size(2, 1)
+NETWORK = size(tf.keras.applications.ResNet50, tf.keras.applications.MobileNet)
 CLASSES = 1000
 LOOK_SECONDS = 0.02
 
@@ -80,7 +82,7 @@ class WithoutHorovod(TrainStep):
 
 def _own_step(kind: type[TrainStep], precision: str) -> Step:
     tf.keras.mixed_precision.set_global_policy(precision)
-    body = tf.keras.applications.ResNet50(weights=None, classes=CLASSES, classifier_activation=None)
+    body = NETWORK(weights=None, classes=CLASSES, classifier_activation=None)
     logits = tf.keras.layers.Activation("linear", dtype="float32")(body.output)
     step = kind(tf.keras.Model(body.input, logits), Config(classes=CLASSES, batch_size=BATCH_SIZE))
     images, labels = random_batch()
@@ -96,7 +98,7 @@ def synthetic(precision: str) -> Step:
     """
     hvd.init()
     assert precision == "float32"  # noqa: S101  # the benchmark supports only this precision
-    model = tf.keras.applications.ResNet50(weights=None, classes=CLASSES)
+    model = NETWORK(weights=None, classes=CLASSES)
     optimizer = tf.optimizers.SGD(0.01)
     loss_of = tf.losses.SparseCategoricalCrossentropy()
     images, labels = random_batch()

@@ -23,7 +23,7 @@ from bench.training.step_loop_settings import BATCH_SIZE, STEPS_PER_BLOCK
 
 PYTHON = CHECKOUT / ".venv-training/bin/python"
 RANKS = 2
-ROUNDS = size(6, 2)  # the fewest with an interval of 95 %, see verdict.interval
+ROUNDS = size(6, 1)  # the fewest with an interval of 95 %, see verdict.interval
 PATIENCE_SECONDS = 600.0
 LOOK_SECONDS = 0.02
 # Variables that `train` sets for its ranks if there is no GPU (training_container/launcher/rank_environment.py).
@@ -143,7 +143,7 @@ def measure(rounds: int = ROUNDS) -> dict[str, Any]:
         "float32_to_synthetic_with_yield": (ours("float32"), synthetic(YIELD)),
     }
     return {
-        "P4": {name: compared(*pairs[name], rounds) for name in list(pairs)[: size(None, 1)]},
+        "P4": {name: compared(*pairs[name], rounds) for name in list(pairs)[size(0, -1) :]},
         "P5": {"bfloat16_to_two_independent_processes": compared(ours("mixed_bfloat16"), alone, rounds)},
         "model": "tf.keras.applications.ResNet50, 224 x 224, random images",
         "batch_size_per_rank": BATCH_SIZE,

@@ -48,3 +48,9 @@ def test_a_benchmark_that_fails_is_reported(
     assert output.endswith("1 failed bad\n")
     monkeypatch.setattr(tiny, "BENCHMARKS", (good, lacking))
     assert tiny.main() == 0
+
+
+def test_a_benchmark_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiny, "_PATIENCE_SECONDS", 0.01)
+    hangs = Benchmark(name="hangs", arguments=("-c", "import time; time.sleep(600)"))
+    assert run(hangs).startswith("It did not end within 0.01 s:")
