@@ -34,24 +34,19 @@ class ReachingTests:
 
         The nearest unit tests of its package, its other unit tests and near ones of other packages, integration tests.
         """
-        distances = self._distances(file)
-        parts = Path(file).parts
+        distances, parts, module = self._distances(file), Path(file).parts, Path(file).stem
         package = parts[1] if len(parts) > 2 else _UNIT_FOLDERS.get(parts[0], parts[0])
-        tests = [name for name in self._files if Path(name).name.startswith("test_")]
-        tests.sort(key=lambda name: (Path(name).name != f"test_{Path(file).name}", distances.get(name, 99)))
-        own = [name for name in tests if name.startswith(f"tests/unit/{package}/")]
-        near = [name for name in tests if distances.get(name, 99) <= _NEAR and name not in own]
-        unit = [name for name in near if name.startswith("tests/unit/")]
-        integration = [name for name in tests if name.startswith("tests/integration/")]
-        named = [name for name in integration if self._names(name, package, Path(file).stem)]
-        reached = [*named, *(name for name in integration if name in near and name not in named)]
-        return [own[:_FIRST], [*own[_FIRST:], *unit[:_UNIT_FILES]], reached[:_INTEGRATION_FILES]]
-
-    def _names(self, test: str, package: str, module: str) -> bool:
-        """Return True if a test that starts processes is about a package or a module."""
-        if Path(test).name in (f"test_{package}.py", f"test_{module}.py"):
-            return True
-        return bool(re.search(rf"{package}[./]{module}\b", self._files[test].read_text()))
+        tests = {name: path.read_text() for name, path in self._files.items() if path.name.startswith("test_")}
+        mentions = {name for name, text in tests.items() if re.search(rf"\b{module}\b", text)}
+        folder = "[./]".join(parts[:-1]) if len(parts) > 3 else f"{package}[./]{module}"
+        names = {name for name, text in tests.items() if re.search(rf"{folder}\b", text)}
+        names |= {name for name in tests if Path(name).name in (f"test_{package}.py", f"test_{module}.py")}
+        nearest = sorted(tests, key=lambda name: (name not in names, name not in mentions, distances.get(name, 99)))
+        own = [name for name in nearest if name.startswith(f"tests/unit/{package}/")]
+        near = [name for name in nearest if name in names or distances.get(name, 99) <= _NEAR + (name in mentions)]
+        unit = [name for name in near if name.startswith("tests/unit/") and name not in own]
+        integration = [name for name in near if name.startswith("tests/integration/")]
+        return [own[:_FIRST], [*own[_FIRST:], *unit[:_UNIT_FILES]], integration[:_INTEGRATION_FILES]]
 
     def _distances(self, file: str) -> dict[str, int]:
         """Return the number of imports between a file and each file that loads it."""

@@ -41,7 +41,7 @@ def duplicate_calls(world: World) -> Iterator[Violation]:
         (_is_array(call), name)
         for call in world.calls or ()
         for name in (created(call),)
-        if name and submission_of(world.grid, name)
+        if submission_of(world.grid, name)
     )
     for (is_array, name), times in accepted.items():
         if times > 1:

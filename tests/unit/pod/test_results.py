@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
 from tests.unit.pod.conftest import NAME, request
 from traingrid.pod import patience, results
@@ -162,6 +163,20 @@ def test_a_container_that_is_killed_during_the_upload_leaves_a_reason(host: Make
     with pytest.raises(SystemExit):
         collect(one, Refusing(s3, "upload_fileobj", SystemExit()), ended(), log)
     assert ending(log) == {"artifact": "", "failure": "it failed", "error": results.UNFINISHED}
+
+
+def test_the_last_copy_of_checkpoints_is_repeated_after_a_wait(host: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+    monkeypatch.setattr(results, "RETRY_SECONDS", 5.0)
+    monkeypatch.setattr(results, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=naps.append))
+    outcomes = [
+        ConnectionClosedError(endpoint_url="https://s3"),
+        ConnectionClosedError(endpoint_url="https://s3"),
+        None,
+    ]
+    copy: Any = SimpleNamespace(run=lambda **_: outcomes.pop(0), target="s3://out/checkpoints")
+    assert results._copied_completely(copy, host(), deadline=60.0) == ""
+    assert naps == [5.0, 5.0]
 
 
 def test_checkpoints_are_copied_during_the_training_and_a_last_time(

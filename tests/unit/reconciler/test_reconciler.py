@@ -193,7 +193,7 @@ def test_a_sweep_without_a_time_limit_checks_everything(
     assert (reconciler.sweep().left, len(world.described)) == (0, 40)
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 100])
+@pytest.mark.parametrize("at_once", [1, 2, 7, 100])
 def test_rotation_reaches_everything_within_a_few_rounds(at_once: int) -> None:
     things = [f"{number:08x}-0" for number in range(1000)]
     seen: set[str] = set()
