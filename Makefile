@@ -58,7 +58,7 @@ test-all:  ## Test the rest: localcloud, all kinds of grids, faults, containers,
 	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
 	@status=0; $(AT_ONCE) lane-rest lane-containers || status=$$?; \
 		$(AT_ONCE) lane-mpi lane-notebook || status=$$?; \
-		$(ONE_BY_ONE) lane-ui lane-torch || status=$$?; \
+		$(ONE_BY_ONE) lane-ui lane-torch lane-tiny lane-guard || status=$$?; \
 		$(PYTHON) -m bench.lanes table; exit $$status
 
 # All lanes run, also after one has failed. Two at a time, because tests often wait; those that measure time run alone.
@@ -78,6 +78,11 @@ lane-mpi:
 	$(LANE) "training image with MPI" -- $(MAKE) --no-print-directory test-training
 lane-containers lane-ui lane-notebook lane-torch: lane-%:
 	$(LANE) $* -- $(MAKE) --no-print-directory test-$*
+
+lane-guard:
+	$(LANE) "benchmarks compared with the last release" -- $(MAKE) --no-print-directory bench-guard
+lane-tiny:
+	$(LANE) "all benchmarks at a tiny size" -- $(MAKE) --no-print-directory bench-tiny
 
 # A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
 # In the order of collection, files with deployments come first; otherwise the last worker would run them alone.
@@ -177,6 +182,9 @@ api-page: .venv/.installed  ## Write docs/api.md from docstrings, and docs/sagem
 	.venv/bin/python -m docs_site.api_page
 	.venv/bin/python -m docs_site.trainer_page
 
+measurements-page: .venv/.installed  ## Write the tables of docs/measurements.md from bench/results/
+	.venv/bin/python -m docs_site.measurements_page
+
 cli-page: .venv/.installed  ## Write docs/cli.md from the definitions of the commands
 	.venv/bin/python -m docs_site.cli_page
 
@@ -206,6 +214,12 @@ metric-cost: setup-control  ## Print the cost of the metric history of 10,000 jo
 
 page-cost: setup-control  ## Print the requests and the cost of `traingrid ui` while it is open
 	.venv/bin/python -m bench.page_cost
+
+bench-guard: setup-control  ## Compare cheap benchmarks with the last release, and fail if one has grown (about three minutes)
+	.venv/bin/python -m bench.guard
+
+bench-tiny: setup .venv-bench/.installed  ## Run every benchmark at a tiny size, without results
+	.venv/bin/python -m bench.tiny
 
 bench-rates: setup-control  ## Compare the calls per second of 256 children with AWS's limits, into bench/results/
 	.venv/bin/python -m bench.rates
@@ -242,6 +256,10 @@ bench-gpu:  ## Measure the trainer on NVIDIA GPUs, into bench/results/ (in the i
 	$(GPU_PYTHON) -m bench.gpu
 
 SEED ?= 1
+COUNT ?= 60
+mutate: setup-control  ## Change COUNT=60 places of the code, drawn at random with SEED=1, and list those that no test notices
+	.venv/bin/python -m bench.mutation draw --seed $(SEED) --count $(COUNT)
+
 ACCOUNT ?= young
 faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours); with ENGINE=eks on Kubernetes
 	.venv/bin/python -m verification.faults --seed $(SEED) --account $(ACCOUNT) --engine $(ENGINE)
@@ -346,4 +364,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE bench-control bench-gpu bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-control test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lane-containers lane-control lane-docs lane-guard lane-lint lane-mpi lane-notebook lane-rest lane-tiny lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
