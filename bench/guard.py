@@ -86,7 +86,7 @@ def accepted_rows(text: str) -> dict[tuple[str, str], Accepted]:
 def run_once(tree: Tree, benchmark: str) -> dict[str, float | str]:
     """Run a benchmark of `bench.guard_cases` in a process, with the packages of a tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree.folder), "PYTHONHASHSEED": "0"}
-    command = [tree.python, "-m", "bench.guard_cases", benchmark]
+    command = [str(tree.python), "-m", "bench.guard_cases", benchmark]
     ended = subprocess.run(command, cwd=tree.folder, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise RuntimeError(f"{benchmark} failed in {tree.folder}:\n{ended.stderr[-2000:]}")

@@ -72,11 +72,11 @@ def _python(repository: Path, folder: Path) -> Path:
     if all(_content(repository / name) == _content(folder / name) for name in _LOCKED):
         return Path(sys.executable)
     environment = folder.parent / "environment"
-    install = ["uv", "pip", "install", "--quiet", "--require-hashes", "--python", environment]
+    install = ["uv", "pip", "install", "--quiet", "--require-hashes", "--python", str(environment)]
     try:
         subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, environment], check=True)
         for name in _LOCKED:
-            subprocess.run([*install, "-r", folder / name], check=True)
+            subprocess.run([*install, "-r", str(folder / name)], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         sentence = f"The base has other requirements, which need uv on PATH and its package index ({error})."
         raise MissingBaseError(sentence) from None

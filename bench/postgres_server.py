@@ -64,6 +64,11 @@ class PostgresServer:
         return self.url(name)
 
 
+def is_installed() -> bool:
+    """Return True if Debian's package is installed."""
+    return bool(_PROGRAMS)
+
+
 @contextmanager
 def running() -> Iterator[PostgresServer]:
     """Run a server with an empty data folder, which is deleted at the end.

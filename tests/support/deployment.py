@@ -164,7 +164,8 @@ class Stacks:
         before = _status(cloudformation, name)
         if before == "ROLLBACK_COMPLETE":  # CloudFormation only deletes it
             cloudformation.delete_stack(StackName=name)
-            before = until(lambda: not _status(cloudformation, name), f"{name} is deleted", PATIENCE_SECONDS) and ""
+            until(lambda: not _status(cloudformation, name), f"{name} is deleted", PATIENCE_SECONDS)
+            before = ""
         made = cloudformation.create_change_set(
             StackName=name,
             ChangeSetName="without-cli",

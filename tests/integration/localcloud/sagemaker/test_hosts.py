@@ -16,8 +16,10 @@ PYTHON = ROOT / ".venv-training/bin/python"
 HOSTS = ["algo-1", "algo-2"]
 # training_container/launcher/open_mpi.py explains the parameter.
 MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none", "-host", "algo-1:1,algo-2:1")
-GLOO = ("env", f"PYTHONPATH={ROOT}", str(PYTHON), "-m", "training_container.launcher.gloo")
-GLOO += ("--hosts", "algo-1:1,algo-2:1", "--current-host", "algo-1", "--")
+GLOO = (
+    *("env", f"PYTHONPATH={ROOT}", str(PYTHON), "-m", "training_container.launcher.gloo"),
+    *("--hosts", "algo-1:1,algo-2:1", "--current-host", "algo-1", "--"),
+)
 on_both_hosts = pytest.mark.parametrize(
     "launcher",
     [
