@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
-_PAIRS: tuple[tuple[type[ast.AST], type[ast.AST]], ...] = (
+_PAIRS: tuple[tuple[Any, Any], ...] = (
     *((ast.And, ast.Or), (ast.Eq, ast.NotEq), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Is, ast.IsNot)),
     *((ast.In, ast.NotIn), (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.FloorDiv, ast.Mod), (ast.BitOr, ast.BitAnd)),
 )
-_SWAPPED = {old: new for pair in _PAIRS for old, new in (pair, pair[::-1])}
+_SWAPPED: dict[Any, Any] = {old: new for pair in _PAIRS for old, new in (pair, pair[::-1])}
 _UNTESTED = ("annotation", "returns", "exc")
 """Fields without behavior: types, and the text of an error."""
 

@@ -1,5 +1,7 @@
 """Closing lines without a child: another training job with the line's name fails it, a vanished one does not."""
 
+from typing import Any
+
 from tests.support.ledger_items import job_key
 from tests.support.training_jobs import FakeBackend
 from traingrid.job.failures import CONFLICT, OTHER_REQUEST
@@ -21,8 +23,9 @@ def item_after_look(ledger: Ledger, job: Job, tags: dict[str, str] | None) -> tu
     ledger.record_job(job_key(), {"state": JobState.PENDING, "fingerprint": "asked"})
     item = ledger.job(SUBMISSION, 0)
     assert item is not None
-    backend, done = FakeBackend(), Sweep()
+    backend: Any = FakeBackend()
     backend.theirs, backend.their_tags = "theirs", tags
+    done = Sweep()
     closer = Closer(grid="traingrid", ledger=ledger, backend=lambda *_: backend, grace_seconds=0.0)
     child = ChildStatus(id="array:0", status="FAILED")
     closer.look_at(Line(submission=SUBMISSION, index=0, region=job.region, child=child, cancels={}, item=item), done)
