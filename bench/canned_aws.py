@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import boto3
@@ -48,7 +48,7 @@ class CannedAws:
     def install(self) -> None:
         """Reply to all clients created from now on, which inherit handlers from boto3's default session."""
         boto3.setup_default_session()
-        boto3._get_default_session().events.register("before-send", self._send)
+        boto3._get_default_session().events.register("before-send", cast(Callable[..., None], self._send))
 
     def _send(self, request: Any, event_name: str, **_: object) -> AWSResponse:
         operation = event_name.removeprefix("before-send.")
@@ -63,11 +63,11 @@ class CannedAws:
         elif operation == "s3.GetObject":
             body = _part(self.objects[unquote(urlsplit(request.url).path)], request.headers.get("Range"))
         elif not operation.startswith("s3."):
-            reply = self.replies.get(operation, lambda _: {})(json.loads(sent or b"{}"))
+            reply = self.replies[operation](json.loads(sent or b"{}")) if operation in self.replies else {}
             status, body = 400 if "__type" in reply else 200, json.dumps(reply).encode()
         self.bytes += len(sent) + len(body)
         headers["content-length"] = str(len(body))
-        return AWSResponse(request.url, status, headers, _Body(body))
+        return AWSResponse(request.url, status, cast(Any, headers), _Body(body))
 
 
 def _part(content: bytes, wanted: "str | bytes | None") -> bytes:
