@@ -215,6 +215,9 @@ metric-cost: setup-control  ## Print the cost of the metric history of 10,000 jo
 page-cost: setup-control  ## Print the requests and the cost of `traingrid ui` while it is open
 	.venv/bin/python -m bench.page_cost
 
+lanes: .venv/.installed  ## Write the times of the last `make test` and `make test-all` into bench/results/
+	.venv/bin/python -m bench.lanes results
+
 bench-guard: setup-control  ## Compare cheap benchmarks with the last release, and fail if one has grown (about three minutes)
 	.venv/bin/python -m bench.guard
 
@@ -358,10 +361,10 @@ setup/ui/node_modules/.installed: setup/ui/package.json setup/ui/package-lock.js
 
 # scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
-	$(STEP) $@ "Digits as TFRecords" $^ -- .venv-training/bin/python examples/digits/write_campaigns.py build/digits
+	$(STEP) $@ "Digits as TFRecords" $^ -- env TF_CPP_MIN_LOG_LEVEL=3 .venv-training/bin/python examples/digits/write_campaigns.py build/digits
 
 # scikit-learn's scans as tensors: the training data of `make demo-torch`.
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE lane-containers lane-control lane-docs lane-guard lane-lint lane-mpi lane-notebook lane-rest lane-tiny lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-guard lane-lint lane-mpi lane-notebook lane-rest lane-tiny lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

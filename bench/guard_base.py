@@ -67,18 +67,27 @@ def checked_out(repository: Path, commit: str) -> Iterator[Tree]:
             _git(repository, "worktree", "remove", "--force", str(folder))
 
 
+def _uv(repository: Path) -> str:
+    """Return the path of uv, which set-up installs."""
+    ended = subprocess.run([repository / "setup/uv.sh"], capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise MissingBaseError(ended.stderr.strip())
+    return ended.stdout.strip()
+
+
 def _python(repository: Path, folder: Path) -> Path:
     """Return an interpreter with the locked requirements of a tree."""
     if all(_content(repository / name) == _content(folder / name) for name in _LOCKED):
         return Path(sys.executable)
     environment = folder.parent / "environment"
-    install = ["uv", "pip", "install", "--quiet", "--require-hashes", "--python", str(environment)]
+    uv = _uv(repository)
+    install = [uv, "pip", "install", "--quiet", "--require-hashes", "--python", str(environment)]
     try:
-        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, environment], check=True)
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
         for name in _LOCKED:
             subprocess.run([*install, "-r", str(folder / name)], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        sentence = f"The base has other requirements, which need uv on PATH and its package index ({error})."
+        sentence = f"The base has other requirements, which uv could not install ({error})."
         raise MissingBaseError(sentence) from None
     return environment / "bin" / "python"
 

@@ -2,8 +2,9 @@
 
     python -m bench.lanes run NAME -- COMMAND ...     runs a part, and records its times in build/lanes/
     python -m bench.lanes table                       prints the times of the last runs
+    python -m bench.lanes results                     writes them into bench/results/lanes.json
 
-Only the standard library: the set-up is a part, too.
+The set-up is a part, too, so the first two commands use only the standard library.
 """
 
 import json
@@ -34,14 +35,25 @@ def run(name: str, command: list[str]) -> int:
     return status
 
 
-def table() -> str:
-    """Return a table of the recorded parts in the order of their ends."""
+def recorded() -> list[dict[str, Any]]:
+    """Return the recorded parts in the order of their ends."""
     files = sorted(FOLDER.glob("*.json"), key=lambda file: file.stat().st_mtime)
-    return "\n".join([_row("part", "wall s", "CPU s", "largest MiB", "result"), *(_line(file) for file in files)])
+    return [json.loads(file.read_text()) for file in files]
 
 
-def _line(file: Path) -> str:
-    part: dict[str, Any] = json.loads(file.read_text())
+def table() -> str:
+    """Return a table of the recorded parts."""
+    return "\n".join([_row("part", "wall s", "CPU s", "largest MiB", "result"), *map(_line, recorded())])
+
+
+def write_results() -> None:
+    """Write the recorded parts into bench/results/, with the commit and the machine."""
+    from bench import machine, results_file  # noqa: PLC0415  # they need packages that the set-up installs
+
+    results_file.write("lanes", {"lanes": recorded()}, recorded(), machine.description(()))
+
+
+def _line(part: dict[str, Any]) -> str:
     result = "passed" if part["status"] == 0 else f"failed ({part['status']})"
     return _row(part["name"], f"{part['wall_s']:.0f}", f"{part['cpu_s']:.0f}", part["largest_process_mib"], result)
 
@@ -53,5 +65,7 @@ def _row(name: str, wall: str, cpu: str, memory: object, result: str) -> str:
 if __name__ == "__main__":
     if sys.argv[1] == "table":
         print(table())
+    elif sys.argv[1] == "results":
+        write_results()
     else:
         sys.exit(run(sys.argv[2], sys.argv[4:]))

@@ -60,6 +60,13 @@ def _capacity(result: Mapping[str, Any]) -> list[Sequence[str]]:
     return found
 
 
+def _lanes(result: Mapping[str, Any]) -> list[Sequence[str]]:
+    """Return the rows of the parts of the test commands."""
+    columns = ("wall_s", "cpu_s", "largest_process_mib")
+    rows = [(row["name"], *(_number(row[column]) for column in columns)) for row in result["lanes"]]
+    return [("part", "wall s", "CPU s", "largest process, MiB"), *rows]
+
+
 def _training(result: Mapping[str, Any]) -> list[Sequence[str]]:
     """Return the rows of medians with an interval, and of the processor time of the baseline and of traingrid."""
     found: list[Sequence[str]] = [("what", "aim", "median", "interval", "CPU s/GB", "met")]
@@ -72,6 +79,7 @@ def _training(result: Mapping[str, Any]) -> list[Sequence[str]]:
 
 TABLES: Mapping[str, Callable[[Mapping[str, Any]], list[Sequence[str]]]] = {
     "capacity": _capacity,
+    "lanes": _lanes,
     "training": _training,
 }
 """The results whose table has other columns than aim, measured and met."""
