@@ -21,7 +21,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "build" / "lanes"
 def run(name: str, command: list[str]) -> int:
     """Run a part, record its times, and return its exit status."""
     start = time.monotonic()
-    status = subprocess.run(command, check=False).returncode
+    status = subprocess.run(command, check=False, close_fds=False).returncode  # keeps the jobserver of make
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     record = {
         "name": name,
