@@ -57,7 +57,7 @@ test:  ## Check the product: format, lint, types, docs, and tests on one deploye
 test-all:  ## Test the rest: localcloud, all kinds of grids, faults, containers, page, notebook, PyTorch (after `make test`)
 	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
 	@status=0; $(AT_ONCE) lane-rest lane-containers || status=$$?; \
-		$(AT_ONCE) lane-mpi lane-notebook || status=$$?; \
+		$(AT_ONCE) lane-ranks lane-notebook || status=$$?; \
 		$(ONE_BY_ONE) lane-ui lane-torch lane-tiny lane-guard || status=$$?; \
 		$(PYTHON) -m bench.lanes table; exit $$status
 
@@ -67,15 +67,15 @@ AT_ONCE = $(ONE_BY_ONE) --jobs=2 --output-sync=line
 lane-control:
 	$(LANE) "control plane" -- .venv/bin/python -m pytest $(PARALLEL) --lane product
 lane-training:
-	$(LANE) "training image" -- $(MAKE) --no-print-directory test-training
+	$(LANE) "training image" -- $(MAKE) --no-print-directory test-training TESTS=product
 lane-lint:
 	$(LANE) "format, lint, types" -- $(MAKE) --no-print-directory lint
 lane-docs:
 	$(LANE) documentation -- $(MAKE) --no-print-directory docs
 lane-rest:
 	$(LANE) "rest of the control plane" -- .venv/bin/python -m pytest $(PARALLEL) --lane rest
-lane-mpi:
-	$(LANE) "training image with MPI" -- $(MAKE) --no-print-directory test-training
+lane-ranks:
+	$(LANE) "training image on several ranks" -- $(MAKE) --no-print-directory test-training TESTS=rest
 lane-containers lane-ui lane-notebook lane-torch: lane-%:
 	$(LANE) $* -- $(MAKE) --no-print-directory test-$*
 
@@ -89,7 +89,7 @@ lane-tiny:
 PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test-training:
-	.venv-training/bin/python -m pytest tests/training
+	.venv-training/bin/python -m pytest tests/training $(if $(TESTS),--lane $(TESTS))
 
 check-fast: setup-control  ## Check format, lint and types, and run the unit tests
 	@start=$$(date +%s) && $(MAKE) --no-print-directory --jobs=2 --output-sync=target lint test-unit && \
@@ -367,4 +367,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-guard lane-lint lane-mpi lane-notebook lane-rest lane-tiny lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-guard lane-lint lane-ranks lane-notebook lane-rest lane-tiny lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

@@ -24,8 +24,16 @@ REST = (
     "tests/e2e/test_sweep.py",
     "tests/e2e/test_two_accounts.py",
     "tests/e2e/test_updates.py",
+    "tests/training/merge/test_merge.py",
+    "tests/training/runs/test_bench_gpu.py",
+    "tests/training/runs/test_examples.py",
+    "tests/training/runs/test_modes.py",
+    "tests/training/runs/test_resume.py",
+    "tests/training/runs/test_runs.py",
+    "tests/training/trainer/data/test_lockstep.py",
 )
-"""Folders and files of the rest lane: localcloud's own tests, the fault suite, and other kinds of deployed grids."""
+"""Folders and files of the rest lane: localcloud's own tests, the fault suite, other kinds of deployed grids, and the
+trainings of several ranks of TensorFlow that take longest."""
 
 BOTH = (
     "tests/integration/catalog",

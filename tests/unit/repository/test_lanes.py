@@ -16,7 +16,11 @@ def test_a_listed_place_exists(place: str) -> None:
 
 
 def test_every_file_of_tests_is_in_a_lane() -> None:
-    files = [file for folder in ("unit", "integration", "e2e") for file in (ROOT / "tests" / folder).rglob("test_*.py")]
+    files = [
+        file
+        for folder in ("unit", "integration", "e2e", "training")
+        for file in (ROOT / "tests" / folder).rglob("test_*.py")
+    ]
     assert len(files) > 300
     assert [file for file in files if not lanes(file)] == []
 
