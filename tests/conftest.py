@@ -1,5 +1,6 @@
 import os
 import random
+import sys
 from collections.abc import Iterator
 
 import boto3
@@ -52,6 +53,8 @@ def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a file that changes the process for the files after it."""
     before, default_session = ProcessState(), boto3.DEFAULT_SESSION
     yield
+    if clients := sys.modules.get("traingrid.aws.clients"):
+        clients.renew()  # they are cached on purpose, with their credentials
     boto3.DEFAULT_SESSION = default_session  # boto3 creates it at the first use and keeps its credentials
     leftovers = before.leftovers()
     if leftovers:

@@ -5,9 +5,10 @@ import pytest
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.support.process import log, logging_as_before
+from tests.support.shared_models import service_models_beside_localcloud
 from traingrid.api.control_plane import ControlPlane
 
-__all__ = ["log", "logging_as_before"]
+__all__ = ["log", "logging_as_before", "service_models_beside_localcloud"]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM)
+_LOGGERS = ("root", "traingrid", "localcloud", "batch_job", "training_container")
+"""The loggers whose levels tests read. Libraries set those of their own when they are first used."""
 ENDS_WITHIN = 5.0
 """Seconds in which a thread that is about to end has ended."""
 
@@ -59,16 +61,13 @@ def _handler_of(name: str) -> Any:
 
 def _loggers() -> list[logging.Logger]:
     named = logging.root.manager.loggerDict.values()
-    return [logging.root, *(logger for logger in named if isinstance(logger, logging.Logger))]
+    loggers = [logging.root, *(logger for logger in named if isinstance(logger, logging.Logger))]
+    return [logger for logger in loggers if logger.name.partition(".")[0] in _LOGGERS]
 
 
 def _of_aws() -> Iterator[str]:
-    """Yield what localcloud, moto and our clients leave in their modules."""
+    """Yield what localcloud and moto leave in their modules."""
     if (server := sys.modules.get("localcloud.server.local_cloud")) and server._ONE_PER_PROCESS.locked():
         yield "a running localcloud"
     if (moto := sys.modules.get("moto.core.models")) and moto.MockAWS._nested_count:
         yield "a started mock_aws"
-    clients = vars(sys.modules.get("traingrid.aws.clients", object)).items()
-    for name, function in clients:
-        if hasattr(function, "cache_info") and function.cache_info().currsize:
-            yield f"clients in the cache of traingrid.aws.clients.{name}"

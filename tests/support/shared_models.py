@@ -18,6 +18,7 @@ from botocore.model import ServiceModel
 
 _loader = cache(botocore.session.create_loader)
 _create_class: Any = vars(ClientCreator)["_create_client_class"]
+_load_model: Any = vars(ClientCreator)["_load_service_model"]
 _classes: dict[int, tuple[ServiceModel, type]] = {}
 _providers: dict[int, tuple[Any, EndpointProvider]] = {}
 
@@ -41,10 +42,37 @@ def _provider(ruleset_data: Any, partition_data: Any, **options: Any) -> Endpoin
 
 @contextmanager
 def shared_models() -> Iterator[None]:
-    """Let all sessions share them."""
+    """Let all sessions share them, in a process without a localcloud."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", _loader)
         patch.setattr(ClientCreator, "_load_service_model", lambda self, *of: _model(self._loader, *of))
         patch.setattr(ClientCreator, "_create_client_class", _class)
         patch.setattr(botocore.regions, "EndpointProvider", _provider)
+        yield
+
+
+@contextmanager
+def shared_models_beside_localcloud() -> Iterator[None]:
+    """Let all sessions share the models and classes of all services but S3.
+
+    Clients of S3 change the paths of their model, from which localcloud learns the operation of a request
+    (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py).
+    """
+
+    def load(creator: Any, service: str, version: str | None = None) -> Any:
+        return _load_model(creator, service, version) if service == "s3" else _model(_loader(), service, version)
+
+    def create(creator: ClientCreator, service: str, model: ServiceModel) -> Any:
+        return _create_class(creator, service, model) if service == "s3" else _class(creator, service, model)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClientCreator, "_load_service_model", load)
+        patch.setattr(ClientCreator, "_create_client_class", create)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def service_models_beside_localcloud() -> Iterator[None]:
+    """Share botocore's models between the tests of a file."""
+    with shared_models_beside_localcloud():
         yield

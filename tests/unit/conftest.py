@@ -24,11 +24,7 @@ __all__ = ["log", "logging_as_before"]
 
 @pytest.fixture(scope="module", autouse=True)
 def service_models() -> Iterator[None]:
-    """Share botocore's models between the tests of a process.
-
-    Only unit tests do: clients of S3 change the paths of their model, from which localcloud learns the operation of a
-    request (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py).
-    """
+    """Share botocore's models between the tests of a process."""
     with shared_models():
         yield
 
