@@ -27,10 +27,11 @@ class ProcessState:
     levels: dict[str, int] = field(default_factory=lambda: {logger.name: logger.level for logger in _loggers()})
     log_handlers: list[logging.Handler] = field(default_factory=lambda: list(logging.root.handlers))
     threads: set[threading.Thread] = field(default_factory=lambda: set(threading.enumerate()))
+    aws: list[str] = field(default_factory=lambda: list(_of_aws()))
 
     def leftovers(self) -> list[str]:
         """Return a description of each difference of the process from this state."""
-        return [*self._variables(), *self._settings(), *self._threads(), *_of_aws()]
+        return [*self._variables(), *self._settings(), *self._threads(), *self._aws()]
 
     def _variables(self) -> Iterator[str]:
         own = {name for name in self.environment.keys() | os.environ.keys() if not name.startswith("PYTEST_")}
@@ -47,6 +48,9 @@ class ProcessState:
         )
         if self.log_handlers != logging.root.handlers:
             yield "handlers of the root logger"
+
+    def _aws(self) -> list[str]:
+        return [leftover for leftover in _of_aws() if leftover not in self.aws]  # a folder may share a localcloud
 
     def _threads(self) -> Iterator[str]:
         for thread in set(threading.enumerate()) - self.threads:
