@@ -58,7 +58,7 @@ test-all:  ## Test the rest: localcloud, all kinds of grids, faults, containers,
 	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
 	@status=0; $(AT_ONCE) lane-rest lane-containers || status=$$?; \
 		$(AT_ONCE) lane-ranks lane-notebook || status=$$?; \
-		$(ONE_BY_ONE) lane-ui lane-torch lane-tiny lane-guard || status=$$?; \
+		$(ONE_BY_ONE) lane-ui lane-torch || status=$$?; \
 		$(PYTHON) -m bench.lanes table; exit $$status
 
 # All lanes run, also after one has failed. Two at a time, because tests often wait; those that measure time run alone.
@@ -78,11 +78,6 @@ lane-ranks:
 	$(LANE) "training image on several ranks" -- $(MAKE) --no-print-directory test-training TESTS=rest
 lane-containers lane-ui lane-notebook lane-torch: lane-%:
 	$(LANE) $* -- $(MAKE) --no-print-directory test-$*
-
-lane-guard:
-	$(LANE) "benchmarks compared with the last release" -- $(MAKE) --no-print-directory bench-guard
-lane-tiny:
-	$(LANE) "all benchmarks at a tiny size" -- $(MAKE) --no-print-directory bench-tiny
 
 # A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
 # In the order of collection, files with deployments come first; otherwise the last worker would run them alone.
@@ -367,4 +362,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-guard lane-lint lane-ranks lane-notebook lane-rest lane-tiny lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

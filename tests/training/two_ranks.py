@@ -17,7 +17,7 @@ from training_container.launcher.command import rank_command
 from training_container.ranks import rank_process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 300  # only reached if ranks stall
+PATIENCE_SECONDS = 600  # only reached if ranks stall
 
 
 def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) -> list[Any]:
