@@ -99,7 +99,7 @@ coverage: setup-control setup-scanners setup-images  ## Run the tests of the con
 	-.venv/bin/python -m pytest $(PARALLEL) --cov --cov-report=json:build/coverage.json
 	.venv/bin/python -m bench.coverage build/coverage.json
 
-check: setup-control setup-scanners setup-images tests/integration/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test`
+check: setup-control setup-scanners setup-images tests/integration/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test-all`
 	.venv/bin/python -m pytest tests/integration/stacks tests/integration/posture $(wildcard tests/integration/policies)
 
 lint: .venv/.installed  ## Check format, lint and types only

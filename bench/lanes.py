@@ -31,7 +31,7 @@ def run(name: str, command: list[str]) -> int:
         "status": status,
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / f"{name.replace(' ', '-').replace('/', '-')}.json").write_text(json.dumps(record) + "\n")
+    (FOLDER / f"{name.replace(' ', '-')}.json").write_text(json.dumps(record) + "\n")
     return status
 
 

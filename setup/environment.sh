@@ -5,16 +5,13 @@ set -eu
 environment=$1
 shift
 uv=$("$(dirname -- "$0")/uv.sh")
-seed=
-if [ "$1" = --pip ]; then
-    seed=1
+case $1 in
+--pip) # Python's own copy of pip; `uv venv --seed` would download an arbitrary version
     shift
-fi
-if [ "$seed" ]; then # Python's own copy of pip; `uv venv --seed` would download an arbitrary version
     "${PYTHON:-python3.11}" -m venv --clear "$environment"
-else
-    "$uv" venv --quiet --clear --python "${PYTHON:-python3.11}" "$environment"
-fi
+    ;;
+*) "$uv" venv --quiet --clear --python "${PYTHON:-python3.11}" "$environment" ;;
+esac
 for requirements in "$@"; do set -- "$@" -r "$requirements"; shift; done
 if ! "$uv" pip install --quiet --python "$environment" --require-hashes "$@"; then
     echo "uv could not install the packages; the lines above are the reason. uv does not read pip's configuration: for" \

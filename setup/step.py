@@ -34,8 +34,8 @@ def main(stamp: Path, name: str, inputs: list[Path], command: list[str]) -> int:
 def _is_current(stamp: Path, inputs: list[Path]) -> bool:
     if not stamp.exists():
         return False
-    written = stamp.stat().st_mtime_ns
-    return all(path.stat().st_mtime_ns <= written for path in inputs if path.exists())
+    stamp_time = stamp.stat().st_mtime_ns
+    return all(path.stat().st_mtime_ns <= stamp_time for path in inputs if path.exists())
 
 
 def _run(stamp: Path, name: str, command: list[str]) -> int:
