@@ -42,7 +42,7 @@ def young(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     settings = Settings(
         data_dir=tmp_path_factory.mktemp("young"), account_profile="young", lambda_retry_delays_seconds=(0.2, 0.2)
     )
-    with pytest.MonkeyPatch.context() as patch, LocalCloud(settings) as running:
+    with LocalCloud(settings) as running, pytest.MonkeyPatch.context() as patch:
         for name, value in user_environment(running.endpoint_url).items():
             patch.setenv(name, value)
         yield running
