@@ -1,8 +1,9 @@
 """Lanes: the files that `make test` runs, and those that only `make test-all` runs.
 
 `pytest --lane product` and `pytest --lane rest` share out all files; without the option, pytest runs every file. A new
-file belongs to the product lane, unless it is listed here. Its tests that need a package (packages.py) are in both,
-because `make test` skips them if the package is missing.
+file belongs to the product lane, unless it is listed here. Two kinds of its tests are in both lanes: those that need a
+package (packages.py), because `make test` skips them if the package is missing, and those with the mark `each_lane`,
+which check other things in each lane.
 """
 
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-_MARK = "needs("
+_MARKS = ("needs", "each_lane")
 
 REST = (
     "tests/integration/localcloud",
@@ -35,43 +36,41 @@ REST = (
 """Folders and files of the rest lane: localcloud's own tests, the fault suite, other kinds of deployed grids, and the
 trainings of several ranks of TensorFlow that take longest."""
 
-BOTH = (
-    "tests/integration/catalog",
-    "tests/integration/posture/test_rules.py",
-    "tests/integration/posture/test_scanners.py",
-)
-"""Folders and files in both lanes: `make test` checks SQLite and a choice of grids, and `make test-all` everything."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--lane`."""
     parser.addoption("--lane", choices=("product", "rest"), help="run one part of the tests (default: all)")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark."""
+    config.addinivalue_line("markers", "each_lane: the test is in both lanes, because it checks other things in each")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Ignore the files of the other lane."""
     lane = config.getoption("--lane")
-    if lane is None or collection_path.suffix != ".py" or lane in lanes(collection_path):
+    if lane is None or collection_path.suffix != ".py" or lane == lane_of(collection_path):
         return None
-    return None if lane == "rest" and _MARK in collection_path.read_text() else True
+    return None if lane == "rest" and _may_have_marks(collection_path) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the product lane's tests, run only those in the rest lane that `make test` may have skipped."""
+    """Of the product lane's tests, run only those with a mark of `_MARKS` in the rest lane."""
     if config.getoption("--lane") != "rest":
         return
-    left = [item for item in items if "rest" not in lanes(item.path) and item.get_closest_marker("needs") is None]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    chosen = {item for item in items if lane_of(item.path) == "rest" or any(map(item.get_closest_marker, _MARKS))}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
-def lanes(file: Path) -> set[str]:
-    """Return the lanes of a test file."""
+def lane_of(file: Path) -> str:
+    """Return the lane of a test file."""
     name = file.relative_to(ROOT).as_posix()
-    if _within(name, BOTH):
-        return {"product", "rest"}
-    return {"rest"} if _within(name, REST) else {"product"}
+    return "rest" if any(name == place or name.startswith(f"{place}/") for place in REST) else "product"
 
 
-def _within(name: str, places: tuple[str, ...]) -> bool:
-    return any(name == place or name.startswith(f"{place}/") for place in places)
+def _may_have_marks(file: Path) -> bool:
+    """Return False if no test of a file can have a mark: a mark is in the file, or in a hook of its folder."""
+    sources = [source.read_text() for source in (file, file.parent / "conftest.py") if source.exists()]
+    return any(text in source for text in ("needs(", *_MARKS[1:]) for source in sources)

@@ -8,20 +8,34 @@ from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.control_plane.account import Account
-from tests.support.packages import require
+from tests.support.packages import needs
 from tests.support.strict_dsql import strict_dsql
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.sync import GridRecords
 
+_FOLDER = Path(__file__).parent
 DATABASES = ["sqlite", "postgresql", "dsql"]
 """`dsql` is PostgreSQL with the documented limits of Aurora DSQL (tests/support/strict_dsql.py)."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start a server."""
+    for item in items:
+        if item.path.is_relative_to(_FOLDER) and _uses_server(item):
+            item.add_marker(needs("postgresql"))
+
+
+def _uses_server(item: pytest.Item) -> bool:
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    databases = {parameters.get("url"), parameters.get("shared_catalog")}
+    return "postgres" in getattr(item, "fixturenames", ()) or not databases.isdisjoint(("postgresql", "dsql"))
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server."""
-    require("postgresql")
     with running() as server:
         yield server
 

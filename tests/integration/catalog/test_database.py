@@ -17,6 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, select, text
 
+from bench.postgres_server import PostgresServer
 from traingrid.catalog import database
 from traingrid.catalog.batches import upsert
 from traingrid.catalog.database import Catalog
@@ -168,8 +169,8 @@ def test_a_change_is_repeated_after_a_conflict(postgres_catalog: Catalog) -> Non
 
 
 @pytest.fixture
-def postgres_catalog(request: pytest.FixtureRequest) -> Catalog:
-    catalog = Catalog(catalog_url(request.getfixturevalue("postgres").new_schema()))
+def postgres_catalog(postgres: PostgresServer) -> Catalog:
+    catalog = Catalog(catalog_url(postgres.new_schema()))
     catalog.create()
     return catalog
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from bench.postgres_server import PostgresServer
 from traingrid.catalog import query
 from traingrid.catalog.batches import upsert
 from traingrid.catalog.database import Catalog
@@ -126,8 +127,8 @@ def test_colons_and_signs_in_literals_and_comments_are_no_parameters(filled: Cat
         ("SELECT 10 % 3", "1"),
     ],
 )
-def test_syntax_of_postgresql_is_left_alone(request: pytest.FixtureRequest, sql: str, found: str) -> None:
-    catalog = Catalog(catalog_url(request.getfixturevalue("postgres").new_schema()))
+def test_syntax_of_postgresql_is_left_alone(postgres: PostgresServer, sql: str, found: str) -> None:
+    catalog = Catalog(catalog_url(postgres.new_schema()))
     parameters = {"day": "2026-11-01"} if ":day" in sql else {}
     assert str(query.select(catalog, sql, parameters).rows[0][0]) == found
 

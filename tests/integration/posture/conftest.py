@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from tests.integration.posture.configurations import of_lane
@@ -6,6 +8,7 @@ from tests.integration.posture.findings import counts
 from tests.integration.posture.scanners import Scans, scan_everything
 from tests.integration.posture.synthesised import Synthesised, synthesised
 
+_FOLDER = Path(__file__).parent
 _SCANS = pytest.StashKey[Scans]()
 
 
@@ -15,6 +18,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = of_lane(metafunc.config.getoption("--lane"))
         ids = [name.replace(" ", "-") for name in names]
         metafunc.parametrize("made", names, indirect=True, ids=ids, scope="session")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the lane's configurations."""
+    for item in items:
+        fixtures: list[str] = getattr(item, "fixturenames", [])
+        if item.path.is_relative_to(_FOLDER) and ("made" in fixtures or "configurations" in fixtures):
+            item.add_marker("each_lane")
 
 
 @pytest.fixture(scope="session")
