@@ -29,6 +29,19 @@ from verification.faults.table import Outcome, measured, table
 
 Experiment = Callable[[FaultyGrid], Outcome]
 
+
+def _copies(grid: FaultyGrid) -> Outcome:
+    return copies.copied(grid, lines=4)
+
+
+def _by_hand(grid: FaultyGrid) -> Outcome:
+    return by_hand.submitted_by_hand(grid, manifests=6)
+
+
+def _budget(grid: FaultyGrid) -> Outcome:
+    return budgets.reached(grid, lines=4, training_seconds=60.0)
+
+
 HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
     "children find no capacity and are killed": lambda grid: kills.of_children(grid, "capacity", kills=2),
@@ -43,11 +56,11 @@ HOLDS: dict[str, Experiment] = {
     "manifests are cut off": lambda grid: manifests.truncated(grid, cuts=16, deployed=2),
     "manifests are made up": lambda grid: manifests.made_up(grid, manifests=50, deployed=2),
     "a manifest has many lines": lambda grid: scale.of_lines(grid, lines=24),
-    "manifests are submitted by hand": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
+    "manifests are submitted by hand": _by_hand,
     "a Region has no capacity for a while": lambda grid: shortages.missing(grid, lines=8),
     "datasets register themselves": lambda grid: registrations.registered(grid, datasets=3, copies=3),
-    "children that copy data are killed at their calls": lambda grid: copies.copied(grid, lines=4),
-    "a budget is reached": lambda grid: budgets.reached(grid, lines=4),
+    "children that copy data are killed at their calls": _copies,
+    "a budget is reached": _budget,
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 
@@ -56,9 +69,9 @@ SABOTAGES: dict[str, Experiment] = {
     "look by name": lambda grid: kills_intake.after_the_submit(grid, kills=1),
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
     "write once": lambda grid: registrations.after_the_write(grid, kills=2),
-    "verified copy": lambda grid: copies.copied(grid, lines=4),
-    "array size": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
-    "running jobs": lambda grid: budgets.reached(grid, lines=4, training_seconds=60.0),
+    "verified copy": _copies,
+    "array size": _by_hand,
+    "running jobs": _budget,
 }
 
 
@@ -74,7 +87,8 @@ def test_training_does_not_depend_on_the_catalog(grid: FaultyGrid) -> None:
 
 @pytest.mark.parametrize("safeguard", SABOTAGES)
 def test_the_suite_detects_a_missing_safeguard(grid: FaultyGrid, safeguard: str) -> None:
-    assert SABOTAGES[safeguard](grid).violations == []
+    if SABOTAGES[safeguard] not in HOLDS.values():  # otherwise, the test above has run it
+        assert SABOTAGES[safeguard](grid).violations == []
     with grid.sabotaged(safeguard):
         assert SABOTAGES[safeguard](grid).violations
 
