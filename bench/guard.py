@@ -132,11 +132,11 @@ def report(
         if isinstance(compared, str):
             table.add_row(benchmark, "", "", "", "", f"skipped, the base lacks it: {compared}")
             continue
-        for one in compared:
-            found = verdict(one, rows)
-            is_red |= found == "red"
-            median = f"{statistics.median(one.base):,.2f}".removesuffix(".00")
-            table.add_row(benchmark, one.figure, median, f"{one.ratio:.2f}", one.spread, found)
+        for comparison in compared:
+            result = verdict(comparison, rows)
+            is_red |= result == "red"
+            median = f"{statistics.median(comparison.base):,.2f}".removesuffix(".00")
+            table.add_row(benchmark, comparison.figure, median, f"{comparison.ratio:.2f}", comparison.spread, result)
     Console(width=_WIDTH).print(table)
     return int(is_red)
 

@@ -72,7 +72,7 @@ def mutants_of(root: Path, file: Path) -> list[Mutant]:
     lines = [0]
     for line in source.splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
-    found: dict[str, Mutant] = {}
+    mutants: dict[str, Mutant] = {}
     for scope, node, code in _changes(ast.parse(source), "", None):
         mutant = Mutant(
             file=file.relative_to(root).as_posix(),
@@ -83,8 +83,8 @@ def mutants_of(root: Path, file: Path) -> list[Mutant]:
             end=lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0),
             code=f"({code})" if isinstance(node, ast.expr) else code,
         )
-        found.setdefault(mutant.key, mutant)
-    return list(found.values())
+        mutants.setdefault(mutant.key, mutant)
+    return list(mutants.values())
 
 
 _Changes = Iterator[tuple[str, ast.expr | ast.stmt, str]]
@@ -130,10 +130,10 @@ def _of_statement(node: ast.stmt, function: ast.FunctionDef | None) -> Iterator[
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield node, "pass"
         case ast.FunctionDef(decorator_list=decorators):
-            for call in (each for each in decorators if isinstance(each, ast.Call) and not _is_untested(each)):
-                for keyword in (each for each in call.keywords if each.arg != "help"):
-                    others = [each for each in call.keywords if each is not keyword]
-                    yield call, ast.unparse(ast.Call(func=call.func, args=call.args, keywords=others))
+            for call in (node for node in decorators if isinstance(node, ast.Call) and not _is_untested(node)):
+                for dropped in (keyword for keyword in call.keywords if keyword.arg != "help"):
+                    keywords = [keyword for keyword in call.keywords if keyword is not dropped]
+                    yield call, ast.unparse(ast.Call(func=call.func, args=call.args, keywords=keywords))
 
 
 def _of_expression(node: ast.expr) -> Iterator[ast.expr]:

@@ -29,34 +29,36 @@ _IN_CONTAINERS = ROOT / "batch_job" / "image_root.py"
 
 def packages() -> dict[str, list[Path]]:
     """Return the files of each package of the control plane; modules beside packages count for their folder."""
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for file in (path for folder in ("traingrid", "lambda", "batch_job") for path in (ROOT / folder).rglob("*.py")):
         parts = file.relative_to(ROOT).parts
         if file == _IN_CONTAINERS:
             continue
-        found.setdefault("/".join(parts[: min(2, len(parts) - 1)]), []).append(file)
-    return dict(sorted(found.items()))
+        files.setdefault("/".join(parts[: min(2, len(parts) - 1)]), []).append(file)
+    return dict(sorted(files.items()))
 
 
 def again(results: Iterable[dict[str, Any]]) -> list[Mutant]:
     """Return the mutants of earlier results that the code still has."""
-    found = []
+    present: list[Mutant] = []
     for result in results:
         file = ROOT / result["file"]
         mutants = {mutant.key: mutant for mutant in mutants_of(ROOT, file)} if file.is_file() else {}
-        found += [mutants[result["key"]]] if result["key"] in mutants else []
-    return found
+        present += [mutants[result["key"]]] if result["key"] in mutants else []
+    return present
 
 
 def run(mutants: list[Mutant], out: Path) -> list[dict[str, Any]]:
     """Test mutants, first all with the fastest tests, and write the results after each."""
     equivalent, tests = yaml.safe_load(_EQUIVALENT.read_text()) or {}, ReachingTests(ROOT)
-    results = {each.key: _result(each, "equivalent" if each.key in equivalent else "survived") for each in mutants}
+    results = {
+        mutant.key: _result(mutant, "equivalent" if mutant.key in equivalent else "survived") for mutant in mutants
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     failing: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         copy = MutatedCopy.create(Path(folder).resolve())
-        while survivors := [each for each in mutants if results[each.key]["result"] == "survived"]:
+        while survivors := [mutant for mutant in mutants if results[mutant.key]["result"] == "survived"]:
             for group in range(GROUPS):
                 for mutant in survivors:
                     result = results[mutant.key]
@@ -66,11 +68,11 @@ def run(mutants: list[Mutant], out: Path) -> list[dict[str, Any]]:
                         result |= {"test": test, "result": "killed" if test else "survived"}
                         result["cpu_seconds"] += round(_cpu_seconds() - before)
                         out.write_text(json.dumps([*results.values()], indent=1) + "\n")
-            failing |= copy.failing({each["test"] for each in results.values() if "::" in (each["test"] or "")})
-            if not (unclear := [each for each in results.values() if each["test"] in failing]):
+            failing |= copy.failing({result["test"] for result in results.values() if "::" in (result["test"] or "")})
+            if not (unclear := [result for result in results.values() if result["test"] in failing]):
                 break
-            for each in unclear:
-                each |= {"test": None, "result": "survived"}
+            for result in unclear:
+                result |= {"test": None, "result": "survived"}
     return [*results.values()]
 
 
@@ -87,23 +89,24 @@ def _cpu_seconds() -> float:
 def show(results: list[dict[str, Any]]) -> int:
     """Print a table of results, and return the number of mutants that survived."""
     table = Table("place", "change", "killed by", "CPU s", box=None, pad_edge=False)
-    for each in results:
-        change = each["change"] if len(each["change"]) < 100 else f"{each['change'][:48]} ... {each['change'][-48:]}"
-        by = each["test"] or each["result"].upper()
-        table.add_row(f"{each['file']}:{each['line']}", change, by, str(each["cpu_seconds"]))
+    for result in results:
+        change = result["change"]
+        shown = change if len(change) < 100 else f"{change[:48]} ... {change[-48:]}"
+        by = result["test"] or result["result"].upper()
+        table.add_row(f"{result['file']}:{result['line']}", shown, by, str(result["cpu_seconds"]))
     console = Console(width=200, markup=False)
     console.print(table)
-    counts = Counter(each["result"] for each in results)
+    counts = Counter(result["result"] for result in results)
     console.print(", ".join(f"{n} {name}" for name, n in counts.items()))
     return counts["survived"]
 
 
 def compare(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> int:
     """Print the mutants that were killed before and survived after, and return their number."""
-    killed = {each["key"]: each["test"] for each in before if each["result"] == "killed"}
-    lost = [each for each in after if each["result"] == "survived" and each["key"] in killed]
-    for each in lost:
-        print(f"{each['key']}\n  was killed by {killed[each['key']]}")
+    killed = {result["key"]: result["test"] for result in before if result["result"] == "killed"}
+    lost = [result for result in after if result["result"] == "survived" and result["key"] in killed]
+    for result in lost:
+        print(f"{result['key']}\n  was killed by {killed[result['key']]}")
     print(f"{len(lost)} of {len(killed)} killed mutants survive now.")
     return len(lost)
 
@@ -128,8 +131,8 @@ def main(arguments: list[str]) -> int:
     if chosen.command == "draw":
         return min(show(run(draw(ROOT, packages(), chosen.seed, chosen.count), chosen.out)), 1)
     earlier = json.loads(chosen.results.read_text())
-    wanted = [each for each in earlier if each["result"] == "survived" or not chosen.survivors]
-    return min(show(run(again(wanted), chosen.out)), 1)
+    repeated = [result for result in earlier if result["result"] == "survived" or not chosen.survivors]
+    return min(show(run(again(repeated), chosen.out)), 1)
 
 
 if __name__ == "__main__":

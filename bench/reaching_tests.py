@@ -52,7 +52,7 @@ class ReachingTests:
         """Return the number of imports between a file and each file that loads it."""
         distances, last = {file: 0}, [file]
         while last:
-            last = [name for each in last for name in sorted(self._importers[each]) if name not in distances]
+            last = [name for loaded in last for name in sorted(self._importers[loaded]) if name not in distances]
             distances |= {name: max(distances.values()) + 1 for name in last}
         return distances
 

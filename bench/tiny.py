@@ -82,7 +82,7 @@ BENCHMARKS = (
 
 def main() -> int:
     """Run all benchmarks, or those that the arguments name; print a line for each, and return the exit code."""
-    chosen = [one for one in BENCHMARKS if not sys.argv[1:] or one.name in sys.argv[1:]]
+    chosen = [benchmark for benchmark in BENCHMARKS if not sys.argv[1:] or benchmark.name in sys.argv[1:]]
     failed, processor = [], _processor_seconds()
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         for benchmark, (text, error) in zip(chosen, pool.map(_attempted, chosen), strict=True):

@@ -23,7 +23,9 @@ class ProcessState:
 
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     folder: Path = field(default_factory=Path.cwd)
-    handlers: dict[str, Any] = field(default_factory=lambda: {each.name: signal.getsignal(each) for each in SIGNALS})
+    handlers: dict[str, Any] = field(
+        default_factory=lambda: {number.name: signal.getsignal(number) for number in SIGNALS}
+    )
     levels: dict[str, int] = field(default_factory=lambda: {logger.name: logger.level for logger in _loggers()})
     log_handlers: list[logging.Handler] = field(default_factory=lambda: list(logging.root.handlers))
     threads: set[threading.Thread] = field(default_factory=lambda: set(threading.enumerate()))

@@ -85,10 +85,10 @@ class ClusterJobs:
         pods = [self.notes.killed(Pod(pod)) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
         found = Found(kind=kind, object=made, pods=pods, cluster_arn=client.cluster.arn)
         if found.unscheduled:
-            named = [found.unscheduled.name]
+            waiting = [found.unscheduled.name]
         else:  # the launcher's pod is created by a Job, which the operator creates
-            named = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
-        events = tuple(event for one in named for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
+            waiting = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
+        events = tuple(event for one in waiting for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
         return replace(found, events=events)
 
     def stop(self, found: Found, why: str, because: str = "") -> None:
