@@ -253,6 +253,9 @@ GPU_PYTHON ?= python3
 bench-gpu:  ## Measure the trainer on NVIDIA GPUs, into bench/results/ (in the image of the target gpu, see docs/training.md)
 	$(GPU_PYTHON) -m bench.gpu
 
+bench-gpu-torch:  ## Measure PyTorch with traingrid's modules on an NVIDIA GPU, into bench/results/ (see docs/training.md)
+	$(GPU_PYTHON) -m bench.gpu_torch
+
 SEED ?= 1
 COUNT ?= 60
 mutate: setup-control  ## Change COUNT=60 places of the code, drawn at random with SEED=1, and list those that no test notices
@@ -362,4 +365,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-gpu-torch bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

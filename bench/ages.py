@@ -27,7 +27,7 @@ class Measured:
         part: The part; empty for the whole result.
         at: The time of the measurement in UTC.
         commit: The commit that was measured; with the suffix -dirty if its code had other changes.
-        machine: Cores and processor.
+        machine: Cores, processor, and the GPU if one was measured.
     """
 
     result: str
@@ -59,8 +59,9 @@ def _machine(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of(name: str, part: str, origin: dict[str, Any]) -> Measured:
-    machine = f"{origin['machine']['cores']} cores, {origin['machine']['cpu']}"
-    return Measured(result=name, part=part, at=origin["at"], commit=origin["commit"], machine=machine)
+    machine = origin["machine"]
+    words = ", ".join([f"{machine['cores']} cores", machine["cpu"], *([machine["gpu"]] if "gpu" in machine else [])])
+    return Measured(result=name, part=part, at=origin["at"], commit=origin["commit"], machine=words)
 
 
 def verdict(age: int | None) -> str:

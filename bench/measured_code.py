@@ -12,6 +12,7 @@ CODE: Mapping[str, tuple[str, ...]] = {
     "faults": _CONTROL_PLANE,
     "faults-eks": _CONTROL_PLANE,
     "gpu": ("training_container",),
+    "gpu-torch": ("training_container",),
     "lanes": ("Makefile", "setup", "tests"),
     "logs": ("traingrid/api", "traingrid/aws", "traingrid/backends", "traingrid/cli/logs.py"),
     "plan": ("traingrid/planner",),

@@ -20,11 +20,13 @@ from bench.postgres_server import is_installed
 from bench.size import TINY, VARIABLE
 
 PYTHON, TRAINING_PYTHON = sys.executable, str(CHECKOUT / ".venv-training/bin/python")
+TORCH_PYTHON = str(CHECKOUT / ".venv-torch/bin/python")
 _PATIENCE_SECONDS = 900
 _AT_ONCE = 2
 NEEDS: dict[str, Callable[[], bool]] = {
     ".venv-bench": RECIPE_PYTHON.exists,
     ".venv-training": (CHECKOUT / ".venv-training/.installed").exists,
+    ".venv-torch": (CHECKOUT / ".venv-torch/.installed").exists,
     "PostgreSQL": is_installed,
     "chromium": lambda: bool(shutil.which("chromium") or shutil.which("google-chrome")),
     "mpirun": lambda: shutil.which("mpirun") is not None,
@@ -77,6 +79,7 @@ BENCHMARKS = (
     _training("bench-training", "-m", "bench.training", "--only", "ingest", "--only", "demultiplexer"),
     _training("bench-training", "-m", "bench.training", "--only", "steps", needs=("mpirun",)),
     _training("bench-gpu", "-m", "bench.gpu", needs=("mpirun",)),
+    Benchmark(name="bench-gpu-torch", arguments=("-m", "bench.gpu_torch"), python=TORCH_PYTHON, needs=(".venv-torch",)),
 )
 
 

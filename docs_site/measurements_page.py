@@ -13,6 +13,7 @@ from typing import Any
 
 from bench import results_file
 from bench.ages import Measured, measured
+from bench.gpu_torch.settings import LIMITS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/measurements.md"
@@ -77,8 +78,22 @@ def _training(result: Mapping[str, Any]) -> list[Sequence[str]]:
     return found
 
 
+def _gpu_torch(result: Mapping[str, Any]) -> list[Sequence[str]]:
+    """Return the rows of loops with their ratio to PyTorch alone, and of the limits."""
+    found: list[Sequence[str]] = [("loop or limit", "images/s", "of PyTorch alone", "interval", "aim", "met")]
+    for row in result["loops"]:
+        low, high = row["interval"]
+        ratio = (f"{row['to_bare']:.3f}", f"{low:.3f} to {high:.3f}")
+        aim = (f">= {row['aim']}", row["met"]) if "aim" in row else ("-", "-")
+        found.append((row["loop"], _number(row["images_per_second"]), *ratio, *aim))
+    bare, limits = result["loops"][0]["images_per_second"], result["limits"]
+    rows = [(words, limits[name]) for name, words in LIMITS.items() if name in limits]
+    return [*found, *((words, _number(rate), f"{rate / bare:.3f}", "-", "-", "-") for words, rate in rows)]
+
+
 TABLES: Mapping[str, Callable[[Mapping[str, Any]], list[Sequence[str]]]] = {
     "capacity": _capacity,
+    "gpu-torch": _gpu_torch,
     "lanes": _lanes,
     "training": _training,
 }
