@@ -48,20 +48,25 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 ##@ Work on it
 # Each part is a lane, whose times bench/lanes.py records and prints.
 LANE := @$(PYTHON) -m bench.lanes run
+ALL_LANES = $(LANE) "make $@, all parts" -- $(MAKE) --no-print-directory lanes-of-$@; status=$$?; \
+	$(PYTHON) -m bench.lanes table; exit $$status
 test:  ## Check the product: format, lint, types, docs, and tests on one deployed path per kind
 	@rm -rf build/lanes
-	$(LANE) set-up -- $(MAKE) --no-print-directory --jobs=3 setup-test
-	@status=0; $(AT_ONCE) lane-control lane-training lane-lint lane-docs || status=$$?; \
-		$(PYTHON) -m bench.lanes table; exit $$status
+	$(ALL_LANES)
 
 test-all:  ## Test the rest: localcloud, all kinds of grids, faults, containers, page, notebook, PyTorch (after `make test`)
-	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
-	@status=0; $(AT_ONCE) lane-rest lane-containers || status=$$?; \
-		$(AT_ONCE) lane-ranks lane-notebook || status=$$?; \
-		$(ONE_BY_ONE) lane-ui lane-torch || status=$$?; \
-		$(PYTHON) -m bench.lanes table; exit $$status
+	$(ALL_LANES)
 
-# All lanes run, also after one has failed. Two at a time, because tests often wait; those that measure time run alone.
+lanes-of-test:
+	$(LANE) set-up -- $(MAKE) --no-print-directory --jobs=3 setup-test
+	@$(AT_ONCE) lane-control lane-training lane-lint lane-docs
+
+lanes-of-test-all:
+	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
+	@status=0; $(AT_ONCE) lane-rest lane-ranks lane-containers lane-notebook lane-torch || status=$$?; \
+		$(ONE_BY_ONE) lane-ui || status=$$?; exit $$status
+
+# All lanes run, also after one has failed. Two at a time, because tests often wait; a browser's tests run alone.
 ONE_BY_ONE = $(MAKE) --no-print-directory --keep-going
 AT_ONCE = $(ONE_BY_ONE) --jobs=2 --output-sync=line
 lane-control:
@@ -200,6 +205,9 @@ permissions: .venv/.installed tests/integration/policies/node_modules/.installed
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its targets, into bench/results/
 	.venv/bin/python -m bench.control
 	.venv/bin/python -m bench.eks_child
+
+bench-demo: setup-control  ## Measure the first `make demo` in fresh clones, with empty and filled caches, into bench/results/
+	.venv/bin/python -m bench.first_minutes
 
 idle-cost: setup-control  ## Print the monthly cost of an idle grid, from its templates
 	.venv/bin/python -m bench.idle_cost
@@ -365,4 +373,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE lanes lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-gpu bench-gpu-torch bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lanes lanes-of-test lanes-of-test-all lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-demo bench-gpu bench-gpu-torch bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

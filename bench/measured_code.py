@@ -8,6 +8,7 @@ CODE: Mapping[str, tuple[str, ...]] = {
     "catalog": ("traingrid/catalog", "traingrid/cli/manifest.py", "traingrid/manifest"),
     "command-start": ("traingrid",),
     "control": (*_CONTROL_PLANE, "stacks"),
+    "demo": ("Makefile", "examples/digits", "localcloud", "setup", "stacks"),
     "eks-child": ("batch_job", "traingrid/backends", "traingrid/child", "traingrid/kubernetes"),
     "faults": _CONTROL_PLANE,
     "faults-eks": _CONTROL_PLANE,

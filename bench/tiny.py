@@ -64,6 +64,7 @@ def _local(name: str, module: str, *, needs: tuple[str, ...] = (), uses: tuple[s
 BENCHMARKS = (
     _local("bench-control", "control", uses=(".venv-bench",)),
     _local("bench-control", "eks_child"),
+    _local("bench-demo", "first_minutes", needs=(".venv-training",)),
     _local("idle-cost", "idle_cost"),
     _local("metric-cost", "metric_cost"),
     _local("page-cost", "page_cost"),

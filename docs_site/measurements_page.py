@@ -61,6 +61,17 @@ def _capacity(result: Mapping[str, Any]) -> list[Sequence[str]]:
     return found
 
 
+def _demo(result: Mapping[str, Any]) -> list[Sequence[str]]:
+    """Return the rows of the demo with empty and with filled caches, in seconds."""
+    heads = [name for name in result["rows"][0] if name not in ("caches", "aims")]
+    rows = [(row["caches"], *(_timed(row[head], row["aims"].get(head)) for head in heads)) for row in result["rows"]]
+    return [("caches", *heads), *rows]
+
+
+def _timed(seconds: int, aim: int | None) -> str:
+    return f"{seconds} s" + (f" (aim {aim} s)" if aim else "")
+
+
 def _lanes(result: Mapping[str, Any]) -> list[Sequence[str]]:
     """Return the rows of the parts of the test commands."""
     columns = ("wall_s", "cpu_s", "largest_process_mib")
@@ -93,6 +104,7 @@ def _gpu_torch(result: Mapping[str, Any]) -> list[Sequence[str]]:
 
 TABLES: Mapping[str, Callable[[Mapping[str, Any]], list[Sequence[str]]]] = {
     "capacity": _capacity,
+    "demo": _demo,
     "gpu-torch": _gpu_torch,
     "lanes": _lanes,
     "training": _training,
