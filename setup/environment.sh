@@ -14,7 +14,11 @@ case $1 in
 esac
 for requirements in "$@"; do set -- "$@" -r "$requirements"; shift; done
 if ! "$uv" pip install --quiet --python "$environment" --require-hashes "$@"; then
-    echo "uv could not install the packages; the lines above are the reason. uv does not read pip's configuration: for" \
-        "another index than PyPI, set UV_DEFAULT_INDEX." >&2
+    if [ "$(df -Pk "$environment" | awk 'END { print $4 }')" -lt 1024 ]; then
+        echo "The disk is full. Free space for $environment, and run make again." >&2
+    else
+        echo "uv could not install the packages; the lines above are the reason. uv does not read pip's configuration:" \
+            "for another index than PyPI, set UV_DEFAULT_INDEX." >&2
+    fi
     exit 1
 fi

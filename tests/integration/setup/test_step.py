@@ -126,6 +126,21 @@ def test_uv_that_cannot_be_downloaded_is_one_sentence_and_leaves_nothing(checkou
     assert list((Path(checkout.environment["XDG_CACHE_HOME"]) / "traingrid").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("free", "sentence"),
+    [
+        (9, "The disk is full. Free space for .venv, and run make again."),
+        (9_000_000, "uv could not install the packages; the lines above are the reason."),
+    ],
+)
+def test_packages_that_cannot_be_installed_end_in_a_sentence(checkout: Checkout, free: int, sentence: str) -> None:
+    checkout.uv('mkdir -p .venv; [ "$1" = venv ]')
+    checkout.program("df", f"echo 'Filesystem blocks Used Available'; echo 'none 9000000 0 {free}'")
+    ended = checkout.run("setup/environment.sh", ".venv", "requirements.txt")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(sentence)
+
+
 # A Python whose environments have a pip that installs an empty uv, or that reports no network.
 VENV = """
 mkdir -p "$3/bin"
