@@ -39,6 +39,10 @@ class JobState(StrEnum):
         unknown._name_ = unknown._value_ = value
         return unknown
 
+    def __reduce_ex__(self, _protocol: object) -> tuple[type[Self], tuple[str]]:
+        """Copy a state by its value: Python 3.11.2 of Debian 12 finds it by its name, which may be unknown."""
+        return type(self), (self.value,)
+
 
 FINAL_STATES = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.STOPPED})
 """The states in which an attempt never changes again."""

@@ -1,6 +1,5 @@
 """EKS inventory: lists the training jobs of a grid in a cluster, and releases them when their ends are recorded."""
 
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from localcloud.kubernetes import resources as kinds
 from tests.integration.localcloud.kubernetes.running_cluster import Cluster
 from tests.support.eks_jobs import NAME, at, eks_job
+from tests.support.module_time import replace_time
 from traingrid import names
 from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
@@ -94,7 +94,7 @@ def test_a_released_object_is_deleted_after_some_days(
     finish(cluster)
     inventory.release(one(inventory))
     later = (datetime.now(UTC) + timedelta(days=9)).timestamp()
-    monkeypatch.setattr(time, "time", lambda: later)
+    replace_time(monkeypatch, "traingrid.backends.eks.inventory", time=lambda: later)
     assert ended(inventory) == [NAME]
     assert inventory.release(one(inventory))
     assert client.find(JOB, NAME) is None

@@ -7,6 +7,7 @@ import pytest
 from localcloud import log_streams, stored_log
 from localcloud.log_streams import LogStream
 from localcloud.server.local_cloud import LocalCloud
+from tests.support.module_time import replace_time
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 
@@ -92,7 +93,7 @@ def test_a_window_includes_its_start_but_not_its_end(
 ) -> None:
     stream, now = LogStream(ACCOUNT, REGION, group, "window"), int(time.time())
     for second in range(4):
-        monkeypatch.setattr(time, "time", lambda at=now + second: at)
+        replace_time(monkeypatch, "localcloud.log_streams", time=lambda at=now + second: at)
         stream.write(str(second))
     monkeypatch.undo()
     stream.flush()
@@ -117,7 +118,7 @@ def test_lines_are_kept_if_the_clock_moves_back(
     stream = LogStream(ACCOUNT, REGION, group, "clock")
     stream.write("first")
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now - 60)
+    replace_time(monkeypatch, "localcloud.log_streams", time=lambda: now - 60)
     stream.write("second")
     stream.flush()
     assert messages(client, group, "clock") == ["first", "second"]

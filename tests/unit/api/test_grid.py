@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import traingrid as tg
+from tests.support.module_time import replace_time
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader
@@ -97,7 +98,7 @@ def test_wait_returns_when_every_job_has_ended(grid: tg.Grid, monkeypatch: pytes
     coming = iter([status(tg.JobState.IN_PROGRESS), status(tg.JobState.FAILED)])
     monkeypatch.setattr(ControlPlane, "status", lambda *_: next(coming))
     slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
+    replace_time(monkeypatch, "traingrid.api.submission", sleep=slept.append)
     final = tg.Submission(grid, "0123abcd").wait(poll=3)
     assert (final.jobs[0].state, slept) == ("Failed", [3])
 

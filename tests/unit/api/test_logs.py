@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from tests.support.module_time import replace_time
 from tests.support.sample_deployment import sample_deployment
 from traingrid.api import child_log
 from traingrid.api import logs as reading
@@ -161,7 +161,7 @@ def test_new_lines_and_hosts_are_followed_until_the_jobs_have_ended(
         streams["job-0/algo-1-17"].append((100 + rounds, f"new{rounds}"))
         streams["job-0/algo-3-19"] = [(200, "restarted host")]
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    replace_time(monkeypatch, "traingrid.api.logs", sleep=sleep)
     running = [job(0, "us-east-1", JobState.IN_PROGRESS), job(1, "eu-west-1")]
     texts = [line.text for line in reader(running, running, running, ENDED).lines(tail, follow=True)]
     assert texts[-4:] == ["new1", "new2", "new3", "restarted host"]
@@ -187,7 +187,7 @@ def test_an_outage_that_ends_while_lines_are_followed_loses_none(
     def sleep(_: float) -> None:
         backends["eu-west-1"].down = False
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    replace_time(monkeypatch, "traingrid.api.logs", sleep=sleep)
     running = [job(0, "us-east-1", JobState.IN_PROGRESS), job(1, "eu-west-1")]
     assert len(list(reader(running, running, ENDED).lines(follow=True))) == 16
 

@@ -1,13 +1,13 @@
 """Queued jobs: training jobs in a service queue are submitted once, found by name, and their states mapped."""
 
 import json
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from tests.support.module_time import replace_time
 from tests.support.sample_deployment import SAMPLE
 from tests.support.service_queue import FakeQueue, FakeTraining, answer
 from traingrid.backends import inventory_of, launching, watching
@@ -137,7 +137,7 @@ def test_a_permanent_refusal_ends_once_earlier_requests_are_visible(
     queue.error, queue.takes = answer("ClientException"), False
     found = []
     for now in (0.0, 30.0, 61.0):
-        monkeypatch.setattr(time, "monotonic", lambda now=now: 1000.0 + now)
+        replace_time(monkeypatch, "traingrid.backends.queued", monotonic=lambda now=now: 1000.0 + now)
         with pytest.raises(LaunchError) as refused:
             backend.start(NAME, job, {})
         found.append((refused.value.failure, refused.value.unresolved))

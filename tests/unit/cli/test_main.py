@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.support.module_time import replace_time
 from tests.support.sample_deployment import REGIONS
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
@@ -110,7 +111,7 @@ def test_submit_waits_for_retries_and_reports_the_last_reason(
     def sleep(_: float) -> None:
         storage.write_json(where, {**refused, "state": "failed"})
 
-    monkeypatch.setattr("traingrid.api.submit.time.sleep", sleep)
+    replace_time(monkeypatch, "traingrid.api.submit", sleep=sleep)
     report = wait_for_report(storage, uri, "v")
     assert report["state"] == "failed"
     with pytest.raises(
@@ -274,7 +275,7 @@ def test_watching_a_large_submission_prints_changed_numbers_until_all_jobs_have_
     plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=None)  # type: ignore[arg-type]  # neither is called
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     monkeypatch.setattr(ControlPlane, "overview", lambda _self, _submission: next(overviews))
-    monkeypatch.setattr("traingrid.cli.status.time.sleep", lambda _seconds: None)
+    replace_time(monkeypatch, "traingrid.cli.status", sleep=lambda _seconds: None)
     assert run(monkeypatch, "status", "0123abcd", "--watch") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["2 InProgress, 499 Pending", "501 Completed", "submission 0123abcd: 501 jobs"]

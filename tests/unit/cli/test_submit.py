@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from tests.support.module_time import replace_time
 from tests.support.sample_deployment import SAMPLE
 from traingrid import names
 from traingrid.aws.s3 import Storage
@@ -26,8 +27,11 @@ LOST = ReadTimeoutError(endpoint_url="https://s3.us-east-1.amazonaws.com")
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that advances only while the command sleeps."""
     now = [0.0]
-    monkeypatch.setattr("traingrid.api.submit.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("traingrid.api.submit.time.sleep", lambda seconds: now.append(now.pop() + seconds))
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    replace_time(monkeypatch, "traingrid.api.submit", monotonic=lambda: now[0], sleep=sleep)
     return now
 
 

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from tests.support.module_time import replace_time
 from tests.unit.sweep.conftest import FakeGrid, loss
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.sweep import open_sweep
@@ -45,7 +46,7 @@ def storage() -> Storage:
 def plane(deployment: Deployment, ledger: Ledger, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     made = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]  # Batch is not called
     monkeypatch.setattr(ControlPlane, "of", lambda _file: made)
-    monkeypatch.setattr("traingrid.api.sweep.time.sleep", lambda _seconds: None)
+    replace_time(monkeypatch, "traingrid.api.sweep", sleep=lambda _seconds: None)
     return made
 
 
@@ -133,7 +134,7 @@ def test_an_interrupt_leaves_the_trials_and_names_the_command_that_continues(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("traingrid.api.sweep.time.sleep", interrupt)
+    replace_time(monkeypatch, "traingrid.api.sweep", sleep=interrupt)
     ended = run(file)
     assert isinstance(ended.exception, TraingridError)
     assert ended.exception.exit_code == 130

@@ -9,6 +9,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from tests.support.module_time import replace_time
 from tests.unit.handlers.cloudformation import CloudFormation
 from traingrid.deploy import image_build
 
@@ -156,7 +157,7 @@ def test_starting_a_build_waits_for_the_propagation_of_permissions(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("traingrid.deploy.image_build.time.sleep", waited.append)
+    replace_time(monkeypatch, "traingrid.deploy.image_build", sleep=waited.append)
     services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not yet")
     services["codebuild"].add_response("start_build", {})
     handle(request("Create", cloudformation))
@@ -179,7 +180,7 @@ TOO_MANY = "Cannot have more than {} builds in queue for the account"
 def test_starting_a_build_waits_while_another_build_uses_the_quota(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.deploy.image_build.time.sleep", lambda _: None)
+    replace_time(monkeypatch, "traingrid.deploy.image_build", sleep=lambda _: None)
     services["codebuild"].add_client_error("start_build", "AccountLimitExceededException", TOO_MANY.format(1))
     services["codebuild"].add_response("start_build", {})
     handle(request("Create", cloudformation))
@@ -228,7 +229,7 @@ def described(status: str, variable: str) -> dict[str, Any]:
 def test_a_builds_own_event_suffices_if_codebuilds_is_lost(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.deploy.image_build.time.sleep", lambda _: None)
+    replace_time(monkeypatch, "traingrid.deploy.image_build", sleep=lambda _: None)
     variable = started(services, request("Create", cloudformation))
     for status in ("IN_PROGRESS", "SUCCEEDED"):
         services["codebuild"].add_response("batch_get_builds", described(status, variable), {"ids": ["builds:0123"]})

@@ -8,7 +8,6 @@ import random
 import socket
 import subprocess
 import sys
-import tarfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +21,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.archive import _Stream, tar_pieces, upload_folder
 from traingrid.pod.gzip_stream import BLOCK_BYTES, blocks, compressed
 from traingrid.pod.objects import Place
+from traingrid.safe_tarfile import tarfile
 
 MIB = 2**20
 

@@ -1,6 +1,7 @@
 """Layout: the import direction between folders, and forbidden names of files."""
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -276,3 +277,9 @@ def test_product_code_does_not_mention_localcloud() -> None:
     ]
     allowed = {"traingrid/cli/local.py"}
     assert set(mentions) <= allowed
+
+
+def test_no_test_replaces_the_time_of_other_threads() -> None:
+    of_all_threads = re.compile(r"""setattr\(time, |setattr\(["'][\w.]+\.time\.""")
+    files = [file for file in (ROOT / "tests").rglob("*.py") if of_all_threads.search(file.read_text())]
+    assert files == [], "use tests/support/module_time.py"

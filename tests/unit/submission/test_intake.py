@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from tests.support.module_time import replace_time
 from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE
 from traingrid.aws.batch import SubmitFailedError
@@ -320,7 +321,7 @@ def test_an_unanswered_claim_is_not_waited_for(intake: Intake, batch: RecordingQ
 
 
 def _it_is(moment: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traingrid.submission.intake.time.time", lambda: moment)
+    replace_time(monkeypatch, "traingrid.submission.intake", time=lambda: moment)
 
 
 def _killed(*_: Any, **__: Any) -> str:

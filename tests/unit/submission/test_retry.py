@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.support.ledger_items import existing, job_key
+from tests.support.module_time import replace_time
 from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid.api.control_plane import ControlPlane
@@ -190,7 +191,7 @@ def test_slowly_reopened_lines_are_submitted_in_several_arrays(
         return reopen(*arguments, **options)
 
     monkeypatch.setattr(Ledger, "next_attempt", slow)
-    monkeypatch.setattr("traingrid.submission.retry.time.monotonic", lambda: seconds[0])
+    replace_time(monkeypatch, "traingrid.submission.retry", monotonic=lambda: seconds[0])
     arrays: list[tuple[str, int]] = []
     one_by_one = Retrier(**{**vars(retrier), "at_once": 1})
     done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: arrays.append(array))

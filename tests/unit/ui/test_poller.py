@@ -16,6 +16,7 @@ from botocore.exceptions import (
 
 from bench import page_cost
 from tests.support.local_page import SUBMISSION, LocalGrid, event_data
+from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
@@ -132,7 +133,7 @@ def test_the_last_metrics_are_read_after_the_end_of_a_submission(
     assert state(feed)["rows"][f"{SUBMISSION}/0"]["metrics"] == {"epoch": 20}
     monkeypatch.setattr(Ledger, "items", lambda *_: pytest.fail("an ended submission was read"))
     later = time.monotonic() + view.SETTLING_SECONDS
-    monkeypatch.setattr("traingrid.ui.view.time.monotonic", lambda: later)
+    replace_time(monkeypatch, "traingrid.ui.view", monotonic=lambda: later)
     poller.read(everything=False)
 
 

@@ -8,6 +8,7 @@ from botocore.credentials import Credentials
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.eks.clusters import REGION, Clients, Sender, encoded, presigned, sender, session
+from tests.support.module_time import replace_time
 
 PODS = "/api/v1/namespaces/training/pods"
 UNAUTHORIZED = (
@@ -85,7 +86,7 @@ def test_a_token_is_valid_for_fifteen_minutes(
     administrator: Sender, monkeypatch: pytest.MonkeyPatch, minutes: int, status: int
 ) -> None:
     now = time.time()
-    monkeypatch.setattr("localcloud.wire.signature_check.time.time", lambda: now + 60 * minutes)
+    replace_time(monkeypatch, "localcloud.wire.signature_check", time=lambda: now + 60 * minutes)
     assert administrator.ask("GET", PODS)[0] == status
 
 

@@ -18,6 +18,7 @@ from localcloud.credentials import access_keys
 from localcloud.credentials.access_keys import DUMMY_KEY
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
+from tests.support.module_time import replace_time
 
 Client = Callable[..., Any]
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -104,7 +105,7 @@ def test_another_body_another_path_and_another_header_are_refused(cloud: LocalCl
 
 def test_an_old_signature_is_refused(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     request, now = identity(cloud), time.time()
-    monkeypatch.setattr("localcloud.wire.signature_check.time.time", lambda: now + 16 * 60)
+    replace_time(monkeypatch, "localcloud.wire.signature_check", time=lambda: now + 16 * 60)
     status, text = sent(cloud, request)
     assert (status, "Signature expired" in text) == (403, True)
 
@@ -131,7 +132,7 @@ def test_a_presigned_url_works_unchanged_until_it_expires(
     assert sent(cloud, AWSRequest(method="GET", url=url.replace(quote("ü"), "u")))[0] == 403
     assert sent(cloud, AWSRequest(method="GET", url=url.replace("xpires=", "xpires=9")))[0] == 403
     now = time.time()
-    monkeypatch.setattr("localcloud.wire.signature_check.time.time", lambda: now + 61)
+    replace_time(monkeypatch, "localcloud.wire.signature_check", time=lambda: now + 61)
     assert sent(cloud, AWSRequest(method="GET", url=url))[0] == 403
 
 
