@@ -14,12 +14,17 @@ ROOT = Path(__file__).resolve().parents[2]
 _MARKS = ("needs", "each_lane")
 
 REST = (
+    "tests/integration/conformance",
     "tests/integration/localcloud",
+    "tests/integration/posture/test_same_twice.py",
     "tests/integration/posture/test_updates.py",
+    "tests/integration/setup/test_wheel.py",
+    "tests/integration/stacks/test_idle_cost.py",
     "tests/integration/verification",
     "tests/e2e/kubernetes/test_destroyed.py",
     "tests/e2e/kubernetes/test_ends.py",
     "tests/e2e/kubernetes/test_obstacles.py",
+    "tests/e2e/test_deploy_and_destroy.py",
     "tests/e2e/test_image_builds.py",
     "tests/e2e/test_init_from.py",
     "tests/e2e/test_merge.py",
@@ -36,8 +41,9 @@ REST = (
     "tests/training/runs/test_runs.py",
     "tests/training/trainer/data/test_lockstep.py",
 )
-"""Folders and files of the rest lane: localcloud's own tests, the fault suite, other kinds of deployed grids, and the
-trainings of several ranks of TensorFlow that take longest."""
+"""Folders and files of the rest lane: localcloud's own tests and claims about AWS, the fault suite, other kinds of
+deployed grids, the life cycle of a grid with the CDK CLI, and the trainings of several ranks of TensorFlow that take
+longest."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
