@@ -29,7 +29,11 @@ moves: true
 on_dataset:
   - name: night
     match: {campaign: digits}
-    line: {hyperparameters: {batch_size: 32}, tags: {set: "{dataset}-{version}"}}
+    line:
+      source: s3://traingrid-data-123456789012-{region}/source/train.tar.gz
+      entry_point: train.py
+      launcher: none
+      tags: {set: "{dataset}-{version}"}
 images:
   resnet: {repository: training, tag: "1"}
 job:

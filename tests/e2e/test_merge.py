@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
+from tests.e2e.small_program import uploaded_program
 from tests.e2e.test_two_regions import DIGITS, PATIENCE_SECONDS, ended, submit
-from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
 from traingrid.aws.clients import client
@@ -25,23 +25,12 @@ from traingrid.submission.status import JobStatus, SubmissionStatus
 
 REGIONS = ("us-east-1", "us-east-1", "eu-west-1")
 WRITE = 'mkdir -p "$SM_MODEL_DIR" && echo "$SM_CURRENT_HOST" >"$SM_MODEL_DIR/rows-$2-$SM_CURRENT_HOST.csv"\n'
+"""A program that writes a file on each host."""
 
 
 def run(cloud: LocalCloud, *arguments: str) -> Result:
     """Run `traingrid merge` as a user does."""
     return CliRunner().invoke(cli, ["--grid", str(Path(cloud.data_dir) / "grid.yaml"), "merge", *arguments])
-
-
-def script(plane: ControlPlane) -> str:
-    """Upload a script that writes one file on each host, and return the URI of its archive."""
-    content, code = io.BytesIO(), WRITE.encode()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        member = tarfile.TarInfo("write.sh")
-        member.size = len(code)
-        archive.addfile(member, io.BytesIO(code))
-    bucket = names.data_bucket("traingrid", plane.deployment.account, "us-east-1")
-    client("s3", "us-east-1").put_object(Bucket=bucket, Key="source/write.tar.gz", Body=content.getvalue())
-    return f"s3://{bucket}/source/write.tar.gz"
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +41,7 @@ def trained(plane: ControlPlane) -> SubmissionStatus:
         data = upload_folder(plane.deployment, DIGITS / f"campaign-{number}", region)
         rows.append({"region": region, "s3_uri": str(data), "hyperparameters": {"batch_size": 32, "epochs": 2}})
     rows.append(rows[0] | {"hyperparameters": {"batch_size": 32, "seed": 1}})
-    program = {"source": script(plane), "entry_point": "write.sh", "launcher": "none"}
+    program = uploaded_program(plane, "us-east-1", WRITE, "write.sh")
     rows += [
         {"region": "us-east-1", "s3_uri": rows[0]["s3_uri"], "instance_count": count, **program}
         | {"hyperparameters": {"job": str(count)}}

@@ -1,4 +1,7 @@
-"""End to end without stubs: a manifest in S3, an array job, a Horovod training in each Region, and the ledger."""
+"""End to end without stubs: a manifest in S3, an array job, a Horovod training in each Region, and the ledger.
+
+Tests whose subject is not the training submit a small program, which trains in the same image.
+"""
 
 import csv
 import io
@@ -15,6 +18,7 @@ from click.testing import CliRunner
 
 import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
+from tests.e2e.small_program import uploaded_program
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
@@ -59,6 +63,22 @@ def lines(plane: ControlPlane) -> list[str]:
         f"{region},{upload_folder(plane.deployment, DIGITS / f'campaign-{number}', region)}\n"
         for number, region in enumerate(REGIONS, start=1)
     ]
+
+
+def table(*rows: dict[str, str]) -> str:
+    """Return a manifest in the form CSV, with a header."""
+    written = io.StringIO()
+    writer = csv.DictWriter(written, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return written.getvalue()
+
+
+@pytest.fixture(scope="module")
+def small(plane: ControlPlane, lines: list[str]) -> list[dict[str, str]]:
+    """Return the fields of one line per Region that trains a small program on the same data as `lines`."""
+    places = [line.strip().split(",") for line in lines]
+    return [{"region": region, "s3_uri": uri, **uploaded_program(plane, region)} for region, uri in places]
 
 
 @pytest.fixture(scope="module")
@@ -172,25 +192,25 @@ def test_a_retried_child_attaches_to_the_training_job(
 
 
 def test_a_manifest_submitted_in_the_batch_console_trains_every_line_once(
-    plane: ControlPlane, cloud: LocalCloud, lines: list[str]
+    plane: ControlPlane, cloud: LocalCloud, small: list[dict[str, str]]
 ) -> None:
     def recorded(action: str) -> int:
         return len([entry for entry in cloud.record.entries() if entry["action"] == action])
 
     submitted, created = recorded("SubmitJob"), recorded("CreateTrainingJob")
     uri = S3Uri(plane.deployment.manifest_bucket, f"{names.BY_HAND_PREFIX}digits.csv")
-    plane.storage.write(uri, "".join(lines).encode(), "text/csv")
+    plane.storage.write(uri, table(*small).encode(), "text/csv")
     array = client("batch", "us-east-1").submit_job(
         jobName="digits",
         jobQueue=plane.deployment.job_queue,
         jobDefinition=plane.deployment.job_definition,
-        arrayProperties={"size": len(lines)},
+        arrayProperties={"size": len(small)},
         containerOverrides={"environment": [{"name": "S3_ARRAY_FILE", "value": str(uri)}]},
     )["jobId"]
     until(lambda: (plane.batch.describe(array) or {})["status"] in ("SUCCEEDED", "FAILED"))
     seen = plane.status(submission_id(array))
     assert [(job.region, job.state) for job in seen.jobs] == [(region, "Completed") for region in REGIONS]
-    assert (recorded("SubmitJob") - submitted, recorded("CreateTrainingJob") - created) == (1, len(lines))
+    assert (recorded("SubmitJob") - submitted, recorded("CreateTrainingJob") - created) == (1, len(small))
     world = read_world(
         plane.deployment, submission=seen.submission, details=True, at_rest=True, calls=cloud.record.entries()
     )
@@ -199,6 +219,7 @@ def test_a_manifest_submitted_in_the_batch_console_trains_every_line_once(
 
 def test_uploading_data_starts_training_once(plane: ControlPlane, cloud: LocalCloud, tmp_path: Path) -> None:
     """Data registers itself, a rule submits it, and the catalog has its accuracy."""
+    uploaded_program(plane, "eu-west-1")
 
     def traingrid(*arguments: str) -> str:
         ended = CliRunner().invoke(cli, ["--grid", str(cloud.data_dir / "grid.yaml"), *arguments])
@@ -256,7 +277,8 @@ def test_data_is_copied_to_the_region_that_trains_it_and_registered_there(
     assert registered is not None
     source = registered.replicas[here].uri
     target = f"s3://{names.data_bucket('traingrid', plane.deployment.account, there)}/copies/day3"
-    report = submit(plane, "copied.csv", f"region,s3_uri,copy_from\n{there},{target},{source}\n")
+    line = {"region": there, "s3_uri": target, "copy_from": source, **uploaded_program(plane, there)}
+    report = submit(plane, "copied.csv", table(line))
     (job,) = ended(plane, report["submission"]).jobs
     assert (job.region, job.state, job.reason) == (there, "Completed", "")
     model = S3Uri.parse(job.artifact)
@@ -290,7 +312,7 @@ def test_an_invalid_manifest_is_rejected_and_not_submitted(plane: ControlPlane, 
 
 
 def test_the_command_line_submits_watches_and_downloads(
-    plane: ControlPlane, cloud: LocalCloud, lines: list[str], tmp_path: Path
+    plane: ControlPlane, cloud: LocalCloud, trained: SubmissionStatus, small: list[dict[str, str]], tmp_path: Path
 ) -> None:
     """A single line becomes a plain job. This is the only test of the installed command as a user runs it."""
 
@@ -300,15 +322,17 @@ def test_the_command_line_submits_watches_and_downloads(
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
-    (tmp_path / "one.csv").write_text(lines[1])
-    output = traingrid("submit", "one.csv")
+    (tmp_path / "single.csv").write_text(table(small[1]))
+    output = traingrid("submit", "single.csv")
     submission = re.findall(r"submission (\w+)", output)[0]
     assert "Completed" in traingrid("status", submission, "--watch")
     assert "arrayProperties" not in (plane.batch.describe(plane.status(submission).batch_job) or {})
     assert "validation_top1=" in traingrid("logs", submission[:6], "--follow")
     assert traingrid("logs", submission, "--tail", "3").count("\n") == 3
-    traingrid("tensorboard", submission, "--once")
+    traingrid("tensorboard", trained.submission, "--once")
     assert list((tmp_path / "tensorboard").rglob("events.out.tfevents.*"))
     traingrid("download", submission, "--to", "model")
-    assert list((tmp_path / "model").rglob("saved_model.pb"))
+    (model,) = (tmp_path / "model").rglob("size.txt")
+    channel = (DIGITS / "campaign-2/train").iterdir()
+    assert model.read_text() == str(sum(file.stat().st_size for file in channel))
     assert submission in traingrid("status")
