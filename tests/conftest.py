@@ -21,7 +21,7 @@ allow_interrupts()
 FIRST = "tests/integration/verification/faults/test_suite.py"
 """The file that takes longest of all. It starts first; otherwise its worker ends minutes after the others."""
 
-FOLDERS = ("tests/integration/posture/", "tests/e2e/encrypted_grid/", "tests/e2e/kubernetes/")
+FOLDERS = ("tests/integration/posture/", "tests/e2e/encrypted_grid/", "tests/e2e/kubernetes/", "tests/e2e/two_regions/")
 """The folders whose files share grids."""
 
 

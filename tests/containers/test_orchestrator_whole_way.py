@@ -10,7 +10,7 @@ from localcloud.server.local_cloud import LocalCloud
 from tests.containers.children import Children, container
 from tests.containers.engine import podman
 from tests.e2e.deployed import control_plane, two_regions
-from tests.e2e.test_two_regions import DIGITS, REGIONS, ended, submit, until
+from tests.e2e.submissions import DIGITS, REGIONS, ended, submit, until
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
 from traingrid.audit.audit import audit

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
-from tests.e2e.test_two_regions import DIGITS, PATIENCE_SECONDS, REGIONS, submit
+from tests.e2e.submissions import DIGITS, PATIENCE_SECONDS, REGIONS, submit
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder

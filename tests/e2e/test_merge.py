@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.small_program import uploaded_program
-from tests.e2e.test_two_regions import DIGITS, PATIENCE_SECONDS, ended, submit
+from tests.e2e.submissions import DIGITS, PATIENCE_SECONDS, ended, submit
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
 from traingrid.aws.clients import client

@@ -9,7 +9,7 @@ import pytest
 
 import traingrid as tg
 from localcloud.server.local_cloud import LocalCloud
-from tests.e2e.test_two_regions import DIGITS, ended, submit
+from tests.e2e.submissions import DIGITS, ended, submit
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder

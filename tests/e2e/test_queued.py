@@ -15,7 +15,7 @@ import pytest
 from localcloud.faults.plan import CallFault, Capacity, Effect, EventFault, Plan, Quota, Stub
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
-from tests.e2e.test_two_regions import ended, submit, until
+from tests.e2e.submissions import ended, submit, until
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit

@@ -17,7 +17,7 @@ from examples.digits.clusters import kubectl
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import GRID, clusters_in, two_regions
-from tests.e2e.test_two_regions import DIGITS, submit, until
+from tests.e2e.submissions import DIGITS, submit, until
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder

@@ -20,7 +20,7 @@ from localcloud.sagemaker.runner import Runner
 from localcloud.sagemaker.transfer import TransferInterruptedError
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
-from tests.e2e.test_two_regions import submit, until
+from tests.e2e.submissions import submit, until
 from tests.integration.stacks.templates import ROOT, an_app
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane

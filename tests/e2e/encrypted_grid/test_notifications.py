@@ -8,7 +8,7 @@ import pytest
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import forbidden
-from tests.e2e.test_two_regions import ended, submit, until
+from tests.e2e.submissions import ended, submit, until
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client

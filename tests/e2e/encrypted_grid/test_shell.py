@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import forbidden
-from tests.e2e.test_two_regions import submit, until
+from tests.e2e.submissions import submit, until
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client

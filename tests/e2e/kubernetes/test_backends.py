@@ -7,8 +7,8 @@ import pytest
 
 import traingrid as tg
 from tests.e2e.kubernetes.world import JOBS, MPI, OPTIONS, REGIONS, World, until
+from tests.e2e.submissions import DIGITS
 from tests.e2e.test_queued import violations
-from tests.e2e.test_two_regions import DIGITS
 from traingrid.api.data import upload_folder
 from traingrid.aws.clients import client
 from traingrid.grid.file import load_grid

@@ -12,8 +12,8 @@ import traingrid as tg
 from localcloud.faults.plan import Capacity, Plan
 from tests.e2e.deployed import ACCOUNT
 from tests.e2e.kubernetes.world import JOBS, MPI, NOWHERE, OPTIONS, REGIONS, World, until
+from tests.e2e.submissions import DIGITS
 from tests.e2e.test_queued import violations
-from tests.e2e.test_two_regions import DIGITS
 from traingrid import names
 from traingrid.api.data import upload_folder
 
