@@ -15,6 +15,9 @@ _MARKS = ("needs", "each_lane")
 
 REST = (
     "tests/integration/conformance",
+    "tests/integration/control_plane/eks/test_hosts.py",
+    "tests/integration/control_plane/eks/test_interruptions.py",
+    "tests/integration/control_plane/test_algorithm_examples.py",
     "tests/integration/localcloud",
     "tests/integration/posture/test_same_twice.py",
     "tests/integration/posture/test_updates.py",
@@ -42,8 +45,8 @@ REST = (
     "tests/training/trainer/data/test_lockstep.py",
 )
 """Folders and files of the rest lane: localcloud's own tests and claims about AWS, the fault suite, other kinds of
-deployed grids, the life cycle of a grid with the CDK CLI, and the trainings of several ranks of TensorFlow that take
-longest."""
+deployed grids, the life cycle of a grid with the CDK CLI, several hosts and interruptions of EKS, and the trainings of
+several ranks of TensorFlow that take longest."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
