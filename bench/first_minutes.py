@@ -30,6 +30,10 @@ MOMENTS = {
 """The first output after each part of the demo."""
 AIMS = {"empty": {"first model": 420}, "filled": {"first model": 180, "the demo itself": 100}}
 """Seconds on two cores. The demo itself begins after the set-up."""
+_STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""A control sequence of a terminal."""
+_RECENT = 4000
+"""Characters of the output that are searched again when more arrive."""
 
 
 def main() -> None:
@@ -64,13 +68,14 @@ def demo(folder: Path, environment: Mapping[str, str]) -> dict[str, int]:
     Raises:
         RuntimeError: The demo failed, or a moment is missing in its output.
     """
-    started, output, seconds = time.monotonic(), "", dict[str, int]()
+    started, recent, seconds = time.monotonic(), "", dict[str, int]()
     for text in _output(folder, environment):
-        output += text
-        new = {moment for moment, pattern in MOMENTS.items() if moment not in seconds and re.search(pattern, output)}
+        recent = recent[-_RECENT:] + text
+        shown = _STYLE.sub("", recent)
+        new = {moment for moment, pattern in MOMENTS.items() if moment not in seconds and re.search(pattern, shown)}
         seconds |= dict.fromkeys(new, round(time.monotonic() - started))
     if missing := MOMENTS.keys() - seconds.keys():
-        raise RuntimeError(f"the output of the demo does not show {', '.join(sorted(missing))}:\n{output[-4000:]}")
+        raise RuntimeError(f"{shown}\nThe output of the demo does not show {', '.join(sorted(missing))}.")
     end = round(time.monotonic() - started)
     return seconds | {"end": end, "the demo itself": end - seconds["set-up"]}
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,10 +102,9 @@ def serve() -> None:
     )
     with listening_socket(0) as listening, patch("traingrid.ui.poller.SHORTEST_FULL_SECONDS", 3600.0):
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/?token={page.secrets.token}", flush=True)
-        try:
+        with suppress(KeyboardInterrupt):  # not raised if the shell that started the benchmark ignores SIGINT
             page.serve(listening)
-        except KeyboardInterrupt:
-            print(f"{peak_memory_mib('self'):.0f}", flush=True)
+    print(f"{peak_memory_mib('self'):.0f}", flush=True)
 
 
 def visit(tab: Tab, address: str) -> tuple[float, float]:
