@@ -26,6 +26,8 @@ class Settings:
             regardless of the compute environments. Others wait in RUNNABLE, as in AWS if Fargate has no capacity.
         training_hosts: Maximum number of concurrent hosts of training jobs; others wait in Pending. 0 derives it from
             the machine's cores and memory. Stubs of training jobs use no hosts.
+        api_rates: Refuse calls that exceed the rates of `localcloud.limits.rates`. False for a program that makes calls
+            within seconds which are minutes apart in AWS, such as many sweeps of the reconciler.
         keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, for inspection.
         faults: An initial fault plan in JSON (see `localcloud.faults.plan`); empty for none.
         seed: Seed of every random choice, so that a run can be repeated.
@@ -45,6 +47,7 @@ class Settings:
     replication_seconds: float = 0.2
     batch_max_processes: int = 64
     training_hosts: int = 0
+    api_rates: bool = True
     keep_training_folders: bool = False
     faults: str = ""
     seed: int = 0

@@ -162,7 +162,8 @@ class LocalCloud:
         services = Eks(PriceLists(Dispatcher(create_backend_app)), self)
         application = Enforcer(Recorder(services, self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
-        accepted = RequestFilter(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)
+        limited = Throttle(faulty, TokenBuckets()) if self.settings.api_rates else faulty
+        accepted = RequestFilter(limited, self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug exits the whole process if the port is in use.
         listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
         self._server = make_server(

@@ -398,6 +398,12 @@ def test_the_settings_define_the_rate_of_duplicate_sagemaker_events(tmp_path: Pa
         assert len({event["id"] for event in events}) == 3
 
 
+def test_no_call_is_throttled_without_api_rates(tmp_path: Path) -> None:
+    with LocalCloud(Settings(data_dir=tmp_path, api_rates=False)) as own:
+        sagemaker = client_of(own.endpoint_url)("sagemaker")
+        assert {sagemaker.list_training_jobs()["ResponseMetadata"]["RetryAttempts"] for _ in range(20)} == {0}
+
+
 def test_the_server_has_the_account_of_its_settings(tmp_path: Path) -> None:
     account = "111122223333"
     with LocalCloud(Settings(data_dir=tmp_path, account=account)) as cloud:
