@@ -88,10 +88,15 @@ def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, lin
 
 
 def test_a_throttled_child_completes_its_line(cloud: LocalCloud, line: Line) -> None:
-    cloud.faults.set(Plan(seed=3, calls=(CallFault(effect="throttle", share=0.5),), stubs=(Stub(),)))
+    creates = CallFault(effect="throttle", action="CreateTrainingJob", times=1)
+    # With this seed, at most three calls in a row are throttled; botocore doubles its wait after each.
+    cloud.faults.set(Plan(seed=5, calls=(creates, CallFault(effect="throttle", share=0.3)), stubs=(Stub(),)))
     code, output = ended(line.child(), within=120)
     assert code == 0, output
     assert len(created(cloud, line)) == 1
+    throttled = [call.action for _, call in cloud.faults.struck_calls()]
+    assert "CreateTrainingJob" in throttled
+    assert len(throttled) > 5
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
