@@ -63,7 +63,14 @@ KILLED_AT = ("begun", "batch", "submitted", "ended", "stopped_early")
 """The entries of the journal after which the command is killed, once each; the second and third separate a manifest
 from its submission."""
 PATIENCE_SECONDS = 600
-COMMAND = "from traingrid.cli.main import main; main()"
+COMMAND = """\
+from functools import partialmethod
+from traingrid.api.sweep import OpenSweep
+from traingrid.cli.main import main
+OpenSweep.run = partialmethod(OpenSweep.run, poll=1.0)
+main()
+"""
+"""`traingrid`, with shorter waits between the steps of a sweep."""
 
 
 @pytest.fixture(scope="module")
