@@ -65,7 +65,7 @@ def test_a_lost_node_is_retried_from_its_checkpoint_and_the_model_trains_another
     assert re.search("the first epoch is [34]", world.traingrid("logs", submission.id, "0"))
     following = world.submit(world.line(JOBS, "next", init_from=f"{submission.id}/0"))
     until(lambda: following.status().ended)
-    assert world.states(following) == {"next": "Completed"}
+    assert world.states(following) == {"next": "Completed"}, world.reasons(following)
 
 
 def test_a_sweep_tries_hyperparameters_on_a_cluster(world: World) -> None:
