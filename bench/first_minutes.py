@@ -68,14 +68,14 @@ def demo(folder: Path, environment: Mapping[str, str]) -> dict[str, int]:
     Raises:
         RuntimeError: The demo failed, or a moment is missing in its output.
     """
-    started, recent, seconds = time.monotonic(), "", dict[str, int]()
+    started, recent, screen, seconds = time.monotonic(), "", "", dict[str, int]()
     for text in _output(folder, environment):
         recent = recent[-_RECENT:] + text
-        shown = _STYLE.sub("", recent)
-        new = {moment for moment, pattern in MOMENTS.items() if moment not in seconds and re.search(pattern, shown)}
+        screen = _STYLE.sub("", recent)
+        new = {moment for moment, pattern in MOMENTS.items() if moment not in seconds and re.search(pattern, screen)}
         seconds |= dict.fromkeys(new, round(time.monotonic() - started))
     if missing := MOMENTS.keys() - seconds.keys():
-        raise RuntimeError(f"{shown}\nThe output of the demo does not show {', '.join(sorted(missing))}.")
+        raise RuntimeError(f"{screen}\nThe output of the demo does not show {', '.join(sorted(missing))}.")
     end = round(time.monotonic() - started)
     return seconds | {"end": end, "the demo itself": end - seconds["set-up"]}
 

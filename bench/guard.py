@@ -142,7 +142,7 @@ def report(
 
 
 def main() -> int:
-    """Compare all benchmarks with the base; in a clone without the base's commit, say that nothing was compared."""
+    """Compare all benchmarks with the base; in a clone without the base's commit, print that nothing was compared."""
     from bench.guard_cases import CASES  # noqa: PLC0415  # only the names; the runs import them in their own processes
 
     rows = accepted_rows((CHECKOUT / "bench" / "accepted.md").read_text())

@@ -88,7 +88,9 @@ class ClusterJobs:
             waiting = [found.unscheduled.name]
         else:  # the launcher's pod is created by a Job, which the operator creates
             waiting = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
-        events = tuple(event for one in waiting for event in client.all(EVENT, fields=f"involvedObject.name={one}"))
+        events = tuple(
+            event for object_name in waiting for event in client.all(EVENT, fields=f"involvedObject.name={object_name}")
+        )
         return replace(found, events=events)
 
     def stop(self, found: Found, why: str, because: str = "") -> None:

@@ -5,7 +5,7 @@ import pytest
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from tests.integration.control_plane.account import OTHER
-from tests.integration.control_plane.child_process import ended
+from tests.integration.control_plane.child_process import Line, ended
 from tests.integration.control_plane.eks.account import TRAIN, ClusterAccount, objects, pods, released, submitted
 from tests.integration.localcloud.compute import image, wait_until
 from traingrid.aws.clients import client
@@ -56,16 +56,22 @@ def test_a_cancelled_training_job_has_no_pods_when_its_end_is_recorded(
     assert objects(account, line) == []
 
 
-def test_the_cancel_command_stops_a_training_job_of_a_cluster(
-    account: ClusterAccount, request: pytest.FixtureRequest
-) -> None:
-    line = submitted(account, request, hyperparameters={"seconds": 600})
+def training_without_child(account: ClusterAccount, request: pytest.FixtureRequest, seconds: int) -> Line:
+    """Kill the child of a line as soon as its training job is recorded and in the cluster."""
+    line = submitted(account, request, hyperparameters={"seconds": seconds})
     child = line.child()
     try:
         wait_until(lambda: line.training() and objects(account, line), 60)
     finally:
         child.kill()
         child.communicate()
+    return line
+
+
+def test_the_cancel_command_stops_a_training_job_of_a_cluster(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = training_without_child(account, request, seconds=600)
     inventory = inventory_of(account.deployment, OTHER)
     (job,) = inventory.listed("InProgress", line.submission)
     assert (job.backend, inventory.is_ours(job, line.item()), inventory.stop(job)) == ("eks", True, True)
@@ -76,13 +82,7 @@ def test_the_cancel_command_stops_a_training_job_of_a_cluster(
 def test_the_reconciler_records_the_end_without_a_child(
     account: ClusterAccount, request: pytest.FixtureRequest
 ) -> None:
-    line = submitted(account, request, hyperparameters={"seconds": 1})
-    child = line.child()
-    try:
-        wait_until(lambda: line.training() and objects(account, line), 60)
-    finally:
-        child.kill()
-        child.communicate()
+    line = training_without_child(account, request, seconds=1)
     wait_until(lambda: objects(account, line)[0].get("status", {}).get("completionTime"), 60)
     account.reconciler().sweep()
     assert line.item().state == "Completed"
