@@ -1,9 +1,12 @@
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
 
 from tests.support.process import log, logging_as_before
 from tests.support.sample_deployment import SAMPLE, sample_deployment
@@ -41,6 +44,7 @@ def aws(monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> Iterator[Non
         monkeypatch.setenv(name, "test")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    _answer_one_request_at_a_time(monkeypatch)
     with mock_aws():
         s3 = boto3.client("s3")
         s3.create_bucket(Bucket=deployment.manifest_bucket)
@@ -58,6 +62,17 @@ def aws(monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> Iterator[Non
             ],
         )
         yield
+
+
+def _answer_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make conditional writes atomic, as in AWS: moto checks the condition in one step, and writes in another."""
+    answer, lock = BotocoreStubber.process_request, threading.RLock()
+
+    def process_request(stubber: BotocoreStubber, request: Any) -> Any:
+        with lock:
+            return answer(stubber, request)
+
+    monkeypatch.setattr(BotocoreStubber, "process_request", process_request)
 
 
 @pytest.fixture
