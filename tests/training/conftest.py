@@ -19,6 +19,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # traingrid's default in grid.yaml. It is intended for GPUs, and must work on CPUs, too.
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
 TINY = tiny.TINY | {"cache": "true"}
+CONTROLLERS = [pytest.param("mpi", marks=needs(OPEN_MPI)), "gloo"]
+"""The programs that start the ranks of the launcher mpi."""
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +63,7 @@ def host_folder(campaigns: Path) -> Callable[..., Path]:
     return write
 
 
-@pytest.fixture(params=[pytest.param("mpi", marks=needs(OPEN_MPI)), "gloo"])
+@pytest.fixture(params=CONTROLLERS)
 def controller(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each program that starts the ranks of the launcher mpi; a test that does not use this runs with the default."""
     monkeypatch.setenv("HOROVOD_CONTROLLER", request.param)

@@ -12,15 +12,13 @@ import pytest
 
 from tests.training.conftest import TINY
 from tests.training.streams import feed, wrapped
-from tests.training.two_ranks import on_two_ranks
+from tests.training.two_ranks import TwoRanks
 from training_container.contract.training_job import Folders, read_training_job
 from training_container.script_api.records import read
 from training_container.trainer.config import Config
 from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.shards import balanced
 from training_container.trainer.loop import train
-
-pytestmark = pytest.mark.usefixtures("controller")
 
 EPOCHS = 2
 # Five steps of two ranks; of 360 scans, 20 are left over on each rank.
@@ -74,7 +72,7 @@ def declare(base: Path, *channels: str, mode: str = "Pipe", wrapper: str = "None
 
 
 def test_files_and_streams_have_the_same_losses(
-    host_folder: Callable[..., Path], campaigns: Path, tmp_path: Path
+    controller: str, host_folder: Callable[..., Path], campaigns: Path, tmp_path: Path
 ) -> None:
     files = {name: sorted((campaigns / "campaign-1" / name).iterdir()) for name in ("train", "validation")}
     by_file = host_folder(tmp_path / "by-file", DIGITS | {"shard_by": "file"})
@@ -91,8 +89,9 @@ def test_files_and_streams_have_the_same_losses(
         stream(Folders(base=per_host), name, objects(paths))
         stream(Folders(base=of_pairs), name, pairs(paths))
     bases = (by_file, per_rank, by_record, per_host, of_pairs)
-    ranks = on_two_ranks(losses, tmp_path, *(str(base) for base in bases))
-    one, same_as_one, other, *same_as_other = ranks[0]
+    (tmp_path / "ranks").mkdir()
+    with TwoRanks(tmp_path / "ranks", controller) as ranks:
+        one, same_as_one, other, *same_as_other = ranks.run(losses, *map(str, bases))[0]
     assert [text.partition("=")[0] for text in one] == ["train_loss", "validation_loss", "validation_top1"] * EPOCHS
     assert one == same_as_one
     assert [other, other] == same_as_other

@@ -6,6 +6,7 @@ import io
 import json
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import tensorflow as tf
 
 from examples.digits.write_campaigns import example
 from tests.training.streams import feed
-from tests.training.two_ranks import on_two_ranks
+from tests.training.conftest import CONTROLLERS
+from tests.training.two_ranks import TwoRanks
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
 from training_container.trainer.config import Config
@@ -27,11 +29,16 @@ from training_container.trainer.models import build_model
 from training_container.trainer.step import TrainStep
 from training_container.trainer.validation import Validation, average_batch_norm_statistics
 
-pytestmark = pytest.mark.usefixtures("controller")
-
 CONFIG = Config(
     model="resnet8", image_size=8, batch_size=4, classes=10, first_label=0, augmentation="none", shard_by="file"
 )
+
+
+@pytest.fixture(scope="module", params=CONTROLLERS)
+def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoRanks]:
+    """Two ranks for all tests of this file."""
+    with TwoRanks(tmp_path_factory.mktemp("ranks"), request.param) as started:
+        yield started
 
 
 def records(path: Path, count: int) -> Path:
@@ -69,13 +76,13 @@ def three_epochs(base: str) -> dict[str, Any]:
     return {"before": before, "steps": steps, "after": data.steps_per_epoch, "images": data.images, "error": error}
 
 
-def test_uneven_streams_make_equal_epochs_and_truncation_is_detected(tmp_path: Path) -> None:
+def test_uneven_streams_make_equal_epochs_and_truncation_is_detected(ranks: TwoRanks, tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     declare(folders, train_0="Pipe", train_1="Pipe")
     for rank, counts in enumerate([(5 * 4 + 1,) * 3, (3 * 4 + 2, 3 * 4 + 2, 4 + 1)]):
         epochs = [records(tmp_path / f"{rank}-{epoch}", count).read_bytes() for epoch, count in enumerate(counts)]
         threading.Thread(target=feed, args=(folders.data, f"train_{rank}", epochs), daemon=True).start()
-    first, second = on_two_ranks(three_epochs, tmp_path, str(folders.base))
+    first, second = ranks.run(three_epochs, str(folders.base))
     assert first == {"before": None, "steps": [3, 3, 3], "after": 3, "images": 21 + 14, "error": ""}
     assert second["steps"] == [3, 3]
     assert second["error"].startswith(
@@ -90,10 +97,10 @@ def opened(base: str) -> dict[str, Any]:
     return {"images": data.images, "per_epoch": data.images_per_epoch, "output": output.getvalue()}
 
 
-def test_uneven_shares_are_reported_with_a_solution(tmp_path: Path) -> None:
+def test_uneven_shares_are_reported_with_a_solution(ranks: TwoRanks, tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     laid_out(folders, "train", 13, 30)
-    first, second = on_two_ranks(opened, tmp_path, str(folders.base))
+    first, second = ranks.run(opened, str(folders.base))
     assert (first["images"], first["per_epoch"]) == (43, 24)
     assert first["output"] == (
         "Channel train: 43 records make 3 batches of 4 on each of 2 rank(s); 19 records are left out of an epoch. "
@@ -113,11 +120,11 @@ def in_ranges(base: str) -> dict[str, Any]:
     return {"images": data.images, "steps": data.steps_per_epoch, "epochs": epochs, "output": output.getvalue()}
 
 
-def test_ranges_of_records_leave_out_less_than_a_step(tmp_path: Path) -> None:
+def test_ranges_of_records_leave_out_less_than_a_step(ranks: TwoRanks, tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     laid_out(folders, "train", 13, 30)
     folders.checkpoints.mkdir()
-    first, second = on_two_ranks(in_ranges, tmp_path, str(folders.base))
+    first, second = ranks.run(in_ranges, str(folders.base))
     assert (first["images"], first["steps"]) == (second["images"], second["steps"]) == (43, 3)
     assert first["output"] == (
         "Channel train: 43 records make 3 batches of 7 on each of 2 rank(s); 1 records are left out of an epoch.\n"
@@ -131,10 +138,10 @@ def test_ranges_of_records_leave_out_less_than_a_step(tmp_path: Path) -> None:
     assert {name: entry.records for name, entry in index.items()} == {"part-0": 13, "part-1": 30}
 
 
-def test_fewer_records_than_expected_are_reported_before_the_first_step(tmp_path: Path) -> None:
+def test_fewer_records_than_expected_are_reported_before_the_first_step(ranks: TwoRanks, tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     laid_out(folders, "train", 4, 5)
-    for message in on_two_ranks(too_few, tmp_path, str(folders.base)):
+    for message in ranks.run(too_few, str(folders.base)):
         assert message.startswith("Channel train ended after 9 records, but hyperparameter train_records requires 10")
 
 
@@ -146,7 +153,7 @@ def too_few(base: str) -> str:
     return ""
 
 
-def other_records_each_epoch(_: str) -> list[int]:
+def other_records_each_epoch() -> list[int]:
     """Take 5 and 3 batches, then 2 and 6, as if SageMaker distributed a channel's objects differently to two hosts."""
     lockstep = Lockstep("train", 4, steps=None, same=False)
     rank, steps = hvd.rank(), []
@@ -156,8 +163,8 @@ def other_records_each_epoch(_: str) -> list[int]:
     return steps
 
 
-def test_hosts_with_new_objects_in_every_epoch_stay_in_lockstep(tmp_path: Path) -> None:
-    assert on_two_ranks(other_records_each_epoch, tmp_path, "") == [[3, 2]] * 2
+def test_hosts_with_new_objects_in_every_epoch_stay_in_lockstep(ranks: TwoRanks, tmp_path: Path) -> None:
+    assert ranks.run(other_records_each_epoch) == [[3, 2]] * 2
 
 
 def tolerant_epochs(base: str) -> list[int | None]:
@@ -165,7 +172,7 @@ def tolerant_epochs(base: str) -> list[int | None]:
     return [len(list(data.epoch(epoch))) for epoch in range(2)] + [data.steps_per_epoch, data.images]
 
 
-def test_corrupt_records_on_one_rank_shorten_the_epoch_of_all(tmp_path: Path) -> None:
+def test_corrupt_records_on_one_rank_shorten_the_epoch_of_all(ranks: TwoRanks, tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     sound, broken = laid_out(folders, "train", 13, 13)
     content = bytearray(broken.read_bytes())
@@ -174,7 +181,7 @@ def test_corrupt_records_on_one_rank_shorten_the_epoch_of_all(tmp_path: Path) ->
         content[starts[record] + 20] ^= 1
     broken.write_bytes(content)
     # The 13 records of rank 0 would make three batches, but the 11 of rank 1 make two.
-    assert on_two_ranks(tolerant_epochs, tmp_path, str(folders.base)) == [[2, 2, 2, 24]] * 2
+    assert ranks.run(tolerant_epochs, str(folders.base)) == [[2, 2, 2, 24]] * 2
 
 
 def brightness_model() -> tf.keras.Model:
@@ -218,13 +225,13 @@ def stopped_on_rank_1(base: str) -> bool:
     return False
 
 
-def test_a_stop_of_one_rank_ends_the_validation_of_all(tmp_path: Path) -> None:
+def test_a_stop_of_one_rank_ends_the_validation_of_all(ranks: TwoRanks, tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     laid_out(folders, "validation", 13, 10)
-    assert on_two_ranks(stopped_on_rank_1, tmp_path, str(folders.base)) == [True, True]
+    assert ranks.run(stopped_on_rank_1, str(folders.base)) == [True, True]
 
 
-def averaged_statistics(_: str) -> list[list[float]]:
+def averaged_statistics() -> list[list[float]]:
     """Train a step on a rank's own images. Return the averages before and after they are averaged over ranks."""
     tf.keras.utils.set_random_seed(1)
     config = dataclasses.replace(CONFIG, ema=0.5)
@@ -239,19 +246,19 @@ def averaged_statistics(_: str) -> list[list[float]]:
     return found
 
 
-def test_ranks_validate_the_same_averages(tmp_path: Path) -> None:
-    (first, first_met), (second, second_met) = on_two_ranks(averaged_statistics, tmp_path, "")
+def test_ranks_validate_the_same_averages(ranks: TwoRanks, tmp_path: Path) -> None:
+    (first, first_met), (second, second_met) = ranks.run(averaged_statistics)
     assert first != pytest.approx(second, rel=1e-3)
     assert first_met == second_met == pytest.approx([(a + b) / 2 for a, b in zip(first, second, strict=True)], rel=1e-4)
 
 
-def test_validation_weighs_every_image_equally_with_any_sharding(tmp_path: Path) -> None:
+def test_validation_weighs_every_image_equally_with_any_sharding(ranks: TwoRanks, tmp_path: Path) -> None:
     jobs = {(13, 20): Folders(base=tmp_path / "two-files"), (23,): Folders(base=tmp_path / "one-file")}
     for counts, folders in jobs.items():
         laid_out(folders, "validation", *counts)
-    ranks = on_two_ranks(validated, tmp_path, *(str(folders.base) for folders in jobs.values()))
+    results = ranks.run(validated, *(str(folders.base) for folders in jobs.values()))
     # By file, rank 0 gets the larger of two files; of a single file, rank 1 gets nothing.
-    assert [[result["batches"] for result in rank] for rank in ranks] == [[5, 6], [4, 0]]
-    for rank in ranks:
+    assert [[result["batches"] for result in rank] for rank in results] == [[5, 6], [4, 0]]
+    for rank in results:
         for counts, result in zip(jobs, rank, strict=True):
             assert result["metrics"] == pytest.approx(expected(counts), rel=1e-5)
