@@ -62,11 +62,11 @@ lanes-of-test:
 	@$(AT_ONCE) lane-control lane-training lane-lint lane-docs
 
 lanes-of-test-all:
-	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed
-	@status=0; $(AT_ONCE) lane-rest lane-ranks lane-containers lane-notebook lane-torch || status=$$?; \
-		$(ONE_BY_ONE) lane-ui || status=$$?; exit $$status
+	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed .venv-bench/.installed
+	@status=0; $(AT_ONCE) lane-rest lane-ranks lane-containers lane-notebook lane-torch lane-tiny || status=$$?; \
+		$(ONE_BY_ONE) lane-ui lane-guard || status=$$?; exit $$status
 
-# All lanes run, also after one has failed. Two at a time, because tests often wait; a browser's tests run alone.
+# All lanes run, also after one has failed. Two at a time, because tests often wait; a browser and a comparison run alone.
 ONE_BY_ONE = $(MAKE) --no-print-directory --keep-going
 AT_ONCE = $(ONE_BY_ONE) --jobs=2 --output-sync=line
 lane-control:
@@ -83,6 +83,10 @@ lane-ranks:
 	$(LANE) "training image on several ranks" -- $(MAKE) --no-print-directory test-training TESTS=rest
 lane-containers lane-ui lane-notebook lane-torch: lane-%:
 	$(LANE) $* -- $(MAKE) --no-print-directory test-$*
+lane-tiny:
+	$(LANE) "benchmarks at a tiny size" -- $(MAKE) --no-print-directory bench-tiny
+lane-guard:
+	$(LANE) "benchmarks beside the last release" -- $(MAKE) --no-print-directory bench-guard
 
 # A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
 # In the order of collection, files with deployments come first; otherwise the last worker would run them alone.
@@ -221,10 +225,10 @@ page-cost: setup-control  ## Print the requests and the cost of `traingrid ui` w
 lanes: .venv/.installed  ## Write the times of the last `make test` and `make test-all` into bench/results/
 	.venv/bin/python -m bench.lanes results
 
-bench-guard: setup-control  ## Compare cheap benchmarks with the last release, and fail if one has grown (three minutes)
+bench-guard: setup-control  ## Compare cheap benchmarks with the last release, and fail if one has grown (three minutes; part of `make test-all`)
 	.venv/bin/python -m bench.guard
 
-bench-tiny: setup .venv-bench/.installed  ## Run every benchmark at a tiny size, without results (eight minutes of processor time)
+bench-tiny: setup .venv-bench/.installed  ## Run every benchmark at a tiny size, without results (part of `make test-all`)
 	.venv/bin/python -m bench.tiny
 
 bench-rates: setup-control  ## Compare the calls per second of 256 children with AWS's limits, into bench/results/
@@ -373,4 +377,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE lanes lanes-of-test lanes-of-test-all lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-demo bench-gpu bench-gpu-torch bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lanes lane-guard lane-tiny lanes-of-test lanes-of-test-all lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-demo bench-gpu bench-gpu-torch bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
