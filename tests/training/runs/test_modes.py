@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pytest
-
 from tests.training.conftest import TINY
 from tests.training.streams import feed, wrapped
 from tests.training.two_ranks import TwoRanks

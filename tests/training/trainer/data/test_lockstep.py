@@ -16,8 +16,8 @@ import pytest
 import tensorflow as tf
 
 from examples.digits.write_campaigns import example
-from tests.training.streams import feed
 from tests.training.conftest import CONTROLLERS
+from tests.training.streams import feed
 from tests.training.two_ranks import TwoRanks
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
