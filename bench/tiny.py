@@ -20,13 +20,11 @@ from bench.postgres_server import is_installed
 from bench.size import TINY, VARIABLE
 
 PYTHON, TRAINING_PYTHON = sys.executable, str(CHECKOUT / ".venv-training/bin/python")
-TORCH_PYTHON = str(CHECKOUT / ".venv-torch/bin/python")
 _PATIENCE_SECONDS = 900
 _AT_ONCE = 2
 NEEDS: dict[str, Callable[[], bool]] = {
     ".venv-bench": RECIPE_PYTHON.exists,
     ".venv-training": (CHECKOUT / ".venv-training/.installed").exists,
-    ".venv-torch": (CHECKOUT / ".venv-torch/.installed").exists,
     "PostgreSQL": is_installed,
     "chromium": lambda: bool(shutil.which("chromium") or shutil.which("google-chrome")),
     "mpirun": lambda: shutil.which("mpirun") is not None,
@@ -44,6 +42,7 @@ class Benchmark:
         python: Its Python.
         needs: The requirements without which it does not run.
         uses: The requirements without which a part of it does not run.
+        tested_by: The test file that runs it at a tiny size instead, if one does.
     """
 
     name: str
@@ -51,6 +50,7 @@ class Benchmark:
     python: str = PYTHON
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    tested_by: str = ""
 
 
 def _training(name: str, *arguments: str, needs: tuple[str, ...] = ()) -> Benchmark:
@@ -79,8 +79,10 @@ BENCHMARKS = (
     _local("bench-plan", "plan"),
     _training("bench-training", "-m", "bench.training", "--only", "ingest", "--only", "demultiplexer"),
     _training("bench-training", "-m", "bench.training", "--only", "steps", needs=("mpirun",)),
-    _training("bench-gpu", "-m", "bench.gpu", needs=("mpirun",)),
-    Benchmark(name="bench-gpu-torch", arguments=("-m", "bench.gpu_torch"), python=TORCH_PYTHON, needs=(".venv-torch",)),
+    Benchmark(name="bench-gpu", arguments=("-m", "bench.gpu"), tested_by="tests/training/runs/test_bench_gpu.py"),
+    Benchmark(
+        name="bench-gpu-torch", arguments=("-m", "bench.gpu_torch"), tested_by="tests/torch/test_bench_gpu_torch.py"
+    ),
 )
 
 
@@ -102,6 +104,8 @@ def main() -> int:
 
 def _attempted(benchmark: Benchmark) -> tuple[str, str]:
     """Run a benchmark if this machine can; return the words about it, and its error."""
+    if benchmark.tested_by:
+        return f"   in {benchmark.tested_by}", ""
     if missing := _missing(benchmark.needs):
         return f"   skipped: without {missing}", ""
     started = time.monotonic()

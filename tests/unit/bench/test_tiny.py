@@ -20,6 +20,8 @@ def test_every_target_of_a_benchmark_runs_at_the_tiny_size() -> None:
     modules = {(name, module) for name, lines in rules for module in re.findall(r"-m (bench[.\w]*)", lines)}
     assert len(modules) > 10
     assert modules == {(benchmark.name, benchmark.arguments[1]) for benchmark in BENCHMARKS}
+    tests = {benchmark.tested_by: benchmark.arguments[1] for benchmark in BENCHMARKS if benchmark.tested_by}
+    assert all(module in (CHECKOUT / test).read_text() for test, module in tests.items())
 
 
 def test_the_tiny_size_does_not_replace_results(tmp_path: Path) -> None:
