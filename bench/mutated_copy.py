@@ -88,8 +88,9 @@ class MutatedCopy:
 
     def _failures(self, *arguments: str) -> list[str]:
         """Return the names of the tests that fail, or of files that cannot be imported."""
-        with tempfile.TemporaryFile("w+") as written:
-            status = self._run(arguments, written.fileno())
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as written:
+            # pytest's folder for all runs of a user is emptied at the end of each, which fails if two end at once.
+            status = self._run((*arguments, f"--basetemp={folder}/pytest"), written.fileno())
             written.seek(0)
             output = written.read()
         if status in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
