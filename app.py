@@ -17,6 +17,7 @@ from stacks.image_tables import framework_images
 from stacks.images_stack import ImagesStack
 from stacks.region_stack import RegionStack
 from stacks.registry_stack import RegistryStack
+from stacks.role_limits import refuse_long_policies
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG
@@ -82,13 +83,13 @@ def main() -> int:
     path = app.node.try_get_context("grid") or "grid.yaml"
     try:
         build_app(load_grid(path), app=app)  # relative to the folder of cdk.json, where the CDK CLI runs this
+        refuse_long_policies(app.synth())
     except (MissingLayerError, GridError) as error:
         print(error, file=sys.stderr)
         return 2
     except UsageError as error:  # errors raised by the stacks name the key, but not the file
         print(f"{path}: {error}", file=sys.stderr)
         return 2
-    app.synth()
     return 0
 
 
