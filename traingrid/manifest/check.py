@@ -271,7 +271,7 @@ class _Check:
             (
                 "output",
                 is_ours(found, grid) and self.rules.output_uri_characters(found.get("output", "")) > _OUTPUT_CHARACTERS,
-                f"its URI has more than {_OUTPUT_CHARACTERS} characters, too many for a variable of the grid's own image",
+                f"its URI has more than {_OUTPUT_CHARACTERS} characters, too many for a variable of the grid's image",
                 "Write a shorter folder.",
             ),
             ("max_wait", not found.get("spot"), "only valid for spot jobs", "Write spot true, or remove max_wait."),
