@@ -1,4 +1,4 @@
-"""Each extra of pyproject.toml, installed by uv into an empty environment, contains everything that its command imports."""
+"""Each extra of pyproject.toml, installed by uv into an empty environment, has all imports of its command."""
 
 import os
 import subprocess
