@@ -17,9 +17,11 @@ from stacks.image_tables import framework_images
 from stacks.images_stack import ImagesStack
 from stacks.region_stack import RegionStack
 from stacks.registry_stack import RegistryStack
+from stacks.role_limits import refuse_long_policies
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG
+from traingrid.grid.confinement import NEXT_STEP, RULE, unconfined
 from traingrid.grid.file import load_grid
 from traingrid.grid.framework_images import to_environment
 from traingrid.grid.model import Grid, GridError
@@ -81,14 +83,17 @@ def main() -> int:
     app = App()
     path = app.node.try_get_context("grid") or "grid.yaml"
     try:
-        build_app(load_grid(path), app=app)  # relative to the folder of cdk.json, where the CDK CLI runs this
+        grid = load_grid(path)
+        build_app(grid, app=app)  # relative to the folder of cdk.json, where the CDK CLI runs this
+        refuse_long_policies(app.synth())
     except (MissingLayerError, GridError) as error:
         print(error, file=sys.stderr)
         return 2
     except UsageError as error:  # errors raised by the stacks name the key, but not the file
         print(f"{path}: {error}", file=sys.stderr)
         return 2
-    app.synth()
+    for region in unconfined(grid):
+        print(f"{path}: warning: regions.{region}.residency: {RULE}. {NEXT_STEP}.", file=sys.stderr)
     return 0
 
 

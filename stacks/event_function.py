@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from aws_cdk import Duration, IgnoreMode, Stack
+from aws_cdk import Duration, IgnoreMode
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -114,7 +114,7 @@ class EventFunction(Construct):
         self.dead_letters = dead_letters(self, runtime.key)
         self.role = _lambda_role(self, role_name)
         if runtime.placement:
-            _let_connect(self, self.role)
+            _let_connect(self.role)
         self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
         if name:
             cast(lambda_.CfnFunction, self.function.node.default_child).function_name = name
@@ -205,16 +205,15 @@ def _acknowledge(function: lambda_.Function, *, has_variables: bool, is_in_vpc: 
     skip_all_in_checkov(function, skips)
 
 
-def _let_connect(scope: Construct, role: iam.Role) -> None:
+def _let_connect(role: iam.Role) -> None:
     """Allow Lambda to connect a function with this role to subnets; the function's own code may not use that.
 
-    Lambda requires the permissions for all resources of the account
-    (https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions). Its calls have
-    no source function ARN (https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html).
+    Lambda requires the permissions for all resources: it refuses a role whose DeleteNetworkInterface is limited to ARNs
+    of the account (https://github.com/hashicorp/terraform-provider-aws/issues/20698), and AWS's own policy has "*"
+    (https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html). Its calls
+    have no source function ARN (https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html).
     """
-    stack = Stack.of(scope)
-    ours = f"arn:aws:ec2:{stack.region}:{stack.account}:*"
-    grant(role, _CONNECT, [ours], because="Lambda creates network interfaces and chooses their ids")
+    grant(role, _CONNECT, ["*"], because="Lambda refuses a role whose permissions name resources")
     grant(role, _SEE_SUBNETS, ["*"], because="The actions do not support resources")
     deny(role, [*_CONNECT, *_SEE_SUBNETS], conditions={"Null": {"lambda:SourceFunctionArn": "false"}})
 

@@ -72,7 +72,7 @@ class ExecutionRole(Construct):
             self.role,
             ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"],
             [f"{bucket.bucket_arn}/*"],
-            because="Every job writes below its own prefix, and restores its checkpoints after an interruption",
+            because="All jobs of a Region have one role; IAM does not limit a job to the prefix below which it writes",
         )
         grant(self.role, ["s3:ListBucket"], [bucket.bucket_arn])
 

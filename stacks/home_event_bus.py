@@ -1,5 +1,8 @@
 """Job events: the home event bus, which receives state changes of training jobs from all Regions."""
 
+from collections.abc import Mapping
+
+from aws_cdk import Aws
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
@@ -35,6 +38,7 @@ class JobEvents(Construct):
             bus=self.bus,
             role_name=names.home_role(grid.name, "record"),
         )
+        self._take_events_of_own_account()
         self._take_events_of_other_accounts(grid)
         if any(map(grid.service_queue, grid.regions)):
             recorder.also_on(
@@ -47,6 +51,19 @@ class JobEvents(Construct):
         self.role: iam.Role = recorder.role
         self.dead_letters: sqs.Queue = recorder.dead_letters
 
+    def _take_events_of_own_account(self) -> None:
+        """Let this account's rules target the bus: PutTargets of a Region's stack is refused without such a policy.
+
+        https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-bus-to-bus.html requires a policy on the receiving
+        bus, also within one account, and
+        https://github.com/ministryofjustice/modernisation-platform-environments/pull/19002 reports PutTargets'
+        AccessDeniedException without one. The steps in eb-cross-region.html do not include it. Within an account, the
+        statement grants nothing by itself: a principal still needs events:PutEvents in its own policies
+        (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html). It has no
+        condition, because the keys of PutTargets' check are not documented.
+        """
+        self._accept("FromThisAccount", "this-account", Aws.ACCOUNT_ID, {})
+
     def _take_events_of_other_accounts(self, grid: Grid) -> None:
         """Let only the forwarding roles of other accounts put state changes of training jobs on the bus.
 
@@ -56,17 +73,21 @@ class JobEvents(Construct):
         for account in sorted(set(grid.elsewhere().values())):
             regions = [region for region, of in grid.elsewhere().items() if of == account]
             roles = [names.role_arn(account, names.forwarding_role(grid.name, region)) for region in regions]
-            statement = {
-                "Effect": "Allow",
-                "Principal": {"AWS": account_root(account)},
-                "Action": "events:PutEvents",
-                "Resource": self.bus.event_bus_arn,
-                "Condition": {"ArnEquals": {"aws:PrincipalArn": roles}},
-            }
-            events.CfnEventBusPolicy(
-                self,
-                f"From{account}",
-                event_bus_name=self.bus.event_bus_name,
-                statement_id=f"account-{account}",
-                statement=statement,
-            )
+            conditions = {"Condition": {"ArnEquals": {"aws:PrincipalArn": roles}}}
+            self._accept(f"From{account}", f"account-{account}", account, conditions)
+
+    def _accept(self, identifier: str, statement_id: str, account: str, conditions: Mapping[str, object]) -> None:
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"AWS": account_root(account)},
+            "Action": "events:PutEvents",
+            "Resource": self.bus.event_bus_arn,
+            **conditions,
+        }
+        events.CfnEventBusPolicy(
+            self,
+            identifier,
+            event_bus_name=self.bus.event_bus_name,
+            statement_id=statement_id,
+            statement=statement,
+        )

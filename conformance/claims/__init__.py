@@ -27,4 +27,5 @@ from conformance.claims import (  # noqa: F401 - importing a module declares its
     training_networks,
     training_requests,
     training_results,
+    trust_conditions,
 )

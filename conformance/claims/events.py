@@ -2,9 +2,9 @@
 
 import json
 
-from conformance.aws import Aws
+from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
-from conformance.resources.events import Inbox, inbox, rule
+from conformance.resources.events import Inbox, bus, inbox, let_account_send, rule
 from conformance.resources.identity import allow, role
 from conformance.resources.storage import bucket
 from conformance.resources.training import Training
@@ -83,14 +83,13 @@ def training_job_changes_are_events(aws: Aws) -> None:
 )
 def forwarded_event_keeps_its_region(aws: Aws) -> None:
     """An event that a rule forwards to a bus in another Region keeps its source, detail and original Region."""
-    here, there = aws.client("events"), aws.client("events", aws.away)
-    name = aws.name("bus")
-    aws.undo.later(f"event bus {name}", lambda: here.delete_event_bus(Name=name))
-    bus = here.create_event_bus(Name=name, Tags=aws.tags())["EventBusArn"]
+    there = aws.client("events", aws.away)
+    name, arn = bus(aws)
+    let_account_send(aws, name, arn)
     box = Inbox(aws)
     rule(aws, {"source": [f"conformance.{aws.run}"]}, {"Arn": box.arn}, bus=name)
-    put = role(aws, "forward", {"Service": "events.amazonaws.com"}, allow("events:PutEvents", bus))
-    rule(aws, {"source": [f"conformance.{aws.run}"]}, {"Arn": bus, "RoleArn": put}, aws.away)
+    put = role(aws, "forward", {"Service": "events.amazonaws.com"}, allow("events:PutEvents", arn))
+    rule(aws, {"source": [f"conformance.{aws.run}"]}, {"Arn": arn, "RoleArn": put}, aws.away)
     entry = {"Source": f"conformance.{aws.run}", "DetailType": "Claim", "Detail": json.dumps({"a": 1})}
 
     def arrived() -> bool:
@@ -101,6 +100,23 @@ def forwarded_event_keeps_its_region(aws: Aws) -> None:
     event = json.loads(box.messages()[0]["Body"])
     assert event["region"] == aws.away
     assert event["detail"] == {"a": 1}
+
+
+@claim(
+    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-bus-to-bus.html"),
+    page("https://github.com/ministryofjustice/modernisation-platform-environments/pull/19002"),
+    used_by="stacks/home_event_bus.py localcloud/events/target_checks.py",
+)
+def bus_refuses_targets_of_an_account_without_a_policy(aws: Aws) -> None:
+    """PutTargets with a custom bus is refused, also within the account, until its policy allows the account."""
+    # eb-cross-region.html has no such step: if AWS accepts the target without a policy, the product's is unnecessary.
+    name, arn = bus(aws)
+    put = role(aws, "sender", {"Service": "events.amazonaws.com"}, allow("events:PutEvents", arn))
+    pattern, target = {"source": [f"conformance.target.{aws.run}"]}, {"Arn": arn, "RoleArn": put}
+    with refused("AccessDeniedException"):
+        rule(aws, pattern, target, aws.away)
+    let_account_send(aws, name, arn)
+    rule(aws, pattern, target, aws.away)
 
 
 @claim(

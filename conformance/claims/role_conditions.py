@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from conformance.aws import Aws, refused
+from conformance.aws import TAG, Aws, refused
 from conformance.claim import claim
 from conformance.claims.permissions import Creating
 from conformance.resources.identity import acting_with, allow, role
+from conformance.resources.product import creation_conditions, denied_creations, tags
 from conformance.resources.storage import shared_bucket
-from conformance.resources.training import INSTANCE_TYPE
+from conformance.resources.training import INSTANCE_TYPE, MAX_MINUTES
 from conformance.sources import page
 
 _DENIED = ("AccessDeniedException", "AccessDenied")
@@ -39,17 +40,19 @@ def instance_types_may_be_limited(aws: Aws) -> None:
     _create_if(aws, _on(aws, **other, **given), allowed=False)
 
 
-@claim(_KEYS, used_by=_CONDITIONS)
+@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
 def runtime_may_be_limited(aws: Aws) -> None:
     """sagemaker:MaxRuntimeInSeconds restricts the maximum runtime of a new training job."""
-    limited = _on(aws, NumericLessThanEquals={"sagemaker:MaxRuntimeInSeconds": "60"})
-    _create_if(aws, limited, allowed=False)
+    for seconds, allowed in ((MAX_MINUTES * 60, True), (60, False)):
+        limited = _on(aws, NumericLessThanEquals={"sagemaker:MaxRuntimeInSeconds": str(seconds)})
+        _create_if(aws, limited, allowed=allowed)
 
 
-@claim(_KEYS, used_by=_CONDITIONS)
+@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
 def traffic_encryption_may_be_demanded(aws: Aws) -> None:
     """sagemaker:InterContainerTrafficEncryption can refuse a training job that does not request encryption."""
     encrypted = _on(aws, Bool={"sagemaker:InterContainerTrafficEncryption": "true"})
+    _create_if(aws, encrypted, allowed=True, EnableInterContainerTrafficEncryption=True)
     _create_if(aws, encrypted, allowed=False)
 
 
@@ -64,14 +67,35 @@ def for_all_values_is_true_without_values(aws: Aws) -> None:
     """ForAllValues matches a request without the key, so each such condition is combined with Null."""
     subnets = {"ForAllValues:StringEquals": {"sagemaker:VpcSubnets": ["subnet-0123456789abcdef0"]}}
     _create_if(aws, _on(aws, **subnets), allowed=True)
+    elsewhere = {"Subnets": ["subnet-0fedcba9876543210"], "SecurityGroupIds": ["sg-0fedcba9876543210"]}
+    _create_if(aws, _on(aws, **subnets), allowed=False, VpcConfig=elsewhere)
     _create_if(aws, _on(aws, **subnets, Null={"sagemaker:VpcSubnets": "false"}), allowed=False)
 
 
-@claim(_KEYS, used_by=_CONDITIONS)
+@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
 def tags_of_the_request_may_be_demanded(aws: Aws) -> None:
     """aws:RequestTag refuses a training job whose tag has another value."""
-    other = _on(aws, StringEquals={"aws:RequestTag/traingrid:conformance": "another"})
-    _create_if(aws, other, allowed=False)
+    for value, allowed in ((aws.run, True), ("another", False)):
+        _create_if(aws, _on(aws, StringEquals={f"aws:RequestTag/{TAG}": value}), allowed=allowed)
+
+
+@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
+def training_job_is_created_under_all_conditions_of_a_child(aws: Aws) -> None:
+    """The product's conditions and denials together allow its request, but not kept instances or remote debugging."""
+    it, denials = Creating(aws), denied_creations()
+    create = _on(aws, **creation_conditions(INSTANCE_TYPE, MAX_MINUTES * 60))
+    request = it.training.request(Tags=[*aws.tags(), *tags()], EnableInterContainerTrafficEncryption=True)
+    child = acting_with(aws, create, *denials, it.add_tags, it.pass_role)("sagemaker")
+    for more in (
+        {"RemoteDebugConfig": {"EnableRemoteDebug": True}},
+        {"ResourceConfig": {**request["ResourceConfig"], "KeepAlivePeriodInSeconds": 60}},
+        {"Tags": aws.tags()},
+    ):
+        with refused(*_DENIED, text="sagemaker:CreateTrainingJob"):
+            child.create_training_job(**request | more)
+    name = str(request["TrainingJobName"])
+    aws.undo.later(f"training job {name}", lambda: it.training.ended(name))
+    child.create_training_job(**request)
 
 
 @claim(

@@ -101,8 +101,8 @@ class Batch:
         self.api.delete_job_queue(jobQueue=name)
         self.aws.wait(lambda: self._queue_status(name) == "DELETED", f"the end of {name}")
 
-    def define(self, program: str, name: str = "", **more: Any) -> str:
-        """Register a job definition that runs a program, and return its ARN."""
+    def define(self, program: str, name: str = "", job_role: str = "", **more: Any) -> str:
+        """Register a job definition that runs a program, optionally with a job role, and return its ARN."""
         made = self.api.register_job_definition(
             jobDefinitionName=name or self.aws.name(program.replace("_", "-")),
             type="container",
@@ -111,6 +111,7 @@ class Batch:
                 "image": self.image,
                 "command": ["python", "-u", "-c", (PROGRAMS / f"{program}.py").read_text()],
                 "executionRoleArn": self.role,
+                **({"jobRoleArn": job_role} if job_role else {}),
                 "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "512"}],
                 "networkConfiguration": {"assignPublicIp": "ENABLED"},
                 "logConfiguration": {

@@ -1,8 +1,9 @@
-"""Inboxes: queues that receive the events that match a rule."""
+"""Event buses, rules, and inboxes: queues that receive the events that match a rule."""
 
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from conformance.resources.identity import document
@@ -48,6 +49,21 @@ class Inbox:
             return next((event for event in events if wanted(event)), {})
 
         return self.aws.wait(found, "the event")
+
+
+def bus(aws: Aws) -> tuple[str, str]:
+    """Create a custom event bus in the home Region; return its name and its ARN."""
+    events, name = aws.client("events"), aws.name("bus")
+    aws.undo.later(f"event bus {name}", lambda: events.delete_event_bus(Name=name))
+    return name, str(events.create_event_bus(Name=name, Tags=aws.tags())["EventBusArn"])
+
+
+def let_account_send(aws: Aws, name: str, arn: str) -> None:
+    """Give a bus the statement of the product: the whole account may put events, without a condition."""
+    whole = {"AWS": f"arn:aws:iam::{aws.account}:root"}
+    statement = {"Sid": "account", "Effect": "Allow", "Principal": whole, "Action": "events:PutEvents", "Resource": arn}
+    aws.client("events").put_permission(EventBusName=name, Policy=document(statement))
+    time.sleep(aws.place.settle_seconds)
 
 
 def rule(aws: Aws, pattern: Mapping[str, Any], target: Mapping[str, Any], region: str = "", bus: str = "") -> str:

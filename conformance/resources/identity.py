@@ -33,7 +33,12 @@ def allow(actions: str, *resources: str, **conditions: Any) -> Statement:
 
 
 def role(
-    aws: Aws, what: str, principal: Mapping[str, str], *statements: Statement, actions: str = "sts:AssumeRole"
+    aws: Aws,
+    what: str,
+    principal: Mapping[str, str],
+    *statements: Statement,
+    actions: str = "sts:AssumeRole",
+    conditions: Mapping[str, Any] | None = None,
 ) -> str:
     """Create a role, wait until it has propagated, and return its ARN.
 
@@ -43,9 +48,11 @@ def role(
         principal: The principal that the role trusts.
         statements: The permissions of the role.
         actions: The actions that the role trusts the principal with.
+        conditions: The conditions of the trust.
     """
     iam, name = aws.client("iam"), aws.name(what)
-    trust = document({"Effect": "Allow", "Principal": principal, "Action": actions.split()})
+    limited = {"Condition": conditions} if conditions else {}
+    trust = document({"Effect": "Allow", "Principal": principal, "Action": actions.split(), **limited})
     aws.undo.later(f"role {name}", lambda: _delete(iam, name))
     made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust, Tags=aws.tags())
     if statements:

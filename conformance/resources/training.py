@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from conformance.aws import Aws
+    from conformance.resources.identity import Statement
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
@@ -176,10 +177,12 @@ class Training:
 
 def execution_role(aws: Aws) -> str:
     """Create a role that allows training jobs to access the run's buckets, pull its image and write logs."""
-    return role(
-        aws,
-        "training",
-        {"Service": "sagemaker.amazonaws.com"},
+    return role(aws, "training", {"Service": "sagemaker.amazonaws.com"}, *execution_permissions(aws))
+
+
+def execution_permissions(aws: Aws) -> tuple[Statement, ...]:
+    """Return the permissions of an execution role."""
+    return (
         allow("s3:GetObject s3:PutObject s3:ListBucket", f"arn:aws:s3:::tgc-{aws.run}-*"),
         allow("ecr:GetAuthorizationToken"),
         allow(

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from moto.batch.models import ComputeEnvironment
-from moto.iam.exceptions import NotFoundException
-from moto.iam.models import iam_backends
 from moto.logs.exceptions import ResourceNotFoundException
 
 from localcloud.batch.jobs import Job, now_ms
 from localcloud.batch.retries import Outcome
 from localcloud.ecr import process_images
+from localcloud.iam.resource_policies import allows_service
+from localcloud.iam.roles import trust_of
 from localcloud.log_streams import LogStream, ensure_group
 from localcloud.processes.process_group import ProcessGroup
 
@@ -85,12 +85,16 @@ class Attempt:
     def describe(self, started_at: int | None, outcome: Outcome) -> dict[str, Any]:
         """Return the finished attempt as DescribeJobs shows it (AttemptDetail)."""
         container = {"exitCode": outcome.exit_code, "reason": outcome.reason, "logStreamName": self._log_stream}
-        region, account = self._place
-        container["taskArn"] = f"arn:aws:ecs:{region}:{account}:task/{self.environment.name}/{self._task}"
+        container["taskArn"] = self._task_arn
         answer: dict[str, Any] = {"container": {key: value for key, value in container.items() if value is not None}}
         if started_at is not None:
             answer["startedAt"] = started_at
         return answer | {"stoppedAt": now_ms(), "statusReason": outcome.status_reason}
+
+    @property
+    def _task_arn(self) -> str:
+        region, account = self._place
+        return f"arn:aws:ecs:{region}:{account}:task/{self.environment.name}/{self._task}"
 
     @property
     def _place(self) -> tuple[str, str]:
@@ -179,15 +183,14 @@ class Attempt:
     def _role(self, role_arn: str | None) -> str | None:
         if not role_arn:
             return None
-        try:
-            iam_backends[self._place[1]]["aws"].get_role_by_arn(role_arn)
-        except NotFoundException as error:
+        trust = trust_of(role_arn.rpartition("/")[2], self._place[1])
+        if not allows_service(trust, "sts:AssumeRole", "ecs-tasks.amazonaws.com", self._task_arn):
             message = (
                 f"ECS was unable to assume the role {role_arn!r} that was provided for this task. Please verify that "
                 "the role being passed has the proper trust relationship and permissions and that your IAM user has "
                 "permissions to pass this role."
             )
-            raise CannotStartError(message) from error
+            raise CannotStartError(message)
         return role_arn
 
     def _batch_variables(self) -> dict[str, str]:

@@ -16,16 +16,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from moto.awslambda.models import lambda_backends
-from moto.events.models import Rule, events_backends
+from moto.events.models import EventsBackend, Rule, events_backends
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
 from localcloud.events.schedules import Schedules
+from localcloud.events.target_checks import accepts_events_of, put_targets
 from localcloud.events.target_input import target_input
 from localcloud.faults.events import FaultyWay
 from localcloud.iam.evaluation import verdict
-from localcloud.iam.resource_policies import allows_service, lets
+from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import policies_of, trust_of
 from localcloud.lambda_ import destinations
 from localcloud.log_streams import LogStream
@@ -67,6 +68,7 @@ class Router:
         self._cloud.replace(
             Rule, send_to_targets=lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
         )
+        self._cloud.replace(EventsBackend, put_targets=put_targets)
         self._schedules.start()
 
     def stop(self) -> None:
@@ -174,7 +176,7 @@ class Router:
         destinations.send_to_queue(arn, _input(rule, target, event))
 
     def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
-        """Put an event on another bus with the target's role; a bus of another account also checks its policy."""
+        """Put an event on another bus with the target's role, which the policy of the bus must allow as well."""
         arn = target["Arn"]
         region, account_id, name = arn.split(":")[3], arn.split(":")[4], arn.rsplit("/", 1)[-1]
         bus = events_backends[account_id][region].event_buses.get(name)
@@ -190,9 +192,7 @@ class Router:
         documents = policies_of(role, rule.account_id)
         if documents is not None and verdict(documents, "events:PutEvents", arn, {}) != "Allowed":
             raise DeliveryError("NO_PERMISSIONS", f"The role {role} is not allowed to put events on {arn}")
-        if account_id != rule.account_id and not lets(
-            json.loads(bus.policy or "{}"), "events:PutEvents", target["RoleArn"]
-        ):
+        if not accepts_events_of(bus, rule.account_id, target["RoleArn"]):
             raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not allow {target['RoleArn']}")
         self._submit(self._route, (account_id, region, name), event)
 

@@ -3,18 +3,17 @@
 Messages are AWS's if they are public (each cites its source); the others state the rule in AWS's style.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moto.iam.exceptions import NotFoundException
-from moto.iam.models import iam_backends
 from moto.s3.exceptions import MissingBucket
 from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
 from localcloud.ecr import process_images
+from localcloud.iam.resource_policies import allows_service
+from localcloud.iam.roles import trust_of
 from localcloud.sagemaker.algorithms import published
 from localcloud.sagemaker.request import Channel, S3Uri, channels
 
@@ -41,7 +40,8 @@ def check(request: Mapping[str, Any], account: str, region: str, *, stub: bool =
         _check_left_out(request)
     _check_times(request)
     _check_resources(request.get("ResourceConfig") or {})
-    _check_role(str(request["RoleArn"]), account)
+    job = f"arn:aws:sagemaker:{region}:{account}:training-job/{request['TrainingJobName']}"
+    _check_role(str(request["RoleArn"]), account, job)
     _check_image(request, account)
     _check_metrics(request)
     _check_file_systems(request)
@@ -110,28 +110,17 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
         _refuse("Invalid ResourceConfig. InstanceType and InstanceCount must be present")
 
 
-def _check_role(role_arn: str, account: str) -> None:
-    """Require a role that trusts SageMaker (text: github.com/awslabs/predictive-maintenance-.../issues/3)."""
-    try:
-        role = iam_backends[account]["aws"].get_role_by_arn(role_arn)
-    except NotFoundException:
-        role = None
-    if role is None or not _trusts(role.assume_role_policy_document, "sagemaker.amazonaws.com"):
+def _check_role(role_arn: str, account: str, training_job: str) -> None:
+    """Require a role that trusts SageMaker on behalf of a training job, which the conditions of the trust compare.
+
+    The text is that of github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3.
+    """
+    trust = trust_of(role_arn.rpartition("/")[2], account) if f":{account}:" in role_arn else {}
+    if not allows_service(trust, "sts:AssumeRole", "sagemaker.amazonaws.com", training_job):
         _refuse(
             f"Could not assume role {role_arn}. Please ensure that the role exists and allows principal "
             "'sagemaker.amazonaws.com' to assume the role."
         )
-
-
-def _trusts(document: str | Mapping[str, Any], service: str) -> bool:
-    policy = json.loads(document) if isinstance(document, str) else document
-    statements = policy.get("Statement") or []
-    for statement in statements if isinstance(statements, list) else [statements]:
-        principals = statement.get("Principal") or {}
-        services = principals.get("Service") or [] if isinstance(principals, Mapping) else [service]
-        if statement.get("Effect") == "Allow" and service in ([services] if isinstance(services, str) else services):
-            return True
-    return False
 
 
 def _check_image(request: Mapping[str, Any], account: str) -> None:

@@ -10,8 +10,8 @@ from typing import Self
 _BUCKET = re.compile(
     r"^(?!xn--|sthree-|amzn-s3-demo-)(?!.*\.\.)(?!\d+\.\d+\.\d+\.\d+$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 )
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html: at most 1,024 bytes of UTF-8
-_MAX_KEY_BYTES = 1024
+MAX_KEY_BYTES = 1024
+"""The maximum length of a key, in UTF-8 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html)."""
 # As S3's own URLs name a version (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
 _VERSIONED = re.compile(r"(.*)\?versionId=([A-Za-z0-9._~-]{1,1024})", re.DOTALL)
 
@@ -46,8 +46,8 @@ class S3Uri:
             raise ValueError("the key must not have an empty, '.' or '..' part")
         if not key.isprintable():
             raise ValueError("the key must not contain control characters")
-        if len(key.encode()) > _MAX_KEY_BYTES:
-            raise ValueError(f"the key must have at most {_MAX_KEY_BYTES} bytes")
+        if len(key.encode()) > MAX_KEY_BYTES:
+            raise ValueError(f"the key must have at most {MAX_KEY_BYTES} bytes")
         return cls(bucket, key)
 
     def __truediv__(self, part: str) -> S3Uri:

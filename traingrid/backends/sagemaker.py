@@ -15,7 +15,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.job.channels import by_rank
-from traingrid.job.failures import DATA, PERMISSION, SERVICE_ERROR, of_refusal
+from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, of_refusal
 from traingrid.job.observed import Seen
 from traingrid.job.ownership import UNKNOWN_CODES, conflict, tags_at
 from traingrid.job.rank_manifests import TooFewObjectsError, write_rank_manifests
@@ -33,6 +33,8 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 _LARGE_PAGE = 1000
 """After a page with this many events the next page is read at once. A page has up to 10,000 events or 1 MB
 (GetLogEvents)."""
+DELAYS = 5
+"""The number of refusals of CreateTrainingJob for a permission that a child retries, within 31 to 62 seconds."""
 # After these errors, CreateTrainingJob may have created the training job nevertheless.
 _MAYBE_TAKEN = ("ResourceInUse", "InternalFailure", "InternalServerError", "ServiceUnavailable", "InternalError")
 
@@ -56,6 +58,7 @@ class SageMaker:
         self._role = deployment.acting_in(region)
         self._sagemaker: Any = make("sagemaker", region, self._role)
         self._creating: Any = None
+        self._denials = 0
         self._storage: Storage | None = None
         self._logs: Any = None
 
@@ -126,8 +129,20 @@ class SageMaker:
             if code in _MAYBE_TAKEN or status >= 500:
                 return self._found(name, f"cannot start {name} now: {code}: {message}", error)
             what = f"{self._service} in {self._region} rejected the training job {name}: {code}: {message.rstrip('.')}."
-            return self._refused(name, LaunchError(of_refusal(code, message), what), error)
+            return self._refused(name, LaunchError(self._class_of(code, message), what), error)
         return None
+
+    def _class_of(self, code: str, message: str) -> Failure:
+        """Return the failure class of a refusal, which for the first ones that name a permission may only be a delay.
+
+        A child cannot know when the grid was deployed: templates contain no time, and reading a role's age would need
+        a permission in IAM.
+        """
+        failure = of_refusal(code, message)
+        if failure is not PERMISSION or self._denials >= DELAYS:
+            return failure
+        self._denials += 1
+        return PERMISSION_DELAY
 
     def _send(self, request: dict[str, Any], _job: Job) -> None:
         self._creating = self._creating or once("sagemaker", self._region, self._role)

@@ -81,7 +81,8 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
         request: The arguments of CreateTrainingJob.
         training: The `training` section of grid.yaml.
         region: The section of the job's Region in grid.yaml.
-        key: The KMS key, or its alias, that encrypts results; the bucket's default encryption if empty.
+        key: The KMS key, or its alias, that encrypts results. If empty, SageMaker encrypts them with the account's
+            default key for S3 (OutputDataConfig in botocore's service model), not with the bucket's default.
     """
     made = dict(request)
     if key:

@@ -14,8 +14,8 @@ from traingrid.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOCAL = ("moto", "flask", "flask_cors")
-"""Modules of the extra `local`: moto, and the web server of `moto[server]`."""
+LOCAL = ("moto", "flask", "flask_cors", "lightkube", "msgspec")
+"""Modules of the extra `local`: moto, the web server of `moto[server]`, and the description of Kubernetes' objects."""
 CATALOG = ("sqlalchemy", "alembic", "psycopg")
 """Modules of the extra `catalog`."""
 PLAN = (*CATALOG, "numpy", "highspy")

@@ -37,6 +37,9 @@ _LIMIT = re.compile(r"more than (\d+) builds")
 
 # These errors may pass: a new role takes some seconds to propagate, and a build that uses up the quota may end.
 _NOT_YET = ("AccessDeniedException", "AccessDenied", _TOO_MANY)
+_NO_ROLE_YET = "sts:AssumeRole"
+"""Part of the message of InvalidInputException with which CodeBuild refuses a role that IAM has not distributed yet:
+https://github.com/hashicorp/terraform-provider-aws/issues/4233 and .../11709, there for a new project."""
 _AGAIN_SECONDS = 3
 
 
@@ -89,7 +92,10 @@ def _start(wanted: Mapping[str, str], token: str, travelling: str, until: float)
 
 def _may_pass(error: ClientError) -> bool:
     """Return True for an error that may pass within seconds, which excludes a quota of zero builds."""
-    return error.response["Error"]["Code"] in _NOT_YET and _limit(error) != 0
+    code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    if code == "InvalidInputException":
+        return _NO_ROLE_YET in message
+    return code in _NOT_YET and _limit(error) != 0
 
 
 def _limit(error: ClientError) -> int | None:

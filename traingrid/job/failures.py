@@ -153,6 +153,17 @@ PERMISSION = Failure(
     sentence="A role lacks a permission that the training needs.",
     next_step="Follow the reason, or deploy the grid again. Other buckets require `data_buckets` in grid.yaml.",
 )
+PERMISSION_DELAY = Failure(
+    "permission_delay",
+    retried=True,
+    counted=False,
+    exit_code=TRY_AGAIN,
+    sentence="A role lacks a permission, or IAM has not distributed it yet after a deployment.",
+    next_step="",
+)
+"""The first refusals of a child. IAM distributes a new role or policy within 10 to 30 seconds
+(https://github.com/hashicorp/terraform-provider-aws/issues/6566), rarely within a minute
+(https://github.com/DataDog/stratus-red-team/pull/358)."""
 COPY = Failure(
     "copy",
     retried=False,
@@ -214,7 +225,7 @@ FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
         *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, LOST_NODE),
-        *(INTERNAL_ERROR, ALGORITHM),
+        *(INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
         *(IMAGE, DATA, PERMISSION, COPY, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED),
         INVALID_REQUEST,
     )

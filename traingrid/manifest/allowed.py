@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.aws.s3_uri import S3Uri
-from traingrid.manifest.limits import broken_limit
+from traingrid.aws.s3_uri import MAX_KEY_BYTES, S3Uri
+from traingrid.manifest.limits import broken_limit, most
 from traingrid.manifest.values import RefusedError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _IMAGE = re.compile(
     r"[a-z0-9{][A-Za-z0-9._{}-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"
 )
+_OUTPUT_BYTES = MAX_KEY_BYTES - len(f"/{'n' * most('TrainingJobName')}/output/model.tar.gz")
+"""The maximum length of an output folder: SageMaker stores the model below it and the training job's name. With the
+name of a bucket, it is also shorter than the S3OutputPath of a request may be."""
 _ECR_REGION = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
 # Encoded dots and slashes: real keys do not contain them, and a reader that decodes them would leave the folder.
 _ENCODED = re.compile(r"%2e|%2f|%5c|%00", re.IGNORECASE)
@@ -116,7 +119,18 @@ class Rules:
             raise RefusedError(f"the execution role of {region} may write only to the bucket {bucket}", next_step)
         if not parsed.key:
             raise RefusedError("must name a folder in the bucket", next_step)
+        if (size := len(parsed.key.encode())) > _OUTPUT_BYTES:
+            reason = (
+                f"the folder may have at most {_OUTPUT_BYTES} bytes, because S3 limits the keys of results below it"
+            )
+            raise RefusedError(f"{reason} to {MAX_KEY_BYTES:,}; got {size:,}", "Write a shorter folder.")
         return parsed.key
+
+    def output_uri_characters(self, folder: str) -> int:
+        """Return the length of the URI of a folder, with a trailing slash, in the longest-named output bucket."""
+        grid, account_of = self.grid, self.deployment.account_of
+        buckets = (names.output_bucket(grid.name, account_of(region), region) for region in self.regions)
+        return max(len(f"s3://{bucket}/{folder}/") for bucket in buckets)
 
     def instance_type(self, name: object) -> str:
         """Return an instance type."""

@@ -268,6 +268,12 @@ class _Check:
                 f"must be at most {longest} s, the limit of this grid",
                 "Reduce it; the limit is max_runtime of `training` in grid.yaml.",
             ),
+            (
+                "output",
+                is_ours(found, grid) and self.rules.output_uri_characters(found.get("output", "")) > _OUTPUT_CHARACTERS,
+                f"its URI has more than {_OUTPUT_CHARACTERS} characters, too many for a variable of the grid's image",
+                "Write a shorter folder.",
+            ),
             ("max_wait", not found.get("spot"), "only valid for spot jobs", "Write spot true, or remove max_wait."),
             ("max_wait", found.get("max_wait", 0) < runtime, "must be at least max_runtime", "Increase max_wait."),
         )
@@ -304,6 +310,8 @@ class _Check:
 
 
 _KNOWN = frozenset(FIELDS)
+_OUTPUT_CHARACTERS = most("TrainingEnvironmentValue") - len("tensorboard/")
+"""The maximum length of an output URI that is the beginning of TRAINGRID_TENSORBOARD."""
 _SETTINGS = values.SETTINGS | plan_fields.SETTINGS | eks_checks.SETTINGS
 
 

@@ -1,7 +1,7 @@
-"""Hardware warnings: lines whose image does not use the hardware of their instances, found before any cost.
+"""Warnings: lines whose image does not use their hardware, or whose residency does not bind their code.
 
-Only images that the deployment builds are examined. It is unknown what any other image contains, so lines with one get
-no warning.
+For hardware, only images that the deployment builds are examined. The content of any other image is unknown, so lines
+with one get no such warning.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.grid.confinement import NEXT_STEP, RULE, has_internet, unconfined
 from traingrid.manifest.line import hyperparameters, is_algorithm
 from traingrid.text import counted
 
@@ -51,11 +52,21 @@ def may_warn(grid: Grid) -> bool:
     types = grid.allowed_instance_types()
     built = [image for image in grid.images.values() if image.build]
     without_efa = any(image.has_efa is False for image in built) and any(map(has_efa, types))
-    return without_efa or (any(map(_is_tensorflow, built)) and any(map(is_newer_than_tensorflow, types)))
+    return (
+        bool(unconfined(grid))
+        or without_efa
+        or (any(map(_is_tensorflow, built)) and any(map(is_newer_than_tensorflow, types)))
+    )
 
 
 def line_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
     """Return the warnings of one line, each a sentence without the line's number."""
+    residency = line.settings.get("residency") or grid.regions[line.region].residency
+    about_data = (f"{RULE}. {NEXT_STEP}.",) if residency and has_internet(grid, line.region) else ()
+    return (*about_data, *_hardware_warnings(line, grid))
+
+
+def _hardware_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
     alias = line.setting("image", grid.job)
     if alias not in grid.images or is_algorithm(line.settings, grid):
         return ()

@@ -154,10 +154,14 @@ def test_without_training_at_home_no_control_plane_role_may_train(layer: Path, t
 
 
 def test_only_forwarding_roles_of_another_account_may_put_events(control: Template, virginia: Template) -> None:
-    policy = only(control, "AWS::Events::EventBusPolicy")
-    assert flat(policy["Statement"]["Resource"]).endswith(".Arn>")
-    del policy["Statement"]["Resource"]
-    assert policy["Statement"] == {
+    policies = {
+        policy["Properties"]["StatementId"]: policy["Properties"]["Statement"]
+        for policy in resources(control, "AWS::Events::EventBusPolicy").values()
+    }
+    assert set(policies) == {"this-account", f"account-{OTHER}"}
+    statement = policies[f"account-{OTHER}"]
+    assert flat(statement["Resource"]).endswith(".Arn>")
+    assert {key: value for key, value in statement.items() if key != "Resource"} == {
         "Effect": "Allow",
         "Principal": {"AWS": f"arn:aws:iam::{OTHER}:root"},
         "Action": "events:PutEvents",

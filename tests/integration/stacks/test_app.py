@@ -158,3 +158,19 @@ def test_an_unknown_aws_image_is_reported_with_the_file(tmp_path: Path) -> None:
     image = "images:\n  tf: {framework: tensorflow, version: '9.9', target: gpu}  #"
     bad.write_text((ROOT / "grid.yaml").read_text().replace("images:", image, 1))
     assert f"{bad}: images.tf: " in refused(bad, tmp_path)
+
+
+def test_the_synthesis_warns_of_a_residency_that_does_not_bind_code(tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        (ROOT / "grid.yaml").read_text().replace("  eu-central-1:\n", "  eu-central-1: {residency: [eu]}\n")
+    )
+    environment = {
+        **os.environ,
+        "CDK_CONTEXT_JSON": json.dumps({"grid": str(path)}),
+        "CDK_OUTDIR": str(tmp_path / "out"),
+    }
+    ended = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert f"{path}: warning: regions.eu-central-1.residency: " in ended.stderr

@@ -37,6 +37,15 @@ def test_outputs_are_those_that_the_cli_reads(control: Template) -> None:
     }
 
 
+def test_rules_of_this_account_may_target_the_home_bus(control: Template) -> None:
+    policy = only(control, "AWS::Events::EventBusPolicy")
+    statement = policy["Statement"]
+    assert statement["Principal"] == {"AWS": {"Fn::Join": ["", ["arn:aws:iam::", {"Ref": "AWS::AccountId"}, ":root"]]}}
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "events:PutEvents")
+    assert "Condition" not in statement
+    assert flat(statement["Resource"]).endswith(".Arn>")
+
+
 def test_a_catalog_in_aurora_dsql_is_protected_and_retained(layer: Path) -> None:
     control = synthesise(a_grid(catalog="dsql"), layer)["traingrid-control"]
     ((name, cluster),) = resources(control, "AWS::DSQL::Cluster").items()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -407,3 +408,12 @@ def test_efa_and_its_checksum_are_build_arguments_and_change_the_tag(layer: Path
     given = [build.get("ARGUMENTS") for build in (plain, off, fast)]
     assert given == [None, "EFA=none", f"EFA=1.47.0 EFA_SHA256={'2' * 64}"]
     assert len({build["TAG"] for build in (plain, off, fast, other)}) == 4
+
+
+def test_the_customer_key_of_a_bootstrap_lets_every_role_of_the_account_read_assets_through_s3() -> None:
+    """The build roles have no permission for this key: its own policy allows the whole account, so none is needed."""
+    template = (ROOT / "node_modules/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml").read_text()
+    key = template[template.index("FileAssetsBucketEncryptionKey:") : template.index("Condition: CreateNewKey")]
+    (everyone,) = (entry for entry in key.split("- Action:") if 'AWS: "*"' in entry)
+    assert "kms:Decrypt" in everyone
+    assert re.findall(r"kms:CallerAccount|kms:ViaService", everyone) == ["kms:CallerAccount", "kms:ViaService"]

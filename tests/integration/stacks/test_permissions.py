@@ -12,6 +12,7 @@ from aws_cdk import aws_iam as iam
 
 from batch_job.service_models import OPERATIONS
 from stacks.grants import grant
+from stacks.role_limits import refuse_long_policies
 from tests.integration.stacks.templates import (
     REGIONS,
     Template,
@@ -19,6 +20,7 @@ from tests.integration.stacks.templates import (
     actions,
     allowed,
     as_list,
+    assembly,
     flat,
     on,
     policies,
@@ -26,6 +28,7 @@ from tests.integration.stacks.templates import (
     statements,
     synthesise,
 )
+from traingrid.errors import UsageError
 
 INTAKE, CHILD, RECORDER, EXECUTION = "IntakeAcceptRole", "OrchestratorRole", "JobEventsRecordRole", "ExecutionRole"
 RECONCILER = "ReconcilerSweepRole"
@@ -36,6 +39,15 @@ def test_no_role_has_a_managed_policy(control: Template, oregon: Template) -> No
         for role in resources(template, "AWS::IAM::Role").values():
             assert "ManagedPolicyArns" not in role["Properties"]
             assert "Policies" not in role["Properties"]
+
+
+def test_more_regions_than_the_policies_of_a_role_can_name_are_refused_before_a_deployment(layer: Path) -> None:
+    more = ("ap-south-1", "ap-northeast-2", "ap-southeast-1", "eu-west-2", "eu-west-3", "us-west-1", "eu-south-1")
+    queue = {"service_queue": {"instances": 2}}
+    grids = [a_grid(dict.fromkeys(regions, queue)) for regions in (REGIONS[:4], [*REGIONS, *more, "ap-east-1"])]
+    refuse_long_policies(assembly(grids[0], layer))
+    with pytest.raises(UsageError, match=r"needs 1\d managed policies.* at most 10 to a role. Remove Regions, or"):
+        refuse_long_policies(assembly(grids[1], layer))
 
 
 def test_a_child_passes_exactly_the_execution_roles_and_only_to_sagemaker(control: Template) -> None:

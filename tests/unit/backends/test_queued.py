@@ -20,7 +20,7 @@ from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
+from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION_DELAY, SERVICE_ERROR, THROTTLED, Failure
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import JobState
@@ -118,7 +118,7 @@ def test_a_lost_reply_causes_no_second_service_job(
     ("code", "meaning"),
     [
         ("ClientException", (SERVICE_ERROR, True)),
-        ("AccessDeniedException", (PERMISSION, False)),
+        ("AccessDeniedException", (PERMISSION_DELAY, False)),
         ("TooManyRequestsException", (THROTTLED, False)),
     ],
 )

@@ -8,14 +8,16 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.support.sample_deployment import SAMPLE
 from traingrid.backends.base import LaunchError, LogUnreadableError
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker import DELAYS, SageMaker
 from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import (
     CONFLICT,
     INVALID_REQUEST,
     OTHER_REQUEST,
     PERMISSION,
+    PERMISSION_DELAY,
     QUOTA,
     SERVICE_ERROR,
     THROTTLED,
@@ -136,7 +138,7 @@ def test_a_job_with_a_failed_reply_is_attached_to_once_visible(
     ("error", "meaning"),
     [
         (answer("ValidationException"), (INVALID_REQUEST, False)),
-        (answer("AccessDeniedException"), (PERMISSION, False)),
+        (answer("AccessDeniedException"), (PERMISSION_DELAY, False)),
         (answer("ResourceLimitExceeded"), (QUOTA, False)),
         (answer("ThrottlingException"), (THROTTLED, False)),
         (answer("InternalFailure"), (SERVICE_ERROR, True)),
@@ -150,6 +152,24 @@ def test_a_refusal_is_distinguished_from_a_delay(
     with pytest.raises(LaunchError, match=NAME) as refused:
         backend.start(NAME, job, {})
     assert (refused.value.failure, refused.value.unresolved) == meaning
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ValidationException"])
+def test_a_missing_permission_is_retried_until_iam_has_certainly_distributed_it(
+    backend: SageMaker, service: FakeSageMaker, job: Job, code: str
+) -> None:
+    message = "Could not assume role arn:aws:iam::123456789012:role/traingrid-execution-us-east-1."
+    service.error = ClientError({"Error": {"Code": code, "Message": message}}, "CreateTrainingJob")
+    failures = []
+    for _ in range(DELAYS + 2):
+        with pytest.raises(LaunchError) as refused:
+            backend.start(NAME, job, {})
+        failures.append(refused.value.failure)
+    assert failures == [PERMISSION_DELAY] * DELAYS + [PERMISSION] * 2
+    assert sum(backoff_seconds(tries, OUTAGE_CAP) for tries in range(1, DELAYS + 1)) >= 30
+    assert (PERMISSION_DELAY.retried, PERMISSION_DELAY.counted) == (True, False)
+    service.error = None
+    assert backend.start(NAME, job, {}) is None
 
 
 def test_a_refusal_ends_with_one_full_stop(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:

@@ -15,10 +15,12 @@ from pydantic import ValidationError
 
 from tests.support.sample_grid import changed, problems
 from traingrid.grid.file import load_grid, nearest
+from traingrid.grid.image import EFA_TARGETS, NO_EFA
 from traingrid.grid.job_defaults import MPI_OPTIONS
 from traingrid.grid.model import LOG_RETENTION_DAYS, Grid, GridError
 
 ROOT = Path(__file__).parents[3]
+SHIPPED = [ROOT / "grid.yaml", *sorted((ROOT / "examples").glob("*/*.yaml"))]
 
 
 @pytest.mark.parametrize("path", ["grid.yaml", "examples/digits/grid.yaml"])
@@ -27,6 +29,12 @@ def test_the_grids_of_this_repository_are_valid_and_use_the_same_names(path: str
     assert grid.home == "us-east-1"
     assert list(grid.regions) == ["us-east-1", "us-west-2", "eu-west-1", "eu-central-1"]
     assert grid.name == load_grid(ROOT / "grid.yaml").name
+
+
+@pytest.mark.parametrize("path", [path.relative_to(ROOT).as_posix() for path in SHIPPED])
+def test_no_grid_of_this_repository_builds_an_image_with_efa_until_such_a_build_has_run(path: str) -> None:
+    built = [image for image in load_grid(ROOT / path).images.values() if image.build and image.target in EFA_TARGETS]
+    assert [image.efa for image in built if image.efa != NO_EFA] == []
 
 
 def test_omitted_settings_have_defaults(grid: Grid) -> None:

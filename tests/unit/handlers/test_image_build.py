@@ -153,12 +153,16 @@ def test_a_build_that_cannot_start_fails_the_deployment_immediately(
     assert answer["PhysicalResourceId"] == "grid/orchestrator:built-1"
 
 
+NO_ROLE = "CodeBuild is not authorized to perform: sts:AssumeRole on arn:aws:iam::123456789012:role/build"
+
+
+@pytest.mark.parametrize(("code", "text"), [("AccessDeniedException", "not yet"), ("InvalidInputException", NO_ROLE)])
 def test_starting_a_build_waits_for_the_propagation_of_permissions(
-    cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
+    cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch, code: str, text: str
 ) -> None:
     waited: list[float] = []
     replace_time(monkeypatch, "traingrid.deploy.image_build", sleep=waited.append)
-    services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not yet")
+    services["codebuild"].add_client_error("start_build", code, text)
     services["codebuild"].add_response("start_build", {})
     handle(request("Create", cloudformation))
     assert (len(waited), cloudformation.answers) == (1, [])
@@ -172,6 +176,15 @@ def test_a_missing_permission_is_reported_before_the_function_times_out(
     (answer,) = cloudformation.answers
     assert answer["Status"] == "FAILED"
     assert "not allowed" in answer["Reason"]
+
+
+def test_another_invalid_input_is_reported_at_once(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    services["codebuild"].add_client_error("start_build", "InvalidInputException", "no such project")
+    handle(request("Create", cloudformation))
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
 
 
 TOO_MANY = "Cannot have more than {} builds in queue for the account"

@@ -18,6 +18,7 @@ from traingrid.grid.model import Grid
 from traingrid.job.job import Channel, Job, in_region
 from traingrid.manifest.columns import FIELDS, MAPPINGS
 from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.limits import most
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
 
@@ -259,6 +260,31 @@ def test_values_outside_the_allow_lists_are_refused(values: dict[str, Any], fiel
     error = error_of(**values)
     assert error.field == field
     assert reason in error.reason
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "reason"),
+    [
+        ({"output": f"{OUTPUT}/{'x' * 941}"}, "output", "at most 940 bytes, because S3 limits the keys of results"),
+        ({"output": f"{OUTPUT}/{'ü' * 471}"}, "output", "got 942"),
+        ({"checkpoints": f"{OUTPUT}/{'x' * 941}"}, "checkpoints", "at most 940 bytes"),
+        ({"output": f"{OUTPUT}/{'x' * 460}"}, "output", "more than 500 characters, too many for a variable"),
+    ],
+)
+def test_output_uris_are_limited_by_their_whole_length(values: dict[str, Any], field: str, reason: str) -> None:
+    error = error_of(**values)
+    assert error.field == field
+    assert reason in error.reason
+
+
+def test_the_longest_output_uri_is_within_all_limits_of_a_request() -> None:
+    foreign = f"{DLC}/tensorflow-training:2".format(region="us-east-1")
+    for job in (job_of(output=f"{OUTPUT}/{'x' * 940}", image=foreign), job_of(output=f"{OUTPUT}/{'x' * 440}")):
+        request = training_job_request("n" * 63, job, "arn:aws:iam::123456789012:role/r", {})
+        assert len(request["OutputDataConfig"]["S3OutputPath"]) <= most("S3Uri")
+        assert all(len(value) <= most("TrainingEnvironmentValue") for value in request.get("Environment", {}).values())
+        key = request["OutputDataConfig"]["S3OutputPath"].split("/", 3)[3] + f"{'n' * 63}/output/model.tar.gz"
+        assert len(key) <= 1024
 
 
 def test_an_unknown_region_is_the_only_error_of_a_line_with_the_uri_of_an_image() -> None:

@@ -124,6 +124,20 @@ def test_the_lines_of_most_grids_need_not_be_read() -> None:
     assert may_warn(grid_with(GPU).grid)
 
 
+def test_a_residency_without_isolation_is_a_warning_of_each_line() -> None:
+    resident = {"residency": ["us"]}
+    sample = sample_deployment()
+    described = sample.grid.model_dump(mode="json", exclude_defaults=True)
+    described["regions"]["us-east-1"] = {**(described["regions"]["us-east-1"] or {}), **resident}
+    only = json.dumps({"region": "us-east-1", "s3_uri": "s3://ragab-ml/x"}) + "\n"
+    for training, expected in (({}, 1), ({"network_isolation": True}, 0)):
+        grid = Grid.model_validate({**described, "training": training})
+        deployment = replace(sample, grid=grid)
+        assert may_warn(grid) is bool(expected)
+        found = list(manifest_warnings(parse(only.encode(), deployment), grid))
+        assert len([text for text in found if "can connect to the internet" in text]) == expected
+
+
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     path = tmp_path / "two.jsonl"

@@ -18,6 +18,7 @@ from traingrid.deploy.checkup.job_network import job_network
 from traingrid.deploy.checkup.left_stacks import left_stacks
 from traingrid.deploy.checkup.linked_roles import linked_roles
 from traingrid.deploy.checkup.notifications import notifications
+from traingrid.grid.confinement import NEXT_STEP, RULE, unconfined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +49,8 @@ def check_up(grid: Grid, account: str, needs: Needs) -> Iterator[Finding]:
         for found in pool.map(lambda region: list(_in_region(wanted, account, region)), reachable):
             yield from found
     yield from left_stacks(grid, account)
+    for region in unconfined(grid):
+        yield Finding(region=region, what="residency", verdict=Verdict.UNKNOWN, why=RULE, fix=NEXT_STEP)
     if home != account:
         yield accounts.not_looked_at(grid.home, home)
     for region in grid.regions:

@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
@@ -60,11 +61,46 @@ def test_events_distinguish_copies_and_multipart_uploads(client: Callable[..., A
     assert len({event["detail"]["object"]["sequencer"] for event in events}) == 2
 
 
+def _bus(client: Callable[..., Any], name: str, *, accept: bool = True) -> str:
+    """Create a bus whose policy lets this account put events, and return its ARN."""
+    events = client("events")
+    arn = str(events.create_event_bus(Name=name)["EventBusArn"])
+    if accept:
+        account = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+        statement = {"Sid": "1", "Effect": "Allow", "Principal": account, "Action": "events:PutEvents", "Resource": arn}
+        events.put_permission(EventBusName=name, Policy=json.dumps({"Statement": [statement]}))
+    return arn
+
+
+def test_a_bus_without_a_policy_is_refused_as_the_target_of_a_rule_of_its_account(client: Callable[..., Any]) -> None:
+    bus = _bus(client, "closed-bus", accept=False)
+    sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": bus}
+    forwarder = role(client("iam"), "unwelcome", "events.amazonaws.com", sends)
+    for region in ("eu-west-1", "us-east-1"):
+        with pytest.raises(ClientError, match="AccessDeniedException"):
+            rule(client, "unwelcome", {"source": ["a"]}, {"Arn": bus, "RoleArn": forwarder}, region)
+        assert client("events", region).list_targets_by_rule(Rule="unwelcome")["Targets"] == []
+
+
+def test_an_event_is_a_dead_letter_if_the_policy_of_the_bus_was_removed(
+    client: Callable[..., Any], cloud: LocalCloud
+) -> None:
+    bus = _bus(client, "reclosed")
+    sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": bus}
+    forwarder = role(client("iam"), "late", "events.amazonaws.com", sends)
+    lost = Probe(client, "late", "eu-west-1").allow()
+    target = {"Arn": bus, "RoleArn": forwarder, "DeadLetterConfig": {"Arn": lost.arn}}
+    rule(client, "late", {"source": ["aws.late"]}, target, "eu-west-1")
+    client("events").remove_permission(EventBusName="reclosed", StatementId="1")
+    cloud.put_event("eu-west-1", {"source": "aws.late", "detail-type": "X", "detail": {}})
+    (message,) = lost.messages(1)
+    assert message["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "NO_PERMISSIONS"
+
+
 def test_a_bus_in_another_region_receives_events_with_their_origin(
     client: Callable[..., Any], cloud: LocalCloud
 ) -> None:
-    client("events").create_event_bus(Name="home")
-    bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/home"
+    bus = _bus(client, "home")
     sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": bus}
     forwarder = role(client("iam"), "forwarder", "events.amazonaws.com", sends)
     probe = Probe(client, "home").allow()
@@ -77,11 +113,10 @@ def test_a_bus_in_another_region_receives_events_with_their_origin(
 
 
 def test_a_bus_receives_no_events_from_a_role_without_permission(client: Callable[..., Any], cloud: LocalCloud) -> None:
-    client("events").create_event_bus(Name="guarded")
+    bus = _bus(client, "guarded")
     nothing = {"Effect": "Deny", "Action": "*", "Resource": "*"}
     powerless = role(client("iam"), "powerless", "events.amazonaws.com", nothing)
     lost = Probe(client, "unsent", "eu-west-1").allow()
-    bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/guarded"
     target = {"Arn": bus, "RoleArn": powerless, "DeadLetterConfig": {"Arn": lost.arn}}
     rule(client, "refused", {"source": ["aws.glue"]}, target, "eu-west-1")
     cloud.put_event("eu-west-1", {"source": "aws.glue", "detail-type": "X", "detail": {}})
@@ -93,8 +128,7 @@ def test_a_bus_receives_no_events_from_a_role_without_permission(client: Callabl
 def test_a_bus_receives_no_events_with_a_role_that_trusts_another_rule(
     client: Callable[..., Any], cloud: LocalCloud
 ) -> None:
-    client("events").create_event_bus(Name="distrusted")
-    bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/distrusted"
+    bus = _bus(client, "distrusted")
     sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": bus}
     forwarder = role(client("iam"), "for-another", "events.amazonaws.com", sends)
     named = f"arn:aws:events:eu-west-1:{ACCOUNT}:rule/a-stack-of-a-long-name-*"

@@ -92,10 +92,12 @@ def a_queue_takes_messages_of_a_named_source_only(made: Synthesised) -> Iterator
 
 
 def the_home_bus_is_the_only_one_and_takes_events_of_known_accounts(made: Synthesised) -> Iterator[str]:
-    """Without a policy, a bus only accepts events of the same account. A policy must not allow all principals."""
+    """Without a policy, PutTargets refuses the bus even for its own account. A policy must not allow all principals."""
     stacks = [stack for stack, _, _ in made.each("AWS::Events::EventBus")]
     if stacks != [f"{made.grid.name}-control"]:
         yield f"event buses exist in {stacks}"
+    if not list(made.properties(BUS_POLICY)):
+        yield "the home bus accepts no targets, because it has no policy"
     for where, policy in made.properties(BUS_POLICY):
         statement = policy.get("Statement", policy)
         actions = listed(statement.get("Action", "events:PutEvents"))
@@ -152,6 +154,7 @@ RULES = (
         the_home_bus_is_the_only_one_and_takes_events_of_known_accounts,
         (
             removed("AWS::Events::EventBus"),
+            removed(BUS_POLICY),
             added(BUS_POLICY, {"EventBusName": "traingrid", "StatementId": "all", "Statement": ANYBODY}),
         ),
     ),

@@ -1,0 +1,44 @@
+"""Conditions of the product's own policies, as its stacks write them; tests/integration/conformance compares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TAG_GRID = "traingrid:grid"
+TAGS_OF_A_LINE = ("traingrid:submission", "traingrid:job", "traingrid:fingerprint")
+GRID = "tgc"
+"""Name of the grid in the conditions, and the beginning of the training jobs' names."""
+
+Conditions = dict[str, dict[str, Any]]
+
+
+def trust_conditions(account: str, arn: str | list[str]) -> Conditions:
+    """Return the conditions of the trust in a service that acts for resources with these ARNs."""
+    return {"StringEquals": {"aws:SourceAccount": account}, "ArnLike": {"aws:SourceArn": arn}}
+
+
+def creation_conditions(instance_type: str, max_runtime: int) -> Conditions:
+    """Return the conditions on CreateTrainingJob of a grid with default settings and no VPC."""
+    absent = ("sagemaker:InstanceTypes", *(f"aws:RequestTag/{tag}" for tag in TAGS_OF_A_LINE))
+    network = ("sagemaker:VpcSubnets", "sagemaker:VpcSecurityGroupIds", "sagemaker:FileSystemId")
+    return {
+        "StringEquals": {f"aws:RequestTag/{TAG_GRID}": GRID},
+        "ForAllValues:StringEquals": {"sagemaker:InstanceTypes": [instance_type]},
+        "Null": dict.fromkeys(absent, "false") | dict.fromkeys(network, "true"),
+        "NumericLessThanEquals": {"sagemaker:MaxRuntimeInSeconds": str(max_runtime)},
+        "Bool": {"sagemaker:InterContainerTrafficEncryption": "true"},
+    }
+
+
+def denied_creations() -> list[dict[str, Any]]:
+    """Return the product's denials of CreateTrainingJob: kept instances, and a shell in the container."""
+    deny = {"Effect": "Deny", "Action": "sagemaker:CreateTrainingJob", "Resource": "*"}
+    return [
+        {**deny, "Condition": {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": "0"}}},
+        {**deny, "Condition": {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}},
+    ]
+
+
+def tags() -> list[dict[str, str]]:
+    """Return the tags with which the product creates a training job."""
+    return [{"Key": TAG_GRID, "Value": GRID}, *({"Key": tag, "Value": "x"} for tag in TAGS_OF_A_LINE)]
