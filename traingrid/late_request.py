@@ -28,9 +28,9 @@ SIGNATURE_SECONDS = 900.0
 """The time after its signature for which AWS may accept a request.
 
 The IAM user guide says five minutes "in most cases"
-(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html), other services have refused with "15 min" (https://github.com/aws/aws-sdk-js/issues/254). A cluster of Amazon EKS
-accepts a token for 15 minutes after its signature (presignedURLExpiration in pkg/token/token.go of
-https://github.com/kubernetes-sigs/aws-iam-authenticator).
+(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html); services have refused with "15 min", too
+(https://github.com/aws/aws-sdk-js/issues/254). A cluster of Amazon EKS accepts a token for 15 minutes after its
+signature (presignedURLExpiration in pkg/token/token.go of https://github.com/kubernetes-sigs/aws-iam-authenticator).
 """
 _CLOCKS_SECONDS = 600.0
 """The difference of two clocks, each at most five minutes from AWS's, which refuses the requests of others. It also

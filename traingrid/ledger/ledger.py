@@ -363,8 +363,8 @@ class Ledger:
             condition += "#updated_at = :read_at" if read.updated_at else "attribute_not_exists(updated_at)"
             values |= {":read_state": read.state} | ({":read_at": read.updated_at} if read.updated_at else {})
         changes: Item = {**facts, "updated_at": now()} | ({"requested_at": now()} if opens else {})
-        requests = {name: {"open_requests": text} for name, text in (("added", opens), ("discarded", closes)) if text}
-        return self._table.update(key.table_key, changes, condition, values, **requests)
+        added, discarded = ({"open_requests": name} if name else None for name in (opens, closes))
+        return self._table.update(key.table_key, changes, condition, values, added=added, discarded=discarded)
 
     def close_request(self, key: JobKey, request: str) -> None:
         """Record that a request for the training job of an attempt was answered or is not sent, also after its end.

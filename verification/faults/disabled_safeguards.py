@@ -84,7 +84,7 @@ def _second_look() -> None:
     """Skip the look at the line after a record was refused."""
     from traingrid.child.attempt import Attempt  # noqa: PLC0415  # as above
 
-    Attempt.is_over = lambda _: False  # type: ignore[method-assign]  # the sabotage
+    Attempt.is_over = lambda self: False  # type: ignore[method-assign]  # noqa: ARG005  # the sabotage
 
 
 def _finalizer() -> None:
