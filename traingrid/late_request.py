@@ -27,7 +27,7 @@ again. It must suffice for DescribeTrainingJob on a slow network."""
 SIGNATURE_SECONDS = 900.0
 """The time after its signature for which AWS may accept a request.
 
-The IAM user guide says five minutes "in most cases"
+The IAM user guide has five minutes "in most cases"
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html); services have refused with "15 min", too
 (https://github.com/aws/aws-sdk-js/issues/254). A cluster of Amazon EKS accepts a token for 15 minutes after its
 signature (presignedURLExpiration in pkg/token/token.go of https://github.com/kubernetes-sigs/aws-iam-authenticator).

@@ -197,7 +197,7 @@ class Attempt:
         if not seen.ended and seen.state != JobState.STOPPING:
             self.backend.stop(self.name)
             cancel = self.cancel()
-            why = "cancelled" if cancel else "nobody needs it any more"
+            why = "cancelled" if cancel else "its attempt is over"
             logger.info("%s: %s; stopping the training job", self.name, why, extra={"event": "stopping"})
             reason: JobFacts = {"reason": cancel.sentence} if cancel and cancel.reason else {}
             self.record({"state": JobState.STOPPING, "phase": "Stopping", **reason})

@@ -15,7 +15,7 @@ instead (traingrid/child/capacity.py). A spot job near its deadline continues on
 A cancel may be recorded at any time. It is read before the creation and directly after it. Either the request is not
 sent, or the child that sent it stops the training job.
 
-A child may be frozen between its claim and its request, or the network may hold the request, while the line goes on
+A child may be frozen between its claim and its request, or the network may hold the request, while the line continues
 without it. Three rules keep a late request from adding a second training job:
 
 - The request is sent only within minutes of the claim, and expires by AWS's clock (traingrid/late_request.py).
@@ -27,23 +27,21 @@ without it. Three rules keep a late request from adding a second training job:
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LaunchError
 from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
+from traingrid.child.create_requests import Requests, until_late
 from traingrid.child.deadline import leave_spot
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
-from traingrid.late_request import SEND_WITHIN_SECONDS, LateRequestError, refusing
+from traingrid.late_request import LateRequestError
 from traingrid.ledger.record_outcome import deleted
 from traingrid.ledger.shortages import Shortage
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from traingrid.child.attempt import Attempt
     from traingrid.child.capacity import Capacity
     from traingrid.job.facts import JobFacts
@@ -88,7 +86,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
                 return _over(attempt, requests)
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
-        may_send = _until_late(attempt)
+        may_send = until_late(attempt.clock)
         if not requests.claimed(attempt, item, claim):
             return _over(attempt, requests)
         unresolved = True
@@ -109,47 +107,6 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         if seen is None and item.was_seen:
             return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
         return _launched(attempt, seen, requests)
-
-
-@dataclass(kw_only=True)
-class Requests:
-    """The requests for the training job of an attempt that this process has sent, or is about to send.
-
-    Attributes:
-        are_open: Whether the ledger names them as not answered.
-        are_lost: Whether one of them may have been accepted, or may still be, because its reply was lost.
-        is_created: Whether the training job exists.
-    """
-
-    are_open: bool = False
-    are_lost: bool = False
-    is_created: bool = False
-
-    def claimed(self, attempt: Attempt, item: JobItem, claim: JobFacts) -> bool:
-        """Claim the attempt for a request; a training job that was seen is only looked up."""
-        logger.debug("%s the training job %s", "looking up" if item.was_seen else "creating", attempt.name)
-        if item.was_seen:
-            return attempt.record(claim)
-        is_claimed = attempt.claim(claim)
-        self.are_open |= is_claimed
-        return is_claimed
-
-    def record(self, attempt: Attempt, facts: JobFacts) -> bool:
-        """Record facts with the answer to the last request."""
-        answered = self.is_created or not self.are_lost
-        is_recorded = attempt.record(facts, answered=answered)
-        self.are_open &= not (answered and is_recorded)
-        return is_recorded
-
-
-def _until_late(attempt: Attempt) -> AbstractContextManager[None]:
-    """Return a context in which requests are sent for minutes from now on, and not later.
-
-    A suspended machine stops the monotonic clock, and the wall clock may be set back; so the faster one counts.
-    """
-    clock = attempt.clock
-    begun, begun_wall = clock.now(), clock.wall()
-    return refusing(lambda: max(clock.now() - begun, clock.wall() - begun_wall) > SEND_WITHIN_SECONDS)
 
 
 def _begun(attempt: Attempt, item: JobItem) -> Seen | None:

@@ -74,7 +74,7 @@ def frozen(grid: FaultyGrid, lines: int) -> Outcome:
     """E28: freeze the first child of each line, close and retry the line, and let the child continue beside the second.
 
     The retry must leave a line whose first training job may still be created. Then its wait is left out, as if it had
-    passed, and AWS had accepted the late request nevertheless: the first child must stop what it creates at once, and
+    passed, and AWS had accepted the late request nevertheless: the first child must stop its training job at once, and
     the next sweep must stop the training job of a child that is killed before it can.
     """
     submissions, rounds = list[Submission](), list[_Round]()
@@ -133,7 +133,7 @@ class _Round:
         return self._places[index % len(self._places)]
 
     def run(self) -> None:
-        """Close and retry the lines, let the first children continue, and measure what they leave."""
+        """Close and retry the lines, let the first children continue, and measure their late training jobs."""
         grid, last = self._grid, {item.index: item for item in self._closed()}
         done = grid.plane.retrier.retry(self.submission.id, "test")
         early = [index for index in done.indices if last[index].open_requests]

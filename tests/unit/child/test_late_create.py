@@ -39,7 +39,7 @@ def test_a_late_training_job_is_stopped_by_its_child(
     item = supervisor(job, backend, ledger, array_file="mine").run()
     assert (backend.created, backend.stopped) == ([NAME], [NAME])
     assert not item.open_requests
-    assert any("nobody needs it any more" in line for line in log.messages)
+    assert any("its attempt is over" in line for line in log.messages)
 
 
 def test_a_request_that_may_still_arrive_stays_open(job: Job, ledger: Ledger) -> None:
