@@ -41,6 +41,8 @@ class Place:
         name: Its name in the facts of the experiment's row.
         service: The service of the call whose reply the child does not read.
         action: The action of the call.
+        nth: The ordinal of the call among those of the child with this action.
+        is_created: The training job exists then; the next sweep must stop it, as its line was closed.
         is_held: Freeze the request in the network instead of the child.
         is_killed: Kill the child right after its late create, when it continues.
     """
@@ -48,6 +50,8 @@ class Place:
     name: str
     service: str
     action: str
+    nth: int = 1
+    is_created: bool = False
     is_held: bool = False
     is_killed: bool = False
 
@@ -55,18 +59,22 @@ class Place:
         """Return the fault of the first child of a line."""
         effect, seconds = ("delay", _HELD_SECONDS) if self.is_held else ("freeze", 0.0)
         caller = f"batch/*:{index}/1"
-        place = {"service": self.service, "action": self.action, "caller": caller, "nth": 1}
+        place = {"service": self.service, "action": self.action, "caller": caller, "nth": self.nth}
         return CallFault.model_validate({"effect": effect, "seconds": seconds, **place})
 
 
 def places(engine: Engine) -> tuple[Place, ...]:
-    """Return the calls of a launch: the last one before the claim, the claim, and all until the create."""
+    """Return the calls of a launch: the last one before the claim, the claim, and all until the record."""
+    service = Place(name="service", service=engine.service, action="create services", is_created=True)
     return (
         Place(name="claim", service="dynamodb", action="UpdateItem"),
         Place(name="describe", service=engine.service, action=engine.describe),
         Place(name="held create", service=engine.service, action=engine.create, is_held=True),
         Place(name="describe, then killed", service=engine.service, action=engine.describe, is_killed=True),
+        *((service,) if engine.name == "eks" else ()),  # at an index of a Job; the operator creates that of an MPIJob
         Place(name="cancels", service="dynamodb", action="Query"),
+        Place(name="create", service=engine.service, action=engine.create, is_created=True),
+        Place(name="record", service="dynamodb", action="UpdateItem", nth=2, is_created=True),
     )
 
 
@@ -139,6 +147,8 @@ class _Round:
         early = [index for index in done.indices if last[index].open_requests]
         self.violations += [self._violation(index, "was retried while a create was open") for index in early]
         self.waited = len(done.left)
+        self._sweep()
+        until(lambda: not any(job.active for job in self._late()), "a sweep stops training jobs of closed lines")
         with patch(_NO_WAIT, lambda _: {}):
             grid.plane.retrier.retry(self.submission.id, "test")
         until(self._all_train, "the next attempt of every line trains")
@@ -174,15 +184,19 @@ class _Round:
         for job in self._of_living():
             if job.active:
                 self.violations.append(self._violation(job.identity.index, f"{job.name} runs beside the next attempt"))
-            elif job.ended_at:
+            elif job.ended_at and not self._place(job.identity.index).is_created:
                 self.seconds.append(job.ended_at - job.created_at)
-        self.late = Counter(self._place(job.identity.index).name for job in self._late())
+        found = (self._place(job.identity.index) for job in self._late())
+        self.late = Counter(place.name for place in found if not place.is_created)
         if alive:
-            Reconciler.of(self._grid.plane.deployment).sweep()  # with its usual grace
+            self._sweep()
             time.sleep(1.0)
         for job in self._late():
             if job.active:
                 self.violations.append(self._violation(job.identity.index, f"a sweep does not stop {job.name}"))
+
+    def _sweep(self) -> None:
+        Reconciler.of(self._grid.plane.deployment).sweep()  # with its usual grace
 
     def _late(self) -> list[TrainingJob]:
         return [job for job in self._grid.world(self.submission.id).training_jobs if job.identity.attempt == 1]

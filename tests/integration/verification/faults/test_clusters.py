@@ -16,7 +16,7 @@ HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
     "lines move to SageMaker while children are killed": lambda grid: failover.failover(grid, lines=4),
     "a person deletes objects": lambda grid: disturbed_clusters.deleted(grid, lines=3),
-    "children are frozen while their lines are retried": lambda grid: frozen.frozen(grid, lines=5),
+    "children are frozen while their lines are retried": lambda grid: frozen.frozen(grid, lines=8),
 }
 SABOTAGES: dict[str, Experiment] = {
     "finalizer": lambda grid: disturbed_clusters.deleted_before_attach(grid, lines=2),

@@ -44,7 +44,7 @@ def _budget(grid: FaultyGrid) -> Outcome:
 
 
 def _frozen(grid: FaultyGrid) -> Outcome:
-    return frozen.frozen(grid, lines=5)
+    return frozen.frozen(grid, lines=7)
 
 
 HOLDS: dict[str, Experiment] = {
