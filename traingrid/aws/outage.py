@@ -27,7 +27,7 @@ T = TypeVar("T")
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "RequestTimeTooSkewed"}
 # The texts of a signature that was too old on its arrival, for example of a process that was frozen after it had signed
 # (https://github.com/boto/botocore/issues/149).
-_SIGNATURE, _TOO_OLD = "InvalidSignatureException", "Signature expired"
+_SIGNATURE, _TOO_OLD = {"InvalidSignatureException", "SignatureDoesNotMatch"}, "Signature expired"
 
 
 def is_expired(error: Exception) -> bool:
@@ -35,7 +35,7 @@ def is_expired(error: Exception) -> bool:
     if not isinstance(error, ClientError):
         return False
     code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-    return code in _EXPIRED or (code == _SIGNATURE and text.startswith(_TOO_OLD))
+    return code in _EXPIRED or (code in _SIGNATURE and text.startswith(_TOO_OLD))
 
 
 def is_outage(error: Exception) -> bool:

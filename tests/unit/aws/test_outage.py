@@ -114,6 +114,7 @@ def test_all_calls_use_the_same_client_until_its_credentials_expire() -> None:
     ("code", "message", "expired"),
     [
         ("InvalidSignatureException", "Signature expired: 20261120T101500Z is now earlier than 20261120T102000Z", True),
+        ("SignatureDoesNotMatch", "Signature expired: 20151221T200419Z is now earlier than 20151221T201450Z", True),
         ("RequestTimeTooSkewed", "The difference between the request time and the current time is too large.", True),
         ("InvalidSignatureException", "The request signature we calculated does not match.", False),
     ],
