@@ -1,7 +1,9 @@
 """SageMaker: requests that CreateTrainingJob refuses, and its error messages."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
@@ -306,3 +308,17 @@ def sagemaker_retries_its_own_errors(aws: Aws) -> None:
 )
 def interrupted_spot_training_is_stopped(aws: Aws) -> None:
     """A spot training job that does not recover from an interruption ends as Stopped with the phase Interrupted."""
+
+
+@claim(
+    page("https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html"),
+    page("https://github.com/boto/botocore/issues/149"),
+    used_by="traingrid/late_request.py traingrid/aws/outage.py",
+)
+def request_that_was_signed_long_ago_is_refused(aws: Aws) -> None:
+    """A request of SageMaker that was signed 16 minutes ago is refused, and one that was signed just now is not."""
+    sagemaker, name = aws.client("sagemaker"), aws.name("late")
+    for minutes, code, text in ((0, "ValidationException", ""), (16, "InvalidSignatureException", "Signature expired")):
+        signed_at = (datetime.now(UTC) - timedelta(minutes=minutes)).replace(tzinfo=None)
+        with patch("botocore.auth.get_current_datetime", lambda at=signed_at: at), refused(code, text=text):
+            sagemaker.describe_training_job(TrainingJobName=name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from localcloud.credentials import access_keys
 from localcloud.eks.token import access_key_of
 from localcloud.faults.faults import CallPlace
+from localcloud.faults.plan import BESIDES
 from localcloud.kubernetes.status import ApiError, unauthorized
 from localcloud.processes.process_group import ProcessGroup, group_of
 from localcloud.wire.record import RecordError
@@ -50,7 +51,9 @@ class ClusterCalls:
         caller = group_of(access_key_of(token))
         place = CallPlace(SERVICE, _action(verb, target), self._region, caller.label if caller else "")
         for fault in self._faults.of_call(place):
-            if fault.effect == "delay":
+            if fault.effect in BESIDES:
+                if fault.effect == "freeze" and caller:
+                    caller.freeze()
                 time.sleep(fault.seconds)
             elif fault.effect != "expire" or self._expires(place):
                 return fault

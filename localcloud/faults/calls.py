@@ -9,7 +9,7 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from localcloud.faults.faults import CallPlace, Faults
-from localcloud.faults.plan import CallFault
+from localcloud.faults.plan import BESIDES, CallFault
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import StartResponse, WsgiApp, buffered
@@ -55,8 +55,10 @@ class FaultyCalls:
         label = caller.label if caller else ""
         place = CallPlace(signature.service, call.action, signature.region, label)
         for fault in self._faults.of_call(place):
-            if fault.effect != "delay":
+            if fault.effect not in BESIDES:
                 return self._commit(fault, caller, signature, environ, start_response)
+            if fault.effect == "freeze" and caller:
+                caller.freeze()
             time.sleep(fault.seconds)
         return self._application(environ, start_response)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import BaseModel, ValidationError
 from werkzeug.wrappers import Request, Response
 
-from localcloud.faults.plan import CallFault, Plan, Stub
+from localcloud.faults.plan import BESIDES, CallFault, Plan, Stub
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -81,7 +81,7 @@ class Faults:
                 if self._strikes(number, fault, call):
                     found.append(fault)
                     self._struck_calls.append((fault, call))
-                    if fault.effect != "delay":
+                    if fault.effect not in BESIDES:
                         break
             return found
 

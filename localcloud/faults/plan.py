@@ -17,8 +17,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Effect = Literal[
-    "lose_reply", "error_before", "error_after", "throttle", "expire", "delay", "kill_before", "kill_after"
+    "lose_reply", "error_before", "error_after", "throttle", "expire", "delay", "freeze", "kill_before", "kill_after"
 ]
+BESIDES: tuple[Effect, ...] = ("delay", "freeze")
+"""The effects after which a call takes effect as usual, and further faults apply."""
 Share = Field(default=1.0, ge=0, le=1)
 
 
@@ -34,7 +36,9 @@ class CallFault(_Part):
     Attributes:
         effect: `lose_reply`: the call takes effect, and the connection is closed without a response. `error_before` and
             `error_after`: HTTP 500 instead of the call, or after it took effect. `throttle`: the service's error for
-            too many requests. `expire`: the service's error for expired credentials. `delay`: a delayed response.
+            too many requests. `expire`: the service's error for expired credentials. `delay`: the call takes effect
+            later. `freeze`: the call takes effect, but the calling process and its children are stopped (SIGSTOP)
+            before they read the response, until `ProcessGroup.thaw`.
             `kill_before` and `kill_after`: the calling process and its children are killed before or after the call
             takes effect, and receive no response.
         service: Signing name of the service, for example "sagemaker".
@@ -150,7 +154,7 @@ class Stub(_Part):
 
 
 class Plan(_Part):
-    """All faults at one time. The first matching part applies; delays of calls apply in addition."""
+    """All faults at one time. The first matching part applies; delays and freezes of calls apply in addition."""
 
     seed: int = 0
     calls: tuple[CallFault, ...] = ()

@@ -104,6 +104,20 @@ class ProcessGroup:
         self._spawned.wait()
         self.kill()
 
+    def freeze(self) -> None:
+        """Stop the program's process group where it is (SIGSTOP), as a paused machine does; `thaw` continues it."""
+        self._signal_group(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Continue a group that was frozen."""
+        self._signal_group(signal.SIGCONT)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        self._spawned.wait()
+        if not self._ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
     def stop(self, grace_seconds: float) -> None:
         """Send SIGTERM now, and SIGKILL after the grace period. Returns at once; `wait` waits for the end.
 

@@ -115,8 +115,9 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, kept
             number = recorded.attempt
             yield f"job {line[1]} of {line[0]} is Completed, but SageMaker has no training job of attempt {number}"
         return
-    # The line was closed without a training job; a training job that was being created then was stopped at once.
-    closed_before = job.state == JobState.STOPPED and not recorded.training_job
+    # The line was closed before the ledger had seen a training job; one that was created later was stopped at once.
+    was_described = bool(recorded.training_job_arn) or recorded.billable_seconds is not None
+    closed_before = job.state == JobState.STOPPED and not was_described
     if job.active or closed_before or job.ours is False or recorded.failure in TAKEN_NAMES:
         return
     if recorded.state != job.state:

@@ -32,6 +32,8 @@ from botocore.credentials import (
 )
 from botocore.session import get_session
 
+from traingrid.late_request import refuse_late
+
 logger = logging.getLogger(__name__)
 CALLS_AT_ONCE = 32
 """The number of threads that may share a client, which keeps a connection for each of them."""
@@ -143,7 +145,13 @@ def _client(service: Any, region: str | None, role: ActingRole | None, config: C
 def _created(session: boto3.Session, service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
     created: Any = session.client(service, region_name=region, config=config)
     created.meta.events.register("before-call", partial(_log_call, created.meta.region_name, role))
+    if config is _ONCE:
+        created.meta.events.register_first("before-send", _refuse_late)  # after the signature
     return created
+
+
+def _refuse_late(**_: Any) -> None:
+    refuse_late()
 
 
 def _forget() -> None:

@@ -120,6 +120,8 @@ class Table:
         *,
         appended: Mapping[str, list[Any]] | None = None,
         removed: Sequence[str] = (),
+        added: Mapping[str, str] | None = None,
+        discarded: Mapping[str, str] | None = None,
     ) -> bool:
         """Change an item if a condition is met; return True if it was changed.
 
@@ -130,16 +132,25 @@ class Table:
             values: The values of the condition's placeholders.
             appended: Values to append to list fields, which are created if they do not exist.
             removed: Fields to remove.
+            added: A text to add to each field that is a set, which is created if it does not exist.
+            discarded: A text to remove from each field that is a set, which is removed with its last text.
         """
-        appended = appended or {}
-        fields = {*changes, *appended, *removed, *(w.strip("#") for w in condition.split() if w.startswith("#"))}
+        appended, added, discarded = appended or {}, added or {}, discarded or {}
+        named = (w.strip("#") for w in condition.split() if w.startswith("#"))
+        fields = {*changes, *appended, *removed, *added, *discarded, *named}
         new = {f":new_{field}": value for field, value in {**changes, **appended}.items()}
+        new |= {f":new_{field}": {value} for field, value in {**added, **discarded}.items()}
         parts = [f"#{field} = :new_{field}" for field in changes]
         parts += [f"#{field} = list_append(if_not_exists(#{field}, :empty), :new_{field})" for field in appended]
-        removal = " REMOVE " + ", ".join(f"#{field}" for field in removed) if removed else ""
+        clauses = {
+            "SET": parts,
+            "REMOVE": [f"#{field}" for field in removed],
+            "ADD": [f"#{field} :new_{field}" for field in added],
+            "DELETE": [f"#{field} :new_{field}" for field in discarded],
+        }
         request = {
             "Key": marshalled(dict(zip(("submission", "item"), key, strict=True))),
-            "UpdateExpression": "SET " + ", ".join(parts) + removal,
+            "UpdateExpression": " ".join(f"{name} {', '.join(part)}" for name, part in clauses.items() if part),
             "ConditionExpression": condition,
             "ExpressionAttributeNames": {f"#{field}": field for field in fields},
             "ExpressionAttributeValues": marshalled({**new, **values, **({":empty": []} if appended else {})}),

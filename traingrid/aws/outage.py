@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 # https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and the codes of S3 and DynamoDB
-_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "RequestTimeTooSkewed"}
+# The texts of a signature that was too old on its arrival, for example of a process that was frozen after it had signed
+# (https://github.com/boto/botocore/issues/149).
+_SIGNATURE, _TOO_OLD = {"InvalidSignatureException", "SignatureDoesNotMatch"}, "Signature expired"
 
 
 def is_expired(error: Exception) -> bool:
-    """Return True if a call failed only because the credentials have expired."""
-    return isinstance(error, ClientError) and error.response["Error"]["Code"] in _EXPIRED
+    """Return True if a call failed only because the credentials, or its signature, have expired."""
+    if not isinstance(error, ClientError):
+        return False
+    code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    return code in _EXPIRED or (code in _SIGNATURE and text.startswith(_TOO_OLD))
 
 
 def is_outage(error: Exception) -> bool:

@@ -71,6 +71,19 @@ def owns(item: JobItem | None, job: TrainingJob) -> bool:
     )
 
 
+def is_superseded(item: JobItem | None, job: TrainingJob) -> bool:
+    """Return True if a training job belongs to an attempt that is over: its line has ended, or is at a later attempt.
+
+    Args:
+        item: The line's item in the ledger, read after the training job was listed; None if there is none.
+        job: A training job whose name is of this line.
+    """
+    if item is None:
+        return False
+    attempt = job.identity.attempt
+    return item.attempt > attempt or (item.attempt == attempt and item.state in FINAL_STATES)
+
+
 def is_strangers(item: JobItem | None, job: TrainingJob) -> bool:
     """Return True if a training job with one of our names is not this grid's, by its tags or else by the ledger."""
     if job.ours is not None:

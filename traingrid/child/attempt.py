@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.job.candidates import Candidate, sentence_part
 from traingrid.job.ownership import is_of_grid, tags_of
-from traingrid.job.state import JobState
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Precondition, cancel_of
 
@@ -58,6 +59,7 @@ class Attempt:
         backend: The backend that runs the training job.
         backend_name: Its name.
         candidates: The places in which the job may train, in order.
+        request: The name of this process's requests for the training job, in the ledger.
         ledger: The ledger that records the attempt.
         clock: The clock.
     """
@@ -73,6 +75,7 @@ class Attempt:
     clock: Clock
     backend_name: BackendName = "sagemaker"
     candidates: tuple[Candidate, ...] = ()
+    request: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
     def candidate(self) -> Candidate:
@@ -121,14 +124,35 @@ class Attempt:
             raise LookupError(f"the ledger has no item for job {self.job.index} of submission {self.submission}")
         return item
 
-    def record(self, facts: JobFacts) -> bool:
+    def claim(self, facts: JobFacts) -> bool:
+        """Record facts of this attempt, and that this process is about to request its training job; see `record`."""
+        return self.ledger.record_job(self.key, facts, Precondition(array_file=self.array_file), opens=self.request)
+
+    def record(self, facts: JobFacts, *, answered: bool = False) -> bool:
         """Record facts of this attempt in the ledger.
+
+        Args:
+            facts: The facts.
+            answered: Whether none of this process's requests for the training job can be in flight any more.
 
         Returns:
             False if the ledger did not change: the attempt has ended, or the job is at another attempt or is assigned
             to another array.
         """
-        return self.ledger.record_job(self.key, facts, Precondition(array_file=self.array_file))
+        required, closes = Precondition(array_file=self.array_file), self.request if answered else ""
+        return self.ledger.record_job(self.key, facts, required, closes=closes)
+
+    def close_request(self) -> None:
+        """Record that none of this process's requests for the training job can be in flight any more."""
+        self.ledger.close_request(self.key, self.request)
+
+    def is_over(self) -> bool:
+        """Return True if the ledger has a final state of this attempt, or the job is at another attempt.
+
+        An array loses a line only to a later attempt, so the array does not matter.
+        """
+        item = self.item()
+        return item.attempt != self.number or item.state in FINAL_STATES
 
     def cancelled(self) -> bool:
         """Return True if this job, or its Region, or the submission is cancelled."""
@@ -172,10 +196,11 @@ class Attempt:
             return False
         if not seen.ended and seen.state != JobState.STOPPING:
             self.backend.stop(self.name)
-            logger.info("%s: cancelled; stopping the training job", self.name, extra={"event": "stopping"})
             cancel = self.cancel()
-            why: JobFacts = {"reason": cancel.sentence} if cancel and cancel.reason else {}
-            self.record({"state": JobState.STOPPING, "phase": "Stopping", **why})
+            why = "cancelled" if cancel else "its attempt is over"
+            logger.info("%s: %s; stopping the training job", self.name, why, extra={"event": "stopping"})
+            reason: JobFacts = {"reason": cancel.sentence} if cancel and cancel.reason else {}
+            self.record({"state": JobState.STOPPING, "phase": "Stopping", **reason})
         return True
 
     def _is_ours(self, seen: Seen) -> bool:

@@ -14,6 +14,14 @@ instead (traingrid/child/capacity.py). A spot job near its deadline continues on
 
 A cancel may be recorded at any time. It is read before the creation and directly after it. Either the request is not
 sent, or the child that sent it stops the training job.
+
+A child may be frozen between its claim and its request, or the network may hold the request, while the line continues
+without it. Three rules keep a late request from adding a second training job:
+
+- The request is sent only within minutes of the claim, and expires by AWS's clock (traingrid/late_request.py).
+- The claim names the request in the ledger, and its answer removes it. While a request is open, `traingrid retry` does
+  not open the next attempt, until the request can no longer be accepted.
+- A child whose record is refused reads the line again, and stops its training job if the line has ended or gone on.
 """
 
 from __future__ import annotations
@@ -24,10 +32,12 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LaunchError
 from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
+from traingrid.child.create_requests import Requests, until_late
 from traingrid.child.deadline import leave_spot
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.job.observed import Seen
-from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.job.state import JobState
+from traingrid.late_request import LateRequestError
 from traingrid.ledger.record_outcome import deleted
 from traingrid.ledger.shortages import Shortage
 
@@ -62,8 +72,8 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
     """
     # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
     unresolved, tries, held = bool(item.training_job and item.phase), 0, 0
-    claim = _claim(attempt, item)
-    job, tags = attempt.job, attempt.tags
+    claim, requests = _claim(attempt, item), Requests()
+    job = attempt.job
     message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
     logger.info(message, extra={"event": "launching"})
     while True:
@@ -73,25 +83,45 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         if obstacle:
             held += 1
             if not _hold(attempt, item, capacity, obstacle, held):
-                return Launched.OVER
+                return _over(attempt, requests)
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
-        if not attempt.record(claim):
-            return Launched.OVER
+        may_send = until_late(attempt.clock)
+        if not requests.claimed(attempt, item, claim):
+            return _over(attempt, requests)
         unresolved = True
-        logger.debug("%s the training job %s", "looking up" if item.was_seen else "creating", attempt.name)
         try:
-            begin = attempt.backend.attach if item.was_seen else attempt.backend.start
-            seen = begin(attempt.name, job, tags)
+            with may_send:
+                seen = _begun(attempt, item)
+        except LateRequestError as error:
+            logger.info("%s: %s", attempt.name, error, extra={"event": "late"})
+            item = attempt.item()
+            continue
         except LaunchError as error:
             unresolved, tries = error.unresolved or item.was_seen, tries + 1
-            if not _wait(attempt, error, tries):
-                return Launched.OVER
+            requests.are_lost |= error.unresolved
+            if not _wait(attempt, error, tries, requests):
+                return _over(attempt, requests)
             item = attempt.item()  # another child with this index may have created the training job
             continue
         if seen is None and item.was_seen:
             return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
-        return _launched(attempt, seen)
+        return _launched(attempt, seen, requests)
+
+
+def _begun(attempt: Attempt, item: JobItem) -> Seen | None:
+    begin = attempt.backend.attach if item.was_seen else attempt.backend.start
+    return begin(attempt.name, attempt.job, attempt.tags)
+
+
+def _over(attempt: Attempt, requests: Requests) -> Launched:
+    """Stop the training job of an attempt that is over, if this process has created it, or may have."""
+    if (requests.is_created or requests.are_lost) and attempt.is_over():
+        found = _stop_when_visible(attempt)
+        requests.are_lost &= not found
+    if requests.are_open and not requests.are_lost:
+        attempt.close_request()
+    return Launched.OVER
 
 
 def _claim(attempt: Attempt, item: JobItem) -> JobFacts:
@@ -127,15 +157,15 @@ def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause |
     return True
 
 
-def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
+def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) -> bool:
     """Record a launch error, and wait before the next attempt; return False if the error is final."""
     failure = error.failure
     facts: JobFacts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
     if not failure.retried:
-        attempt.record({**facts, "state": JobState.FAILED})
+        requests.record(attempt, {**facts, "state": JobState.FAILED})
         return False
     if not attempt.item().was_seen:
-        attempt.record({**facts, "state": JobState.WAITING if failure is QUOTA else JobState.PENDING})
+        requests.record(attempt, {**facts, "state": JobState.WAITING if failure is QUOTA else JobState.PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
     message = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
     logger.info(message, extra={"event": "refused", "failure": failure.name, "seconds": seconds})
@@ -143,8 +173,9 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     return True
 
 
-def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
-    """Record the training job, or stop it if the attempt was ended or cancelled during the creation."""
+def _launched(attempt: Attempt, seen: Seen | None, requests: Requests) -> Launched:
+    """Record the training job, or stop it if the line has ended, gone on or was cancelled during the creation."""
+    requests.is_created = True
     facts: JobFacts = {"state": JobState.IN_PROGRESS, "phase": "Starting"}
     if seen:
         logger.info("%s already exists: attached to it", attempt.name, extra={"event": "attached"})
@@ -153,9 +184,8 @@ def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
             logger.info(message, attempt.name, extra={"event": "identified_by_tag"})
         facts = seen.facts()
     if seen is None or not seen.ended:  # the watch records an ended training job, with the rest of its log
-        if not attempt.record({"reason": "", "failure": "", **facts}):
-            _stop_if_nobody_wants_it(attempt)
-            return Launched.OVER
+        if not requests.record(attempt, {"reason": "", "failure": "", **facts}):
+            return _over(attempt, requests)
         if attempt.cancelled():
             _stop_when_visible(attempt)
     return Launched.RUNS
@@ -171,13 +201,6 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
         reason = deleted(attempt.name, attempt.backend_name)["reason"]
     attempt.record({"state": JobState.STOPPED, "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
-
-
-def _stop_if_nobody_wants_it(attempt: Attempt) -> None:
-    """Stop the training job if another process recorded a final state of the attempt during the creation."""
-    item = attempt.item()
-    if item.attempt == attempt.number and item.state in FINAL_STATES:
-        _stop_when_visible(attempt)
 
 
 def _stop_when_visible(attempt: Attempt, within: float = VISIBLE_WITHIN) -> bool:

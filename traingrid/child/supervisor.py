@@ -110,16 +110,21 @@ class Supervisor:
         return item
 
     def let_go(self) -> bool:
-        """Stop the training job if the job is cancelled, before the process ends on SIGTERM.
+        """Stop the training job if the job is cancelled, or its attempt is over, before the process ends on SIGTERM.
+
+        A child that was frozen may have just created the training job of an attempt that ended meanwhile.
 
         Returns:
-            True if the job is cancelled; its training job, if any, is stopping. False if the training job continues.
+            True if the job is cancelled; its training job, if any, is stopping. False if the training job continues,
+            or if the child's next try must find the end.
         """
-        if self._current is None or not self._current.cancelled():
+        if self._current is None:
             return False
-        with log_context(**self._current.log_fields):
-            self._current.stop()
-        return True
+        cancelled = self._current.cancelled()
+        if cancelled or self._current.is_over():
+            with log_context(**self._current.log_fields):
+                self._current.stop()
+        return cancelled
 
     def _run_attempt(self, attempt: Attempt, item: JobItem) -> None:
         """Launch and watch the attempt's training job, and record how it ended."""

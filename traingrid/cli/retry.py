@@ -29,7 +29,7 @@ _ROWS = Schema(
         "index": "integer: The array index.",
         "retried": "boolean: Whether it has a new attempt.",
         "reason": "string: The reason why it is not retried; empty if it is.",
-        "later": "boolean: Whether the same command can retry it in ten minutes.",
+        "later": "boolean: Whether the same command can retry it later.",
     },
 )
 
@@ -70,9 +70,8 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
         echo(f"Submission {submission} has nothing to retry.")
     if done.late:
         text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be retried yet."
-        raise TraingridError(
-            text, "The reconciler closes them within two sweeps (10 minutes). Then run the same command again."
-        )
+        step = "The reconciler closes jobs without a child within two sweeps (10 minutes); other jobs state their time."
+        raise TraingridError(text, f"{step} Then run the same command again.")
 
 
 def _rows(submission: str, done: Retried) -> Iterator[dict[str, Any]]:

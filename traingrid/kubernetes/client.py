@@ -30,6 +30,7 @@ from traingrid.kubernetes.errors import (
     UnavailableError,
     error_of,
 )
+from traingrid.late_request import refuse_late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -158,6 +159,7 @@ class Client:
         Raises:
             UnavailableError: The object may have been created, because the reply was lost or is an error of the server.
             ApiError: The request was refused.
+            LateRequestError: It was not sent (`traingrid.late_request`).
         """
         content = json.dumps(made).encode()
         return self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content, tries=1)
@@ -316,6 +318,8 @@ class Client:
         left, refused = tries or self._patience.tries, 0
         while True:
             token = self._tokens.current()
+            if method == "POST" and tries == 1:  # `create`; the token was signed before
+                refuse_late()
             logger.debug("Kubernetes call: %s %s", method, path)
             try:
                 return self._sent(method, url, content, media, token, timeout)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.candidates import Candidate
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
+from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.timestamps import epoch_seconds
 
@@ -147,6 +148,8 @@ class JobItem:
         on_demand: True if the current attempt uses on-demand instances although the line has `spot`.
         service_job: The id of the service job that queues the training job; empty if it was created directly.
         fingerprint: The fingerprint of the request, once a child has claimed the attempt.
+        requested_at: The time at which a child last claimed the current attempt; empty before the first claim.
+        open_requests: The names of the requests for the training job whose answers no child has recorded.
         residency: The geographies and Regions in which the data and the model of the current attempt may be; empty if
             its line has no residency, or a version before `init_from` launched it.
         failure: The name of the failure class (`traingrid.job.failures`).
@@ -186,6 +189,8 @@ class JobItem:
     on_demand: bool = False
     service_job: str = ""
     fingerprint: str = ""
+    requested_at: str = ""
+    open_requests: frozenset[str] = frozenset()
     residency: tuple[str, ...] = ()
     failure: str = ""
     reason: str = ""
@@ -232,6 +237,8 @@ class JobItem:
                 on_demand=get("on_demand", False),
                 service_job=get("service_job", ""),
                 fingerprint=get("fingerprint", ""),
+                requested_at=get("requested_at", ""),
+                open_requests=frozenset(get("open_requests", ())),
                 residency=tuple(get("residency", ())),
                 failure=get("failure", ""),
                 reason=get("reason", ""),
@@ -265,6 +272,16 @@ class JobItem:
     def was_seen(self) -> bool:
         """True if the ledger has recorded the training job of the current attempt, even if it was deleted since."""
         return self.state not in UNLAUNCHED_STATES or bool(self.training_job_arn)
+
+    @property
+    def creates_end_at(self) -> float:
+        """The time in seconds since 1970 from which on no training job of the current attempt can be created any more.
+
+        0 if none can now: each request was answered, or SageMaker has had a training job with the name and keeps it.
+        """
+        if not self.open_requests or (self.training_job_arn and self.backend == "sagemaker"):
+            return 0.0
+        return epoch_seconds(self.requested_at) + CREATES_END_SECONDS
 
     @property
     def changed_at(self) -> int:

@@ -45,7 +45,7 @@ _RETRY = "array#retry-"
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("epochs", "training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
-    *("residency", "stopped_for"),
+    *("residency", "stopped_for", "requested_at", "open_requests"),
 )
 
 
@@ -318,13 +318,23 @@ class Ledger:
         """
         return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
 
-    def record_job(self, key: JobKey, facts: JobFacts, required: Precondition = _NO_FURTHER_CONDITIONS) -> bool:
+    def record_job(
+        self,
+        key: JobKey,
+        facts: JobFacts,
+        required: Precondition = _NO_FURTHER_CONDITIONS,
+        *,
+        opens: str = "",
+        closes: str = "",
+    ) -> bool:
         """Record the observed state of a job's attempt.
 
         Args:
             key: The observed attempt.
             facts: The fields to record.
             required: Further conditions of the write.
+            opens: The name of a request for the training job that the caller is about to send.
+            closes: The name of the caller's request that was answered, or that it does not send.
 
         Returns:
             False, without a change, if the attempt has ended, the job is at another attempt, or one of the conditions
@@ -352,7 +362,19 @@ class Ledger:
             condition += " AND #state = :read_state AND "
             condition += "#updated_at = :read_at" if read.updated_at else "attribute_not_exists(updated_at)"
             values |= {":read_state": read.state} | ({":read_at": read.updated_at} if read.updated_at else {})
-        return self._table.update(key.table_key, {**facts, "updated_at": now()}, condition, values)
+        changes: Item = {**facts, "updated_at": now()} | ({"requested_at": now()} if opens else {})
+        added, discarded = ({"open_requests": name} if name else None for name in (opens, closes))
+        return self._table.update(key.table_key, changes, condition, values, added=added, discarded=discarded)
+
+    def close_request(self, key: JobKey, request: str) -> None:
+        """Record that a request for the training job of an attempt was answered or is not sent, also after its end.
+
+        Args:
+            key: The attempt.
+            request: The name of the request (see `record_job`).
+        """
+        values, discarded = {":attempt": key.attempt}, {"open_requests": request}
+        self._table.update(key.table_key, {}, "#attempt = :attempt", values, discarded=discarded)
 
     def record_progress(self, key: JobKey, progress: Mapping[str, float]) -> bool:
         """Record the last values of an attempt's metrics, also after its end, because progress is not a state."""

@@ -27,7 +27,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.aws.sns import Topic
 from traingrid.backends import inventory_of, watching
 from traingrid.backends.base import QUEUED
-from traingrid.backends.found_job import owns
+from traingrid.backends.found_job import is_superseded, owns
 from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backoff import SWEEP_SECONDS
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem
 
 GRACE_SECONDS = 120.0
-"""The minimum age of a line or training job that the reconciler closes or stops.
+"""The minimum age of a line that the reconciler closes, and of a training job without a line that it stops.
 
 A dead child may have sent a create request that SageMaker has not answered (the client's timeouts are 10 s to connect
 and 60 s to read, traingrid/aws/clients.py). A new training job may not be visible yet. A retry opens its lines before
@@ -333,6 +333,8 @@ class Reconciler:
             item = self.ledger.job(*job.line)  # the sweep's copy may be older than the training job
         if owns(item, job):
             unwanted = is_cancelled(submission.cancels, index, job.region)
+        elif is_superseded(item, job):
+            unwanted = True  # at once: no later write can make it the line's again, however young it is
         else:
             unwanted = time.time() - job.created_at >= self.grace_seconds
         return unwanted and job.state != "Stopping" and self.inventory(job.region).is_ours(job, item)

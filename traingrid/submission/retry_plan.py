@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+import time
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -25,7 +27,7 @@ from traingrid.submission.model_archives import ModelArchives
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
@@ -49,8 +51,8 @@ class ToRetry:
         jobs: The jobs to retry, with all changes, by index.
         ended: The ledger's items of the failed and stopped jobs, by index.
         left: The reasons why other failed, stopped or changed jobs are not retried, by index.
-        late: The indexes in `left` that can be retried once the reconciler has closed the jobs: their children have
-            failed, but no outcome is recorded yet.
+        late: The indexes in `left` that can be retried later: their children have failed, but the reconciler has not
+            recorded an outcome yet; or a request for a training job of them may still be in flight.
         changed: With a corrected manifest: the changed fields of each job to retry, by index.
     """
 
@@ -102,7 +104,9 @@ class RetryPlan:
         if index is not None and index not in (*ended, *late):
             text = f"Job {index} of submission {submission} is {_state_of(known.get(index))}."
             raise UsageError(text, "Only failed and stopped jobs can be retried.")
-        left = self._left(submission, ended) | dict.fromkeys(late, _LATE)
+        in_flight = _in_flight(ended.values())
+        left = in_flight | self._left(submission, ended) | dict.fromkeys(late, _LATE)
+        late += [index for index, why in in_flight.items() if left[index] == why]
         changed = {}
         if lines is not None:
             corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
@@ -216,6 +220,14 @@ class RetryPlan:
                 places = (error.backend,) if isinstance(error, PartlyListedError) else SERVICES
                 silent |= {Candidate(region, backend): f"{region}: {str(error).rstrip('.')}" for backend in places}
         return running, silent
+
+
+def _in_flight(ended: Iterable[JobItem]) -> dict[int, str]:
+    """Return the reasons why lines cannot be retried yet whose last attempt may still get a training job, by index."""
+    now = time.time()
+    waits = {item.index: math.ceil((item.creates_end_at - now) / 60) for item in ended}
+    why = "a child that was lost, or does not run, may still create its training job"
+    return {index: f"{why}; retry it in {minutes} minutes" for index, minutes in waits.items() if minutes > 0}
 
 
 def _rejection(unreadable: Mapping[int, UsageError]) -> tuple[str, str]:

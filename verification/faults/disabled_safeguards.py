@@ -80,6 +80,13 @@ def _check_after_create() -> None:
     Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]  # the sabotage
 
 
+def _second_look() -> None:
+    """Skip the look at the line after a record was refused."""
+    from traingrid.child.attempt import Attempt  # noqa: PLC0415  # as above
+
+    Attempt.is_over = lambda self: False  # type: ignore[method-assign]  # noqa: ARG005  # the sabotage
+
+
 def _finalizer() -> None:
     """Create objects in clusters without a finalizer."""
     from traingrid.kubernetes.client import Client  # noqa: PLC0415  # as above
@@ -145,6 +152,7 @@ SAFEGUARDS: dict[str, Callable[[], None]] = {
     "conditional write": _conditional_write,
     "attach": _attach,
     "check after create": _check_after_create,
+    "second look": _second_look,
     "array size": _array_size,
     "verified copy": _verified_copy,
     "finalizer": _finalizer,

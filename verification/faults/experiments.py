@@ -13,6 +13,7 @@ from verification.faults import (
     disturbed_clusters,
     events,
     failover,
+    frozen,
     kills,
     kills_cancel,
     kills_intake,
@@ -94,6 +95,7 @@ def _of_all(of: Volume) -> dict[str, Experiment]:
         "E10 generated manifests": partial(manifests.made_up, manifests=of(20_000, 100), deployed=of(50, 2)),
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
+        "E28 frozen children": partial(frozen.frozen, lines=of(60, 8)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
     }
 
@@ -147,6 +149,7 @@ def sabotages(share: float, engine: EngineName = "sagemaker") -> dict[str, Exper
         return {
             "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
             "check after create": partial(races.intents, lines=max(3, round(20 * share))),
+            "second look": partial(frozen.frozen, lines=max(8, round(10 * share))),
             "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
             "finalizer": partial(disturbed_clusters.deleted_before_attach, lines=max(3, round(20 * share))),
             "no pods left": partial(disturbed_clusters.stopped_completely, lines=max(3, round(20 * share))),
@@ -155,6 +158,7 @@ def sabotages(share: float, engine: EngineName = "sagemaker") -> dict[str, Exper
         "look by name": partial(kills_intake.after_the_submit, kills=max(1, round(5 * share))),
         "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
+        "second look": partial(frozen.frozen, lines=max(8, round(10 * share))),
         "array size": partial(by_hand.submitted_by_hand, manifests=max(6, round(12 * share))),
         "write once": partial(registrations.after_the_write, kills=max(3, round(10 * share))),
         "verified copy": partial(copies.copied, lines=max(4, round(12 * share))),

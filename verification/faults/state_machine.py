@@ -238,6 +238,21 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
 
     @precondition(lambda self: self.running)
     @rule(which=_ANY)
+    def freeze(self, which: int) -> None:
+        """A child does not run any more, until `thaw`."""
+        self.running[which % len(self.running)].actor.frozen = True
+        self.seen["children frozen"] += 1
+
+    @precondition(lambda self: self.frozen)
+    @rule(which=_ANY, turns=st.sampled_from([1, 12, 60]))
+    def thaw(self, which: int, turns: int) -> None:
+        """A frozen child continues."""
+        actor = self.frozen[which % len(self.frozen)]
+        actor.frozen = False
+        self.turns.give(actor, turns)
+
+    @precondition(lambda self: self.running)
+    @rule(which=_ANY)
     def send_sigterm(self, which: int) -> None:
         """Send SIGTERM to a child."""
         self.running[which % len(self.running)].send_sigterm()

@@ -15,6 +15,7 @@ from botocore.exceptions import ReadTimeoutError
 from traingrid import names
 from traingrid.job.failures import STOPPED_BY_USER, TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES
+from traingrid.late_request import SIGNATURE_SECONDS, refuse_late
 from traingrid.ledger.ledger import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
@@ -31,6 +32,7 @@ _CLOCKED = (
     "reconciler.reconciler",
     "reconciler.line_closer",
     "submission.intake",
+    "submission.retry_plan",
     "audit.read_snapshot",
 )
 """Modules of traingrid that read the time."""
@@ -103,7 +105,12 @@ class Account:
         if actor is None:
             return effect()
         while True:
+            if once:
+                refuse_late()
+            signed_at = self.now()
             actor.pause()
+            if self.now() - signed_at > SIGNATURE_SECONDS:
+                raise refusal("InvalidSignatureException", "Signature expired: it is too old.")
             if service in self.throttled:
                 raise refusal("ThrottlingException", "Rate exceeded")
             try:

@@ -30,6 +30,7 @@ class Actor:
         result: The program's return value.
         error: The exception that ended it, if any.
         ended: True if it has ended.
+        frozen: True while it gets no turns, however much time passes.
     """
 
     def __init__(self, label: str, work: Callable[[], object], now: float) -> None:
@@ -40,7 +41,7 @@ class Actor:
         self.wakes_at = 0.0
         self.loses_reply = False
         self.error: BaseException | None = None
-        self.ended = False
+        self.ended = self.frozen = False
         self._raises: BaseException | None = None
         self._dead = False
         self._its_turn, self._our_turn = threading.Semaphore(0), threading.Semaphore(0)
@@ -117,7 +118,7 @@ class Turns:
     def give(self, actor: Actor, times: int = 1) -> None:
         """Give an actor this many turns, or fewer if it sleeps or ends."""
         for _ in range(times):
-            if actor.ended or actor.wakes_at > self.now:
+            if actor.ended or actor.frozen or actor.wakes_at > self.now:
                 break
             self.current, actor.acted_at = actor, self.now
             try:

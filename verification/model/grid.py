@@ -156,6 +156,11 @@ class ModelGrid:
         ended = [job for job in jobs if not job.active and self.turns.now - job.ended_at > 600.0]
         return [job for job in ended if self._has_seen(job.name)]
 
+    @property
+    def frozen(self) -> list[Actor]:
+        """Children that do not run."""
+        return [one.actor for one in self.running if one.actor.frozen]
+
     def _has_seen(self, training_job: str) -> bool:
         name = names.parse_training_job(GRID, training_job)
         item = self.account.table.items.get((name.submission, job_item(name.index))) if name else None
@@ -237,9 +242,7 @@ class ModelGrid:
 
     def come_to_rest(self) -> None:
         """End all faults, run everything until nothing is left to do, without SageMaker's events, and then sweep."""
-        self.account.throttled = set()
-        for region in self.account.regions.values():
-            region.lag, region.quota_is_used_up = 0.0, False
+        self._end_faults()
         for _ in range(ROUNDS):
             self.turns.rest()
             self.tidy()
@@ -261,6 +264,13 @@ class ModelGrid:
             for job in self.active:
                 self.move(job)
         raise AssertionError(f"each of {SWEEPS} sweeps still changed something")
+
+    def _end_faults(self) -> None:
+        self.account.throttled = set()
+        for actor in self.frozen:
+            actor.frozen = False
+        for region in self.account.regions.values():
+            region.lag, region.quota_is_used_up = 0.0, False
 
     def _claimed_by_somebody(self, source: ManifestVersion) -> None:
         """Redeliver a manifest's event from the dead-letter queue if the intake has not processed it."""

@@ -78,6 +78,8 @@ class ModelTable:
         *,
         appended: Mapping[str, list[Any]] | None = None,
         removed: Sequence[str] = (),
+        added: Mapping[str, str] | None = None,
+        discarded: Mapping[str, str] | None = None,
     ) -> bool:
         """Change an item if a condition holds; return True if it was changed."""
 
@@ -87,7 +89,9 @@ class ModelTable:
                 return False
             new = {**dict(zip(("submission", "item"), key, strict=True)), **item, **changes}
             new |= {name: [*item.get(name, []), *entries] for name, entries in (appended or {}).items()}
-            return self._write({name: value for name, value in new.items() if name not in removed})
+            new |= {name: {*item.get(name, ()), text} for name, text in (added or {}).items()}
+            new |= {name: {*item.get(name, ())} - {text} for name, text in (discarded or {}).items()}
+            return self._write({name: value for name, value in new.items() if name not in removed and value != set()})
 
         return bool(self._call("dynamodb", "UpdateItem", change))
 

@@ -18,6 +18,7 @@ from traingrid.kubernetes import client as clients
 from traingrid.kubernetes.client import JOB, MPI_JOB, Client, Patience
 from traingrid.kubernetes.cluster import Cluster as Described
 from traingrid.kubernetes.errors import ApiError, NoReplyError, UnavailableError
+from traingrid.late_request import LateRequestError, refusing
 
 Reply: TypeAlias = tuple[int, dict[str, str], Any]
 
@@ -244,3 +245,11 @@ def test_a_certificate_of_another_authority_is_refused(described: Described, cli
     with pytest.raises(NoReplyError, match=r"did not reply: TLS error: certificate verify failed: "):
         Client(stranger, "default", FixedTokens(TOKEN), sleep=lambda _: None).get(JOB, "x")
     assert client.find(JOB, "x") is None
+
+
+def test_a_late_creation_is_not_sent_with_a_new_token() -> None:
+    with a_server((401, {}, {}), (201, {}, {})) as (client, requests):
+        late = iter([False, True])
+        with refusing(lambda: next(late)), pytest.raises(LateRequestError):
+            client.create(JOB, indexed_job("a"))
+        assert requests == ["POST old"]

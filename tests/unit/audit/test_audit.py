@@ -233,3 +233,9 @@ def test_a_manifest_that_was_not_accepted_starts_nothing() -> None:
     assert found(a_world([], [], calls=[created(0, submission="ffffffff")])) == [("I7", "other")]
     by_hand = {"service": "batch", "action": "SubmitJob", "region": "us-east-1", "parameters": {"jobName": "by-hand"}}
     assert found(a_world([], [], calls=[by_hand])) == []
+
+
+def test_a_late_job_of_a_failed_line_is_consistent_once_it_is_stopped() -> None:
+    line = a_line(0, "Failed", training_job=f"traingrid-{SUBMISSION}-0-1")
+    assert found(a_world([line], [a_job(0, "Stopped")])) == []
+    assert found(a_world([{**line, "training_job_arn": "arn:x"}], [a_job(0, "Stopped")])) == [("I4", "other")]

@@ -12,6 +12,7 @@ import pytest
 
 from traingrid.aws import clients
 from traingrid.aws.clients import brisk, client, once, renew
+from traingrid.late_request import LateRequestError, refusing
 
 pytestmark = pytest.mark.usefixtures("aws")
 
@@ -80,3 +81,18 @@ def test_a_forked_process_does_not_use_the_connections_of_its_parent() -> None:
             os._exit(client("s3", "us-east-1") is parent)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert client("s3", "us-east-1") is parent
+
+
+def test_a_late_request_is_signed_and_not_sent() -> None:
+    signed = list[str]()
+    queue = once("sqs", "us-east-1")
+    queue.meta.events.register("before-sign", lambda **_: signed.append("signed"))
+    with refusing(lambda: bool(signed)), pytest.raises(LateRequestError):
+        queue.create_queue(QueueName="late")
+    queue.create_queue(QueueName="later")
+    assert (len(signed), len(queue.list_queues()["QueueUrls"])) == (2, 1)
+
+
+def test_requests_that_may_be_repeated_are_never_late() -> None:
+    with refusing(lambda: True):
+        assert "QueueUrls" not in client("sqs", "us-east-1").list_queues()

@@ -15,7 +15,7 @@ from botocore.exceptions import (
 
 from tests.support.recorded_log import RecordedLog
 from tests.support.training_jobs import FakeTime
-from traingrid.aws.outage import patient
+from traingrid.aws.outage import is_expired, patient
 from traingrid.log import log_context
 
 URL = "https://dynamodb.us-east-1.amazonaws.com"
@@ -108,3 +108,17 @@ def test_all_calls_use_the_same_client_until_its_credentials_expire() -> None:
     service = patient(make, "us-east-1", FakeTime().sleep)
     assert [service.ask("x"), service.ask("y")] == ["answer to x", "answer to y"]
     assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expired"),
+    [
+        ("InvalidSignatureException", "Signature expired: 20261120T101500Z is now earlier than 20261120T102000Z", True),
+        ("SignatureDoesNotMatch", "Signature expired: 20151221T200419Z is now earlier than 20151221T201450Z", True),
+        ("RequestTimeTooSkewed", "The difference between the request time and the current time is too large.", True),
+        ("InvalidSignatureException", "The request signature we calculated does not match.", False),
+    ],
+)
+def test_a_request_of_a_frozen_process_is_signed_again(code: str, message: str, *, expired: bool) -> None:
+    error = ClientError({"Error": {"Code": code, "Message": message}}, "CreateTrainingJob")
+    assert is_expired(error) is expired

@@ -10,6 +10,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.candidates import Candidate
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.ledger import (
     CANCEL_ALL,
@@ -21,8 +22,11 @@ from traingrid.ledger.ledger import (
     cancel_of_region,
     is_cancelled,
 )
+from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
+
+FAILED: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED}
 
 
 @pytest.fixture
@@ -208,3 +212,26 @@ def test_a_cancel_is_kept_and_applies_to_its_scope(ledger: Ledger, job: Job) -> 
     ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "arn:me"})
     assert is_cancelled(ledger.cancels("0123abcd"), 0, "us-east-1")
     assert list(ledger.items("0123abcd")) == [ledger.job("0123abcd", 2)]
+
+
+def test_open_requests_outlive_the_end_of_their_attempt_and_not_the_next_attempt(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    for request in ("first", "second"):
+        assert ledger.record_job(job_key(job.index), {"phase": "Creating"}, opens=request)
+    assert ledger.record_job(job_key(job.index), {"state": JobState.FAILED}, closes="second")
+    assert not ledger.record_job(job_key(job.index), {"phase": "Creating"}, opens="third")
+    item = existing(ledger.job("0123abcd", job.index))
+    assert item.open_requests == {"first"}
+    assert item.creates_end_at == epoch_seconds(item.requested_at) + CREATES_END_SECONDS
+    ledger.close_request(job_key(job.index), "first")
+    assert existing(ledger.job("0123abcd", job.index)).creates_end_at == 0
+    assert existing(ledger.job("0123abcd", job.index)).updated_at == item.updated_at, "it is no change of the job"
+    assert ledger.next_attempt(job_key(job.index), FAILED, job.region, reopen="again")
+    assert existing(ledger.job("0123abcd", job.index)).requested_at == ""
+
+
+def test_a_name_that_sagemaker_has_seen_cannot_be_created_again(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job(job_key(job.index), {"phase": "Creating"}, opens="first")
+    ledger.record_job(job_key(job.index), {"state": JobState.FAILED, "training_job_arn": "arn:x"})
+    assert existing(ledger.job("0123abcd", job.index)).creates_end_at == 0

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
 from traingrid.reconciler import line_closer as closing
 from traingrid.reconciler import reconciler as reconciling
 from traingrid.reconciler.reconciler import Reconciler
@@ -292,3 +293,23 @@ def test_every_call_of_the_reconciler_times_out_within_a_minute(
         reconciler.backend(region, "sagemaker")
     assert {service for service, _ in made} == {"dynamodb", "s3", "batch", "sagemaker"}
     assert max(seconds for _, seconds in made) < 60
+
+
+def young(world: World, region: str) -> None:
+    """Let the training jobs of a Region have been created just now."""
+    world.running[region] = [replace(job, created_at=time.time()) for job in world.running[region]]
+
+
+def test_a_training_job_of_an_attempt_that_is_over_is_stopped_however_young_it_is(
+    world: World, reconciler: Reconciler, ledger: Ledger, job: Job
+) -> None:
+    open_lines(ledger, job, [HOME] * 3)
+    late = [world.runs(SUBMISSION, index, HOME) for index in range(3)]
+    orphan = world.runs("ffffffff", 0, HOME)
+    young(world, HOME)
+    failed: AttemptFacts = {"region": HOME, "state": JobState.FAILED}
+    assert ledger.next_attempt(job_key(0), failed, HOME)
+    assert ledger.record_job(job_key(1), {"state": JobState.FAILED})
+    reconciler.grace_seconds = reconciling.GRACE_SECONDS
+    assert reconciler.sweep().stopped == late[:2]
+    assert orphan not in world.stopped, "its line may not have been written yet"

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import BackendName, Job
 from traingrid.job.state import JobState
+from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
 from traingrid.ledger.submission_item import Array
 from traingrid.manifest.line import Line
@@ -481,3 +483,20 @@ def test_a_retry_moves_to_the_next_backend_after_a_failure_of_capacity_only(
     assert retrier._reopened(todo, 1, corrected)
     retried = existing(ledger.job(SUBMISSION, 0))
     assert [attempt.backend for attempt in retried.attempts().values()] == [*attempts]
+
+
+def test_a_line_whose_training_job_may_still_be_created_is_retried_later(
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Pending"] * 3)
+    for index in range(3):
+        retrier.ledger.record_job(job_key(index), {"phase": "Creating"}, opens="a request")
+        retrier.ledger.record_job(job_key(index), {"state": JobState.FAILED}, closes="a request" if index == 2 else "")
+    retrier.ledger.request_cancel(SUBMISSION, cancel_of_job(1), {})
+    todo = retrier.planned(SUBMISSION)
+    assert ([job.index for job in todo.jobs], todo.late) == ([2], [0])
+    assert todo.left[0].startswith("a child that was lost, or does not run, may still create its training job; retry")
+    assert todo.left[1].startswith("it was cancelled")
+    replace_time(monkeypatch, "traingrid.submission.retry_plan", time=lambda: time.time() + CREATES_END_SECONDS)
+    assert [job.index for job in retrier.planned(SUBMISSION).jobs] == [0, 2]
+    assert batch.submitted == []

@@ -168,6 +168,24 @@ def test_the_process_of_the_nth_call_is_killed(cloud: LocalCloud, client: Client
     assert accepted(cloud, "CreateQueue", prefix) == taken
 
 
+def test_a_frozen_process_reads_the_response_when_it_is_thawed(cloud: LocalCloud, client: Client) -> None:
+    prefix, trusted = f"frozen-{next(_numbers)}-", role(client("iam"), "caller", "lambda.amazonaws.com")
+    strike(cloud, effect="freeze", action="CreateQueue", caller="process/*", nth=1)
+    group = ProcessGroup(
+        (sys.executable, "-c", CALLS_TWICE),
+        environment=cloud.environment_for("us-east-1", trusted, {"PREFIX": prefix}),
+        working_directory="/",
+        on_line=lambda _: None,
+        label="process/of this test",
+    )
+    wait_until(lambda: accepted(cloud, "CreateQueue", prefix))
+    assert group.wait(1.0) is None
+    assert accepted(cloud, "CreateQueue", prefix) == 1
+    group.thaw()
+    assert group.wait(60) == 0
+    assert accepted(cloud, "CreateQueue", prefix) == 2
+
+
 def test_an_unknown_field_of_a_plan_is_refused_over_http(cloud: LocalCloud) -> None:
     def post(body: str) -> Any:
         return json.loads(ask(cloud.endpoint_url, cloud.secret, "/localcloud/faults", body.encode()))

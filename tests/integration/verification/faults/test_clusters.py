@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from verification.faults import disturbed_clusters, failover, kills
+from verification.faults import disturbed_clusters, failover, frozen, kills
 from verification.faults.deployment import faulty_grid
 from verification.faults.experiments import experiments, sabotages
 from verification.faults.faulty_grid import FaultyGrid
@@ -16,6 +16,7 @@ HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
     "lines move to SageMaker while children are killed": lambda grid: failover.failover(grid, lines=4),
     "a person deletes objects": lambda grid: disturbed_clusters.deleted(grid, lines=3),
+    "children are frozen while their lines are retried": lambda grid: frozen.frozen(grid, lines=8),
 }
 SABOTAGES: dict[str, Experiment] = {
     "finalizer": lambda grid: disturbed_clusters.deleted_before_attach(grid, lines=2),

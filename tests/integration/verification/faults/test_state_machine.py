@@ -27,6 +27,7 @@ def test_invariants_hold_for_random_events_kills_and_losses() -> None:
     assert GridMachine.seen["programs killed"] > 10
     assert GridMachine.seen["moves to another engine"] > 10
     assert GridMachine.seen["waits for capacity given up"] > 10
+    assert GridMachine.seen["children frozen"] > 10
 
 
 @pytest.fixture
@@ -65,9 +66,9 @@ def test_a_move_before_the_training_job_has_ended_is_detected(monkeypatch: pytes
 
 
 def test_a_stop_without_a_recorded_decision_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    def record(attempt: Attempt, facts: JobFacts) -> bool:
+    def record(attempt: Attempt, facts: JobFacts, **options: bool) -> bool:
         facts.pop("stopped_for", None)
-        return records(attempt, facts)
+        return records(attempt, facts, **options)
 
     records = Attempt.record
     monkeypatch.setattr(Attempt, "record", record)

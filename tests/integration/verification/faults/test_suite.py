@@ -14,6 +14,7 @@ from verification.faults import (
     child_loss,
     copies,
     events,
+    frozen,
     kills,
     kills_cancel,
     kills_intake,
@@ -42,6 +43,10 @@ def _budget(grid: FaultyGrid) -> Outcome:
     return budgets.reached(grid, lines=4, training_seconds=60.0)
 
 
+def _frozen(grid: FaultyGrid) -> Outcome:
+    return frozen.frozen(grid, lines=7)
+
+
 HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
     "children find no capacity and are killed": lambda grid: kills.of_children(grid, "capacity", kills=2),
@@ -62,12 +67,14 @@ HOLDS: dict[str, Experiment] = {
     "children that copy data are killed at their calls": _copies,
     "a budget is reached": _budget,
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
+    "children are frozen while their lines are retried": _frozen,
 }
 
 SABOTAGES: dict[str, Experiment] = {
     "attach": lambda grid: kills.after_the_create(grid, kills=2),
     "look by name": lambda grid: kills_intake.after_the_submit(grid, kills=1),
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
+    "second look": _frozen,
     "write once": lambda grid: registrations.after_the_write(grid, kills=2),
     "verified copy": _copies,
     "array size": _by_hand,

@@ -72,7 +72,15 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
         ledger.next_attempt(job_key(), previous, "eu-west-1"),
         ledger.next_attempt(job_key(), previous, "eu-west-1"),
         ledger.record_progress(job_key(0, 2), {"loss": 0.5}),
+        *(ledger.record_job(job_key(0, 2), {"phase": "Creating"}, opens=name) for name in ("one", "one", "two")),
+        ledger.record_job(job_key(0, 2), {"phase": ""}, closes="one"),
+        existing(ledger.job("0123abcd", 0)).open_requests,
+        ledger.close_request(job_key(0, 2), "two"),
+        ledger.close_request(job_key(0, 2), "three"),
+        ledger.record_job(job_key(0, 2), {"phase": "Creating"}, opens="four"),
+        ledger.close_request(job_key(0, 1), "four"),
         ledger.record_job(job_key(0, 2), {"state": JobState.FAILED}, Precondition(unless_watched=True)),
+        existing(ledger.job("0123abcd", 0)).open_requests,
         ledger.record_job(job_key(0, 2), {"state": JobState.COMPLETED}),
         ledger.next_attempt(job_key(0, 2), previous, "us-east-1"),
         ledger.next_attempt(job_key(0, 2), previous, "us-east-1", reopen="again", array_file="retry-1"),
@@ -81,7 +89,7 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     ]
     ledger.request_cancel("0123abcd", "all", {"by": "x"})
     answers.append(sorted(ledger.cancels("0123abcd")))
-    times = {"at", "claimed_at", "opened_at", "updated_at", "submitted_at", "progress_at"}
+    times = {"at", "claimed_at", "opened_at", "requested_at", "updated_at", "submitted_at", "progress_at"}
     read = [*ledger.items("0123abcd"), *ledger.everything(), *ledger.submissions()]
     stored = sorted(ledger._table.everything(), key=lambda item: str(item["item"]))
     timeless = [{name: value for name, value in item.items() if name not in times} for item in stored]
