@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from traingrid.aws.dynamodb import Item
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import BackendName, Job
+    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobKey
     from traingrid.ledger.shortages import CapacityPool
     from traingrid.ledger.submission_item import Array
 
 LedgerItem = JobItem | SubmissionItem | Cancel
+"""An item that `Ledger.everything` yields, unless it is damaged."""
 CANCEL_ALL = "all"
 _GRID, _LAUNCHING = "grid", "launching"
 """The key of the item that records if launching is paused. It never collides with a submission id, which is
@@ -257,7 +260,14 @@ class Ledger:
         item = self._table.get(submission, job_item(index))
         return None if item is None else JobItem.read(item)
 
-    def items(self, submission: str, first: int = 0) -> Iterator[LedgerItem]:
+    def look_up(self, submission: str, index: int) -> JobItem | Damaged | None:
+        """Return a job's item, or None if it does not exist: `job` for a caller to which it is one of many."""
+        try:
+            return self.job(submission, index)
+        except ItemError as error:
+            return error.damaged
+
+    def items(self, submission: str, first: int = 0) -> Iterator[LedgerItem | Damaged]:
         """Yield the items of a submission's jobs in the order of their index, then the submission's item if any.
 
         Args:
@@ -266,11 +276,11 @@ class Ledger:
         """
         yield from _read(self._table.query(submission, "#item >= :value", job_item(first) if first else JOB_PREFIX))
 
-    def jobs(self, submission: str) -> Iterator[JobItem]:
+    def jobs(self, submission: str) -> Iterator[JobItem | Damaged]:
         """Yield the items of a submission's jobs in the order of their index."""
-        yield from (item for item in self.items(submission) if isinstance(item, JobItem))
+        yield from each(JobItem.read, self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX))
 
-    def job_states(self, submission: str) -> Iterator[RecordedState]:
+    def job_states(self, submission: str) -> Iterator[RecordedState | Damaged]:
         """Yield the state of each job of a submission that a child has opened, in the order of their index.
 
         It needs about a tenth of the requests of `jobs`, but the states may lack changes of the last moments. If the
@@ -280,15 +290,15 @@ class Ledger:
         items = (
             indexed if indexed is not None else self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX)
         )
-        yield from map(RecordedState.read, items)
+        yield from each(RecordedState.read, items)
 
-    def submissions(self) -> Iterator[SubmissionItem]:
-        """Yield every submission, newest first. It reads the whole table, so do not call it in a loop."""
-        found = map(SubmissionItem.read, self._table.scan(SUBMISSION))
-        yield from sorted(found, key=lambda item: item.claimed_at, reverse=True)
+    def submissions(self) -> Iterator[SubmissionItem | Damaged]:
+        """Yield every submission, newest first, then damaged ones. It reads the whole table, so avoid it in a loop."""
+        found = each(SubmissionItem.read, self._table.scan(SUBMISSION))
+        yield from sorted(found, key=lambda item: getattr(item, "claimed_at", ""), reverse=True)
 
-    def everything(self) -> Iterator[LedgerItem]:
-        """Yield every submission, job and cancel of the table."""
+    def everything(self) -> Iterator[LedgerItem | Damaged]:
+        """Yield every submission, job and cancel of the table. A damaged cancel is also yielded as one in force."""
         yield from _read(item for item in self._table.everything() if item["submission"] not in _OTHER_ITEMS)
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
@@ -317,6 +327,21 @@ class Ledger:
             False, without a change, if the item exists.
         """
         return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
+
+    def end_unreadable(self, submission: str, index: int, facts: JobFacts) -> bool:
+        """Create a final item for a job whose line is lost, so that only its index is known, unless it exists.
+
+        Args:
+            submission: The submission's id.
+            index: The job's index.
+            facts: The final state and its reason.
+
+        Returns:
+            False, without a change, if the item exists.
+        """
+        item: Item = {"submission": submission, "item": job_item(index), "attempt": 1, "name": f"job {index}"}
+        item |= {"region": "", "opened_at": now(), "updated_at": now()}
+        return self._table.put_new({**item, **facts})
 
     def record_job(self, key: JobKey, facts: JobFacts, required: Precondition = _NO_FURTHER_CONDITIONS) -> bool:
         """Record the observed state of a job's attempt.
@@ -437,9 +462,12 @@ class Ledger:
         return Cancel.read(self._table.get(submission, item["item"]) or item)
 
     def cancels(self, submission: str) -> dict[str, Cancel]:
-        """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job."""
-        found = map(Cancel.read, self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
-        return {cancel.scope: cancel for cancel in found}
+        """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job.
+
+        A damaged cancel is in force: only its time, user and reason are lost.
+        """
+        found = _cancels(self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
+        return {cancel.scope: cancel for cancel in found if isinstance(cancel, Cancel)}
 
     def set_launching(self, facts: Mapping[str, Any], *, allowed: bool) -> None:
         """Record that a person has paused or resumed the creation of training jobs.
@@ -460,9 +488,9 @@ class Ledger:
         item = self._table.get(*pool.key)
         return None if item is None else Shortage.read(item)
 
-    def shortages(self) -> list[Shortage]:
+    def shortages(self) -> list[Shortage | Damaged]:
         """Return the recorded shortages of all pools, including those that are over."""
-        return [Shortage.read(item) for item in self._table.query(SHORTAGES, "#item >= :value", " ")]
+        return list(each(Shortage.read, self._table.query(SHORTAGES, "#item >= :value", " ")))
 
     def replace_shortage(self, read: Shortage | None, new: Shortage) -> bool:
         """Record a shortage.
@@ -482,16 +510,25 @@ class Ledger:
         return self._table.update(new.pool.key, new.stored(), condition, values)
 
 
-def _read(items: Iterable[Item]) -> Iterator[LedgerItem]:
+def _read(items: Iterable[Item]) -> Iterator[LedgerItem | Damaged]:
     """Yield the submissions, jobs and cancels among stored items, and omit other kinds."""
     for item in items:
         key = item["item"]
         if key.startswith(JOB_PREFIX):
-            yield JobItem.read(item)
+            yield from each(JobItem.read, [item])
         elif key == SUBMISSION:
-            yield SubmissionItem.read(item)
+            yield from each(SubmissionItem.read, [item])
         elif key.startswith(CANCEL_PREFIX):
-            yield Cancel.read(item)
+            yield from _cancels([item])
+
+
+def _cancels(items: Iterable[Item]) -> Iterator[Cancel | Damaged]:
+    """Yield cancels, and a damaged one twice: as damage, and as a cancel in force, because no cancel is ever lost."""
+    for item in items:
+        for cancel in each(Cancel.read, [item]):
+            yield cancel
+            if not isinstance(cancel, Cancel):
+                yield Cancel.of_key(item)
 
 
 def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:

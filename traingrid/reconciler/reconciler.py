@@ -32,6 +32,7 @@ from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import Ledger, cancel_of, is_cancelled
 from traingrid.ledger.submission_item import Array
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.user_requests import Cancel
+    from traingrid.submission.batch_children import ChildStatus
 
 GRACE_SECONDS = 120.0
 """The minimum age of a line or training job that the reconciler closes or stops.
@@ -151,6 +155,8 @@ class Reconciler:
         )
         active = self._active(self.regions, reach, listed_by)
         submissions = by_submission(self.ledger.everything())
+        for part in (part for submission in submissions.values() for part in submission.damaged):
+            reach.damaged(part)
         live = (item for submission in submissions.values() for item in submission.live.values())
         active += self._active(elsewhere(live, self.regions), reach, listed_by)
         done.running = len(active)
@@ -240,7 +246,9 @@ class Reconciler:
         Another attempt begins after the end of the previous one is recorded. The end of an orphan, which the ledger
         does not have, is never recorded.
         """
-        now, item = time.time(), self.ledger.job(*job.line)
+        now, item = time.time(), self.ledger.look_up(*job.line)
+        if isinstance(item, Damaged):
+            return False  # its end may not be recorded
         if now - (job.ended_at or job.created_at) < self.grace_seconds:
             return False
         if item is None or (item.attempt, item.backend) != (job.identity.attempt, job.backend):
@@ -270,7 +278,7 @@ class Reconciler:
                 continue
             with reach.of_submission(name):
                 self._adopt(submission, done)
-                lines += self._lines(submission, running)
+                lines += self._lines(submission, running, reach)
         for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
             place = reach.place(line.region, line.item.backend if line.item else "sagemaker")
             if line.item and reach.given_up(place):
@@ -297,7 +305,7 @@ class Reconciler:
             self.ledger.record_submitted(head.submission, str(found[0]), made)
             done.recorded.append(head.submission)
 
-    def _lines(self, submission: Submission, running: Container[str]) -> Iterator[Line]:
+    def _lines(self, submission: Submission, running: Container[str], reach: Reach) -> Iterator[Line]:
         """Yield the lines of a submission that the sweep must check."""
         asked: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (asked and submission.head):
@@ -314,15 +322,35 @@ class Reconciler:
                     item=item,
                 )
         left = {index for index in submission.unopened if self._closer.is_over(submission.head, children[index])}
-        for job in submitted_jobs(self.storage, self.bucket, submission.head) if left else ():
-            if job.index in left:
+        if left and not submission.head.is_by_hand:
+            yield from self._unopened_lines(submission.head, left, children, submission.cancels, reach)
+
+    def _unopened_lines(
+        self,
+        head: SubmissionItem,
+        left: Collection[int],
+        children: Mapping[int, ChildStatus],
+        cancels: Mapping[str, Cancel],
+        reach: Reach,
+    ) -> Iterator[Line]:
+        """Yield lines that no child has opened or will open; those that the submission's files lack, without job."""
+        damaged: list[Damaged] = []
+        submitted = readable(submitted_jobs(self.storage, self.bucket, head), damaged.append)
+        jobs = {job.index: job for job in submitted if job.index in left}
+        for part in damaged:
+            reach.damaged(part)
+        lost = {part.index: part for part in damaged}
+        for index in sorted(left):
+            job, why = jobs.get(index), lost.get(index) or lost.get(None)
+            if job or why:
                 yield Line(
-                    submission=name,
-                    index=job.index,
-                    region=job.region,
-                    child=children[job.index],
-                    cancels=submission.cancels,
+                    submission=head.submission,
+                    index=index,
+                    region=job.region if job else "",
+                    child=children[index],
+                    cancels=cancels,
                     job=job,
+                    lost=why.sentence if why and not job else "",
                 )
 
     def _is_unwanted(self, job: TrainingJob, submission: Submission) -> bool:
@@ -330,7 +358,11 @@ class Reconciler:
         index = job.identity.index
         item = submission.live.get(index)
         if not owns(item, job):
-            item = self.ledger.job(*job.line)  # the sweep's copy may be older than the training job
+            present = self.ledger.look_up(*job.line)  # the sweep's copy may be older than the training job
+            if isinstance(present, Damaged):  # its line may own it, so only a cancel stops it
+                unwanted = is_cancelled(submission.cancels, index, job.region) and job.state != "Stopping"
+                return unwanted and self.inventory(job.region).is_ours(job, None)
+            item = present
         if owns(item, job):
             unwanted = is_cancelled(submission.cancels, index, job.region)
         else:

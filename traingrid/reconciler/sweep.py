@@ -21,8 +21,8 @@ class Sweep:
         closed: Lines that ended without a training job, by the name that it would have had.
         stopped: Training jobs that the sweep stopped.
         released: Ended training jobs that the sweep released, so that Amazon EKS may delete them.
-        unreachable: Regions and submissions that could not be processed completely, with the reasons. The sweep skips
-            a Region that does not answer.
+        unreachable: Regions and submissions that could not be processed completely, and items of the ledger and files
+            that cannot be read, with the reasons. The sweep skips a Region that does not answer.
         over_budget: The submissions that the sweep cancelled because their budgets are reached.
         notified: The published notifications: the submission, the event and its occurrence.
         unsent: Notifications that could not be published, with the reasons. The next sweeps try them again.
