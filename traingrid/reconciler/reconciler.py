@@ -28,7 +28,7 @@ from traingrid.aws.sns import Topic
 from traingrid.backends import inventory_of, watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
-from traingrid.backends.inventory import ACTIVE_STATES
+from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES, JobState
@@ -188,11 +188,15 @@ class Reconciler:
         with reach.of_region(region, whole=True):
             for state in ACTIVE_STATES:
                 try:
-                    for job in self.inventory(region).listed(state):
+                    since = time.time() - LONGEST_ACTIVE_SECONDS
+                    for job in self.inventory(region).listed(state, since=since, until=until):
                         found.append(job)
                         if time.time() >= until:
                             reach.too_slow(region, len(found))
                             return found
+                except ListingTimeoutError:
+                    reach.too_slow(region, len(found))
+                    return found
                 except PartlyListedError as error:
                     with reach.of_region(reach.place(region, error.backend), whole=True):
                         raise

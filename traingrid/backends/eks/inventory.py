@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -46,7 +47,14 @@ class EksInventory:
         self._grid, self._region = deployment.grid.name, region
         self._jobs = ClusterJobs(deployment, region, make, role)
 
-    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+    def listed(
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,  # noqa: ARG002  # a cluster keeps ended objects only for days
+        until: float = math.inf,  # noqa: ARG002  # as above, its lists are short
+    ) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
 
         For active states, objects whose ends are recorded are not read, and only pods that run.
