@@ -23,7 +23,7 @@ _DETAILS = ("artifact", "billable_seconds")
 
 
 def damaged_items(world: World) -> Iterator[Violation]:
-    """Find items that cannot be read (I1): nothing can be said about their lines."""
+    """Find items that cannot be read (I1): the states of their lines are unknown."""
     for part in world.damaged:
         yield Violation(invariant="I1", kind="other", submission=part.submission, what=part.sentence.rstrip("."))
 

@@ -63,7 +63,13 @@ class Inventory(Protocol):
     """The training jobs with names of a grid in one Region."""
 
     def listed(
-        self, state: str = "", submission: str = "", *, since: float = 0.0, until: float = math.inf
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
     ) -> Iterator[TrainingJob]:
         """Yield the training jobs with names of this grid.
 
@@ -72,6 +78,7 @@ class Inventory(Protocol):
             submission: Yield only training jobs of this submission; by default of all submissions.
             since: Omit training jobs that were created before this time, in seconds since 1970, if the service keeps
                 ended ones; by default all are yielded.
+            before: Omit training jobs that were created after this time, as `since`.
             until: The time at which no more pages are requested.
 
         Raises:

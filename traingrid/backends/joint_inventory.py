@@ -45,7 +45,13 @@ class JointInventory:
         self._inventories = inventories
 
     def listed(
-        self, state: str = "", submission: str = "", *, since: float = 0.0, until: float = math.inf
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
     ) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
 
@@ -56,7 +62,7 @@ class JointInventory:
         late: ListingTimeoutError | None = None
         for backend, inventory in self._inventories.items():
             try:
-                yield from inventory.listed(state, submission, since=since, until=until)
+                yield from inventory.listed(state, submission, since=since, before=before, until=until)
             except ListingTimeoutError as error:
                 late = error
             except (BotoCoreError, ClientError, TraingridError) as error:

@@ -39,10 +39,16 @@ class QueuedInventory(SageMakerInventory):
         self._queued: dict[str, str] = {}
 
     def listed(
-        self, state: str = "", submission: str = "", *, since: float = 0.0, until: float = math.inf
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
     ) -> Iterator[TrainingJob]:
         """See `Inventory.listed`; a waiting service job is InProgress, and Batch forgets ended ones after some days."""
-        training_jobs = super().listed(state, submission, since=since, until=until)
+        training_jobs = super().listed(state, submission, since=since, before=before, until=until)
         return chain(self._service_jobs(state, submission), training_jobs)
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:

@@ -42,7 +42,13 @@ class SageMakerInventory:
         self._sagemaker: Any = make("sagemaker", region, deployment.acting_in(region))
 
     def listed(
-        self, state: str = "", submission: str = "", *, since: float = 0.0, until: float = math.inf
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
     ) -> Iterator[TrainingJob]:
         """See `Inventory.listed`; the newest first.
 
@@ -58,6 +64,7 @@ class SageMakerInventory:
         request |= {"SortBy": "CreationTime", "SortOrder": "Descending"}
         request |= {"StatusEquals": state} if state else {}
         request |= {"CreationTimeAfter": datetime.fromtimestamp(since, UTC)} if since else {}
+        request |= {"CreationTimeBefore": datetime.fromtimestamp(before, UTC)} if before < math.inf else {}
         seen = set[str]()  # a training job that is created meanwhile may move others to the next page
         for page in self._sagemaker.get_paginator("list_training_jobs").paginate(**request):
             for summary in page["TrainingJobSummaries"]:

@@ -54,7 +54,7 @@ def readable(parts: Iterable[Part | Damaged], report: Callable[[Damaged], object
     """Yield the readable parts.
 
     Args:
-        parts: What a reader returned.
+        parts: The result of a reader.
         report: Called with each damaged part.
     """
     for part in parts:

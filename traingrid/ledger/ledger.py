@@ -8,7 +8,8 @@ never removed, so that it cannot be lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import uuid
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
@@ -22,7 +23,7 @@ from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
 from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
-from traingrid.names import DATASETS, LEDGER_STATES, MOVES
+from traingrid.names import DATASETS, LEDGER_STATES, MOVES, OPEN_SUBMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,11 @@ CANCEL_ALL = "all"
 _GRID, _LAUNCHING = "grid", "launching"
 """The key of the item that records if launching is paused. It never collides with a submission id, which is
 hexadecimal."""
-_OTHER_ITEMS = (_GRID, DATASETS, MOVES, SHORTAGES)
+_OTHER_ITEMS = (_GRID, DATASETS, MOVES, SHORTAGES, OPEN_SUBMISSIONS)
+_HISTORY = "history"
+# Submissions that no sweep has settled, and open jobs of settled ones, which a version without the index has retried.
+_UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
+_UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
 _RETRY = "array#retry-"
 # The fields that belong to one attempt, and are removed when the next one begins.
@@ -144,6 +149,40 @@ class Claim:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenMark:
+    """The entry of a submission in the index of open work.
+
+    Attributes:
+        mark: A unique value, which changes whenever work of the submission begins.
+        at: The time at which it was written.
+    """
+
+    mark: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryPass:
+    """The progress of a pass over the whole table, which adds missing submissions to the index of open work.
+
+    Attributes:
+        began_at: The time at which it began, in seconds since 1970.
+        completed_at: The time at which the last complete pass ended, in seconds since 1970; 0 before the first one.
+        after: The key after which it continues; empty if no pass is in progress.
+        pages: The number of pages that it has read.
+        added: The number of submissions that it has added.
+        listed: The time back to which training jobs are listed that no sweep lists otherwise, by Region.
+    """
+
+    began_at: int = 0
+    completed_at: int = 0
+    after: Mapping[str, str] = field(default_factory=dict)
+    pages: int = 0
+    added: int = 0
+    listed: Mapping[str, int] = field(default_factory=dict)
+
+
 class Ledger:
     """The ledger of one grid.
 
@@ -167,6 +206,7 @@ class Ledger:
         Returns:
             None if the caller now owns the submission; otherwise the existing item.
         """
+        self.mark_open(submission)
         item: Item = {"submission": submission, "item": SUBMISSION, "state": "Submitting", "owner": owner, **facts}
         item |= {"claimed_at": now()}
         return None if self._table.put_new(item) else self.submission(submission)
@@ -221,6 +261,7 @@ class Ledger:
 
     def claim_retry(self, submission: str, facts: Mapping[str, Any]) -> int:
         """Return a number for a new array that retries jobs of a submission. Each call returns another number."""
+        self.mark_open(submission)  # before a job is reopened, so that no sweep overlooks it
         taken = sum(1 for _ in self._table.query(submission, "begins_with(#item, :value)", _RETRY))
         number = taken + 1
         while not self._table.put_new({"submission": submission, "item": f"{_RETRY}{number}", "at": now(), **facts}):
@@ -300,6 +341,56 @@ class Ledger:
     def everything(self) -> Iterator[LedgerItem | Damaged]:
         """Yield every submission, job and cancel of the table. A damaged cancel is also yielded as one in force."""
         yield from _read(item for item in self._table.everything() if item["submission"] not in _OTHER_ITEMS)
+
+    def whole(self, submission: str) -> Iterator[LedgerItem | Damaged]:
+        """Yield the cancels, jobs and the item of a submission."""
+        yield from _read(self._table.query(submission, "#item >= :value", " "))
+
+    def mark_open(self, submission: str) -> None:
+        """Add a submission to the index of open work, before its work begins. A new mark keeps it there."""
+        mark = {"submission": OPEN_SUBMISSIONS, "item": submission, "mark": uuid.uuid4().hex, "at": now()}
+        self._table.put(mark)
+
+    def open_marks(self) -> dict[str, OpenMark]:
+        """Return the marks of the submissions with open work, which sweeps read instead of all history."""
+        found = self._table.query(OPEN_SUBMISSIONS, "#item >= :value", " ")
+        return {item["item"]: OpenMark(mark=str(item.get("mark", "")), at=str(item.get("at", ""))) for item in found}
+
+    def settle(self, submission: str, mark: OpenMark) -> bool:
+        """Remove a submission, all of whose jobs have ended, from the index of open work.
+
+        Args:
+            submission: The submission's id.
+            mark: Its mark, which the caller has read before the jobs.
+
+        Returns:
+            False if it has a new mark, because a job was reopened since.
+        """
+        condition = "attribute_exists(manifest)"
+        self._table.update((submission, SUBMISSION), {"settled": mark.mark}, condition, {})
+        return self._table.delete((OPEN_SUBMISSIONS, submission), "#mark = :mark", {":mark": mark.mark})
+
+    def unsettled(self, after: Item | None) -> tuple[set[str], Item | None]:
+        """Return the submissions on a page of the whole table that the index of open work must have.
+
+        Args:
+            after: The key after which the page begins; None for the first page.
+
+        Returns:
+            The submissions, and the key after which the next page begins; None after the last one.
+        """
+        values = {":submission": SUBMISSION, ":job": JOB_PREFIX, **_final_states()}
+        keys, last = self._table.scan_page(_UNSETTLED, values, after)
+        return {submission for submission, _ in keys}, last
+
+    def history_pass(self) -> HistoryPass:
+        """Return the progress of the last pass over the whole table."""
+        item = self._table.get(_GRID, _HISTORY) or {}
+        return HistoryPass(**{name: item[name] for name in HistoryPass.__slots__ if name in item})
+
+    def record_history_pass(self, progress: HistoryPass) -> None:
+        """Record the progress of a pass over the whole table."""
+        self._table.put({"submission": _GRID, "item": _HISTORY, **asdict(progress)})
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.

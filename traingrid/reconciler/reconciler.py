@@ -4,10 +4,11 @@ Children and events normally do this work sooner. But children may die, and even
 compares the ledger with SageMaker and Batch every `SWEEP_SECONDS`. A sweep may be interrupted, repeated or run
 concurrently with another: it acts only by conditional writes and by stop requests, which may be repeated.
 
-The order of the steps matters. A child writes to the ledger before it creates a training job, and a sweep lists
-training jobs before it reads the ledger. So a running training job without an open line in the ledger has none. An
-unwanted training job costs money, so the sweep stops those first, and then those of submissions that have reached their
-budgets. It checks the lines last, because that may take longer than the time limit.
+The order of the steps matters. A sweep reads the open submissions first, because the oldest of their lines decides how
+far back it lists training jobs. A child writes to the ledger before it creates a training job, and a listed training
+job without an open line among them is looked up again. So one without an open line then has none. An unwanted
+training job costs money, so the sweep stops those first, and then those of submissions that have reached their budgets.
+It checks the lines last, because that may take longer than the time limit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import math
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -36,11 +38,12 @@ from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import Ledger, cancel_of, is_cancelled
 from traingrid.ledger.submission_item import Array
-from traingrid.ledger.submissions import Submission, by_submission
+from traingrid.ledger.submissions import Submission
 from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.reconciler.budgets import Budgets
 from traingrid.reconciler.line_closer import Closer, Line
 from traingrid.reconciler.notifications import Notifications
+from traingrid.reconciler.open_work import OpenWork, listed_since
 from traingrid.reconciler.sweep import Sweep
 from traingrid.reconciler.sweep_coverage import Reach
 from traingrid.reconciler.sweep_order import rotated
@@ -73,6 +76,11 @@ sweep acts at the latest.
 
 _FOR_LOOKING = 0.75
 """After this fraction of its time a sweep starts no new work, to leave time for the work in progress and its report."""
+_TRAINING_JOB = ":training-job/"
+_FOR_PASSING = 0.1
+"""After this fraction of its time a sweep leaves the rest of the daily pass over the ledger to the next sweep."""
+_FOR_READING = 0.25
+"""After this fraction of its time a sweep reads no more submissions; it stops training jobs of those that it has."""
 _FOR_LISTING = 0.5
 """After this fraction of its time a sweep stops listing training jobs in a Region and uses those listed so far."""
 
@@ -153,12 +161,16 @@ class Reconciler:
             began + within * _FOR_LOOKING,
             began + within * _FOR_LISTING,
         )
-        active = self._active(self.regions, reach, listed_by)
-        submissions = by_submission(self.ledger.everything())
+        work = OpenWork(ledger=self.ledger, notifies=self.notifications is not None)
+        work.continue_pass(began + within * _FOR_PASSING, done)
+        submissions, marks = work.read(began + within * _FOR_READING, reach)
+        is_whole = len(submissions) == len(marks)
+        since = listed_since(submissions.values(), began) if is_whole else began - LONGEST_ACTIVE_SECONDS
+        active = self._active(self.regions, reach, since, listed_by)
         for part in (part for submission in submissions.values() for part in submission.damaged):
             reach.damaged(part)
         live = (item for submission in submissions.values() for item in submission.live.values())
-        active += self._active(elsewhere(live, self.regions), reach, listed_by)
+        active += self._active(elsewhere(live, self.regions), reach, since, listed_by)
         done.running = len(active)
         live = (item for found in submissions.values() for item in found.live.values())
         done.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
@@ -172,23 +184,24 @@ class Reconciler:
             self.notifications.send(submissions, until, done)
         self._look_after(submissions, running, reach, until, done)
         self._release(reach, until, done)
+        self._stop_older(submissions, reach, since, until, done)
+        work.settle(submissions, marks, until)
         reach.raise_failures()
         return done
 
-    def _active(self, regions: Collection[str], reach: Reach, until: float) -> list[TrainingJob]:
-        """Return the active training jobs of the Regions that answer."""
+    def _active(self, regions: Collection[str], reach: Reach, since: float, until: float) -> list[TrainingJob]:
+        """Return the active training jobs of the Regions that answer, those that were created since a time."""
         for region in regions:
             with reach.of_region(region, whole=True):
                 self.inventory(region)  # creates the clients; boto3 cannot do that in several threads
         asked = [region for region in regions if not reach.given_up(region)]
-        return [job for found in self.in_regions(partial(self._listed, reach, until), asked) for job in found]
+        return [job for found in self.in_regions(partial(self._listed, reach, since, until), asked) for job in found]
 
-    def _listed(self, reach: Reach, until: float, region: str) -> list[TrainingJob]:
+    def _listed(self, reach: Reach, since: float, until: float, region: str) -> list[TrainingJob]:
         found: list[TrainingJob] = []
         with reach.of_region(region, whole=True):
             for state in ACTIVE_STATES:
                 try:
-                    since = time.time() - LONGEST_ACTIVE_SECONDS
                     for job in self.inventory(region).listed(state, since=since, until=until):
                         found.append(job)
                         if time.time() >= until:
@@ -201,6 +214,31 @@ class Reconciler:
                     with reach.of_region(reach.place(region, error.backend), whole=True):
                         raise
         return found
+
+    def _stop_older(
+        self, submissions: Mapping[str, Submission], reach: Reach, since: float, until: float, done: Sweep
+    ) -> None:
+        """Stop unwanted training jobs that are older than those that each sweep lists, as a part of the daily pass.
+
+        A list by state would not tell how far it has come, so all are listed, and the next sweep continues.
+        """
+        progress, oldest = self.ledger.history_pass(), time.time() - LONGEST_ACTIVE_SECONDS
+        listed = dict(progress.listed)
+        for region in self.regions:
+            before = listed.get(region, int(since))
+            if before <= oldest or time.time() >= until or reach.given_up(region):
+                continue
+            found: list[TrainingJob] = []
+            with reach.of_region(region), suppress(ListingTimeoutError, PartlyListedError):
+                for job in self.inventory(region).listed(since=oldest, before=before, until=until):
+                    if _TRAINING_JOB in job.arn:
+                        listed[region] = min(int(job.created_at) + 1, before)
+                    if job.active:
+                        found.append(job)
+                listed[region] = int(oldest)
+            self._stop_unwanted(found, submissions, reach, until, done)
+        if listed != progress.listed:
+            self.ledger.record_history_pass(replace(progress, listed=listed))
 
     def _stop_unwanted(
         self,

@@ -30,6 +30,7 @@ class Sweep:
         lines: The number of unfinished lines at the start of the sweep, by state. A line in a service queue counts as
             Waiting, because it does not train.
         running: The number of active training jobs of the grid.
+        history: The progress of the daily pass over the whole ledger; empty if none was due.
     """
 
     recorded: list[str] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Sweep:
     left: int = 0
     lines: dict[str, int] = field(default_factory=dict)
     running: int = 0
+    history: str = ""
 
     def counts(self) -> dict[str, float]:
         """Return the values for graphs and alarms; every sweep has `SWEPT`, so that an alarm detects its absence."""

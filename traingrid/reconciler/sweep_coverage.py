@@ -93,6 +93,10 @@ class Reach:
         self._repairs.setdefault(part.next_step)
         self._note(part.place, part.problem)
 
+    def unread(self, submissions: int) -> None:
+        """Record that there was no time to read some submissions; the next sweep begins with others."""
+        self._note("the ledger", f"Reading the open submissions took too long; {submissions} were not read")
+
     def too_slow(self, region: str, listed: int) -> None:
         """Record that a Region did not list all its training jobs in time; the sweep processes those it listed."""
         self._note(region, f"Listing its training jobs took too long; {listed} training jobs were listed")

@@ -51,8 +51,14 @@ class ClusterInventory(SageMakerInventory):
         super().__init__(deployment, region, _of_cluster(make))
 
     def listed(
-        self, state: str = "", submission: str = "", *, since: float = 0.0, until: float = math.inf
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
     ) -> Iterator[TrainingJob]:
         """See `Inventory.listed`."""
-        found = super().listed(state, submission, since=since, until=until)
+        found = super().listed(state, submission, since=since, before=before, until=until)
         yield from (replace(job, backend=CLUSTER) for job in found)

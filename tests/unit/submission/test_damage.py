@@ -92,7 +92,7 @@ REQUIRED_OF_SUBMISSION = {"state", "manifest", "jobs", "claimed_at"}
 
 @dataclass
 class Outcome:
-    """What a reader returned: the intact jobs that it read, and the parts that it reported.
+    """The result of a reader: the intact jobs that it read, and the parts that it reported.
 
     Attributes:
         intact: The intact jobs by submission and index, as far as the reader distinguishes them.
