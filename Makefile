@@ -243,6 +243,9 @@ bench-catalog: setup-control  ## Measure the time from a query to a manifest in 
 bench-capacity: setup-control  ## Count the CreateTrainingJob calls of 200 lines without capacity, into bench/results/
 	.venv/bin/python -m bench.capacity
 
+bench-history: setup-control  ## Measure a sweep over histories of up to a million ended jobs, into bench/results/
+	.venv/bin/python -m bench.history
+
 bench-logs: setup-control  ## Measure how long `traingrid logs` takes for a million lines, into bench/results/
 	.venv/bin/python -m bench.logs
 
@@ -377,4 +380,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
 
-.PHONY: FORCE lanes lane-guard lane-tiny lanes-of-test lanes-of-test-all lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-demo bench-gpu bench-gpu-torch bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture
+.PHONY: FORCE lanes lane-guard lane-tiny lanes-of-test lanes-of-test-all lane-containers lane-control lane-docs lane-lint lane-ranks lane-notebook lane-rest lane-torch lane-training lane-ui measurements-page mutate setup-catalog setup-test test-all bench-control bench-demo bench-history bench-gpu bench-gpu-torch bench-guard bench-tiny bench-plan bench-start bench-status bench-synth bench-training bench-ui check check-fast clean conformance coverage demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator image-torch lint lock metric-cost page-cost permissions report-picture setup setup-control setup-images setup-notebook setup-scanners setup-torch synth test test-containers test-notebook test-torch test-training test-ui test-unit types ui-library ui-picture

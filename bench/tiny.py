@@ -72,6 +72,7 @@ BENCHMARKS = (
     _local("bench-synth", "synth"),
     _local("bench-catalog", "catalog", uses=("PostgreSQL",)),
     _local("bench-capacity", "capacity"),
+    _local("bench-history", "history"),
     _local("bench-logs", "logs"),
     _local("bench-start", "command_start"),
     _local("bench-status", "status"),

@@ -26,8 +26,19 @@ def let_see(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
 
 def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read the ledger, submissions and Batch jobs, and to close lines."""
-    read_and_write = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
-    grant(role, read_and_write, [ledger.table_arn])
+    reads = ["dynamodb:Scan", "dynamodb:Query", "dynamodb:GetItem"]
+    grant(role, [*reads, "dynamodb:PutItem", "dynamodb:UpdateItem"], [ledger.table_arn])
+    grant(
+        role,
+        ["dynamodb:DeleteItem"],
+        [ledger.table_arn],
+        # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html. ForAllValues also
+        # matches a request without the key; Null excludes it.
+        conditions={
+            "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [names.OPEN_SUBMISSIONS]},
+            "Null": {"dynamodb:LeadingKeys": "false"},
+        },
+    )
     grant(
         role,
         ["s3:GetObject", "s3:GetObjectVersion"],

@@ -42,6 +42,8 @@ DATASETS = "datasets"
 LEDGER_STATES = "states"
 """The index of the ledger with the states of jobs (`traingrid/ledger/job_states.py`)."""
 
+OPEN_SUBMISSIONS = "open"
+"""The partition key in the ledger of the index of submissions with open work; no submission id, as `DATASETS`."""
 MOVES = "moves"
 """The partition key in the ledger of all copies of data between Regions; no submission id, as `DATASETS`."""
 

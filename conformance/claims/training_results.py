@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from datetime import datetime, timedelta
 
 from conformance.aws import Aws
 from conformance.claim import claim
@@ -130,6 +131,26 @@ def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
 
     aws.wait(lambda: listed("Completed") == [name], "the list of training jobs")
     assert listed("Failed") == []
+
+
+@claim(
+    model("sagemaker", "ListTrainingJobsRequest", "only training jobs created after the specified time"),
+    used_by="traingrid/backends/sagemaker_inventory.py",
+    trainings=1,
+)
+def jobs_are_listed_by_their_creation(aws: Aws) -> None:
+    """ListTrainingJobs omits jobs that were created before a time, and no others."""
+    training = Training.of(aws)
+    name, created = training.specimen()["TrainingJobName"], training.specimen()["CreationTime"]
+
+    def listed(since: datetime) -> list[str]:
+        found = training.api.list_training_jobs(
+            NameContains=name, CreationTimeAfter=since, SortBy="CreationTime", SortOrder="Descending", MaxResults=100
+        )
+        return [job["TrainingJobName"] for job in found["TrainingJobSummaries"]]
+
+    aws.wait(lambda: listed(created - timedelta(minutes=1)) == [name], "the list of training jobs")
+    assert listed(created + timedelta(minutes=1)) == []
 
 
 @claim(

@@ -21,6 +21,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
+from traingrid.ledger.damage import intact
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
 
@@ -101,7 +102,7 @@ def test_a_line_in_each_kind_of_queue_is_trained_and_recorded(plane: ControlPlan
     made = made_by_batch(cloud, report["submission"])
     assert len(made) == 2
     assert all(name.startswith("AWSBatchtraingrid-") for name in made)
-    items = list(plane.ledger.jobs(report["submission"]))
+    items = list(intact(plane.ledger.jobs(report["submission"])))
     assert [item.training_job for item in items] == [
         names.training_job("traingrid", report["submission"], index, 1) for index in range(2)
     ]
@@ -131,7 +132,7 @@ def test_a_killed_child_finds_its_service_job_again(
     lost = EventFault(source="aws.batch", drop=1.0)
     plan(4.0, events=(lost,), quotas=(Quota(instance_type="ml.m5.large", instances=0),))
     submission = submit(plane, "killed.csv", manifest(plane, "us-east-1|"))["submission"]
-    until(lambda: any(item.phase == "Queued" for item in plane.ledger.jobs(submission)))
+    until(lambda: any(item.phase == "Queued" for item in intact(plane.ledger.jobs(submission))))
     first = plane.status(submission).jobs[0]
     assert (first.state, first.phase) == ("InProgress", "Queued")
     kill_all(cloud)
@@ -185,7 +186,7 @@ def kill_all(cloud: LocalCloud) -> None:
 def test_an_end_is_recorded_without_a_child(plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]) -> None:
     plan(5.0)
     submission = submit(plane, "unwatched.csv", manifest(plane, "eu-west-1|"))["submission"]
-    until(lambda: [item.phase for item in plane.ledger.jobs(submission)] == ["Training"])
+    until(lambda: [item.phase for item in intact(plane.ledger.jobs(submission))] == ["Training"])
     head = plane.ledger.submission(submission)
     assert head is not None
     plane.children.terminate(head.batch_job, "its host is gone")
@@ -250,7 +251,7 @@ def test_the_reconciler_stops_cancelled_jobs_and_closes_unwatched_lines(
 ) -> None:
     plan(120.0, events=(EventFault(source="aws.batch", drop=1.0),))
     submission = submit(plane, "forgotten.csv", manifest(plane, "us-east-1|"))["submission"]
-    until(lambda: [item.phase for item in plane.ledger.jobs(submission)] == ["Training"])
+    until(lambda: [item.phase for item in intact(plane.ledger.jobs(submission))] == ["Training"])
     plane.ledger.request_cancel(submission, "all", {"by": "Ada"})
     head = plane.ledger.submission(submission)
     assert head is not None

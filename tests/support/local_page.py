@@ -48,7 +48,7 @@ class StoredObjects:
     def read(self, uri: S3Uri, version: str | None = None, limit: int | None = None) -> bytes:
         return self.objects[str(uri)]
 
-    def read_if_exists(self, uri: S3Uri) -> bytes | None:
+    def read_if_exists(self, uri: S3Uri, version: str | None = None) -> bytes | None:
         return self.objects.get(str(uri))
 
     def keys_after(self, prefix: S3Uri, key: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.support.training_jobs import FIRST_MOMENT
 from traingrid.job.job import Job
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.shortages import CapacityPool, Shortage, ended
 
@@ -29,5 +30,5 @@ def recorded(ledger: Ledger, shortage: Shortage) -> Shortage:
 
 def forget_shortages(ledger: Ledger) -> None:
     """End all recorded shortages."""
-    for shortage in ledger.shortages():
+    for shortage in intact(ledger.shortages()):
         ledger.replace_shortage(shortage, ended(shortage))

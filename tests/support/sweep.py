@@ -1,5 +1,6 @@
 """Sweeping: a reconciler with the real ledger, and with Batch and SageMaker under the control of a test."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,8 @@ class World:
         kept: The ended training jobs that a cluster keeps, by Region.
         released: The names of those that were released.
         completed: The names of training jobs whose stop was completed.
+        older: The training jobs that only the daily pass lists, by Region.
+        listed_before: The times before which it has listed them.
         on_look: Called before a description is returned.
         on_stop: Called before a training job is stopped.
         on_ask: Called before Batch describes a submission's children.
@@ -52,6 +55,8 @@ class World:
     kept: dict[str, list[TrainingJob]] = field(default_factory=dict)
     released: list[str] = field(default_factory=list)
     completed: list[str] = field(default_factory=list)
+    older: dict[str, list[TrainingJob]] = field(default_factory=dict)
+    listed_before: list[float] = field(default_factory=list)
     on_look: Callable[[], object] = lambda: None
     on_stop: Callable[[], object] = lambda: None
     on_ask: Callable[[], object] = lambda: None
@@ -102,9 +107,13 @@ class Region:
     world: World
     name: str
 
-    def listed(self, state: str, _submission: str = "") -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", _submission: str = "", **window: float) -> Iterator[TrainingJob]:
         self.world.meet(self.name)
-        yield from (job for job in self.world.running.get(self.name, []) if job.state == state)
+        if window.get("before", math.inf) == math.inf:  # these are new
+            yield from (job for job in self.world.running.get(self.name, []) if job.state == state)
+            return
+        self.world.listed_before.append(window["before"])
+        yield from self.world.older.get(self.name, [])
 
     def complete_stop(self, job: TrainingJob) -> bool:
         self.world.completed.append(job.name)

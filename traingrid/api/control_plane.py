@@ -10,6 +10,7 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.errors import UsageError
+from traingrid.ledger.damage import warn
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.ledger import Ledger
 from traingrid.submission.batch_children import Children
@@ -109,7 +110,7 @@ class ControlPlane:
         Raises:
             UsageError: The submission does not exist.
         """
-        return last_submitted_jobs(self.storage, self.deployment.manifest_bucket, self.head(submission))
+        return last_submitted_jobs(self.storage, self.deployment.manifest_bucket, self.head(submission), warn)
 
     def status(self, submission: str) -> SubmissionStatus:
         """Return the current status of a submission."""

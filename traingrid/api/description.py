@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.console import cluster_address, console_address
 from traingrid.job.failures import FAILURES
+from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
     """
     status = plane.job(submission, index)
     head, item = plane.head(submission), plane.ledger.job(submission, index)
-    job = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head).get(index)
+    job = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head, warn).get(index)
     failure = item.failure if item else ""
     return JobDescription(
         status=status,

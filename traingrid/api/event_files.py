@@ -18,6 +18,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.job import in_region
+from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class EventFiles:
         head = self.plane.head(submission)
         known = self._jobs.get(submission)
         if known is None or known[0] != len(head.arrays):
-            jobs = last_submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, head)
+            jobs = last_submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, head, warn)
             self._jobs[submission] = known = (len(head.arrays), jobs)
         return known[1]
 

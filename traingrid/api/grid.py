@@ -15,6 +15,7 @@ from traingrid.api.script_folder import staged
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
 from traingrid.api.sweep import POLL_SECONDS, open_sweep
+from traingrid.ledger.damage import readable, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -159,5 +160,5 @@ class Grid:
         return open_sweep(self.plane, spec, announce).run(report, poll)
 
     def submissions(self) -> list[SubmissionItem]:
-        """Return all submissions of the ledger, newest first."""
-        return list(self.plane.ledger.submissions())
+        """Return all submissions of the ledger, newest first. Those that cannot be read are logged as warnings."""
+        return list(readable(self.plane.ledger.submissions(), warn))

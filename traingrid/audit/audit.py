@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 _CHECKS = (
+    audit_ledger.damaged_items,
     audit_ledger.lost_submissions,
     audit_ledger.lost_lines,
     audit_ledger.changed_ends,

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.audit.snapshot import SETTLED_SECONDS
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.moves import MoveItem, Moves
     from traingrid.submission.folders_in_use import FoldersInUse
 
@@ -35,7 +37,11 @@ class UnneededCopy:
 
 
 def unneeded_copies(
-    deployment: Deployment, moves: Moves, in_use: Callable[[], FoldersInUse], now: float | None = None
+    deployment: Deployment,
+    moves: Moves,
+    in_use: Callable[[], FoldersInUse],
+    now: float | None = None,
+    report: Callable[[Damaged], object] = warn,
 ) -> list[UnneededCopy]:
     """Return the copies in the grid's own buckets that no open job needs, including unfinished ones.
 
@@ -44,8 +50,9 @@ def unneeded_copies(
         moves: The ledger's items of copies, which are read before the jobs: a child records a copy after its job.
         in_use: Returns the folders that open jobs read; only called if there are copies.
         now: The time in seconds since 1970; by default the present.
+        report: Called with items of copies that cannot be read, which are never unneeded; by default they are logged.
     """
-    items = [item for item in moves.all() if item.state != "pruned" and _is_own(deployment, item)]
+    items = [item for item in readable(moves.all(), report) if item.state != "pruned" and _is_own(deployment, item)]
     return list(_unneeded(items, in_use(), time.time() if now is None else now)) if items else []
 
 

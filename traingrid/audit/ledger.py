@@ -22,6 +22,12 @@ _DETAILS = ("artifact", "billable_seconds")
 """The attributes of `Details` that the ledger also records of an attempt, under the same names."""
 
 
+def damaged_items(world: World) -> Iterator[Violation]:
+    """Find items that cannot be read (I1): the states of their lines are unknown."""
+    for part in world.damaged:
+        yield Violation(invariant="I1", kind="other", submission=part.submission, what=part.sentence.rstrip("."))
+
+
 def lost_submissions(world: World) -> Iterator[Violation]:
     """Find submissions that were claimed and never submitted to Batch (I1)."""
     for submission, head in world.submissions.items():
@@ -38,10 +44,14 @@ def lost_lines(world: World) -> Iterator[Violation]:
         for index in range(head.jobs) if head.is_submitted else ():
             line = submission, index
             item = world.lines.get(line)
+            if item is None and world.may_have(submission, index):
+                continue
             if not _accounted(world, line, item, head, running=line in running):
                 what = f"job {index} of {submission} {_why_lost(world, line, item, head)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
     for submission, index in world.lines:
+        if world.may_have(submission):
+            continue
         if submission not in world.submissions or index >= world.submissions[submission].jobs:
             what = f"the ledger has job {index} of {submission}, which is not in its manifest"
             yield Violation(invariant="I1", kind="other", submission=submission, what=what)
@@ -72,6 +82,8 @@ def changed_ends(world: World) -> Iterator[Violation]:
     previous = world.before.lines if world.before else {}
     for (submission, index), was in previous.items():
         item = world.lines.get((submission, index))
+        if item is None and world.may_have(submission, index):
+            continue
         same = item is None or item.attempt <= was.attempt
         state = item.state if item else "gone"
         if was.state in FINAL_STATES and same and state != was.state:

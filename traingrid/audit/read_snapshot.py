@@ -17,18 +17,20 @@ from traingrid.backends import inventory_of
 from traingrid.backends.found_job import owns
 from traingrid.errors import TraingridError
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import Damaged
 from traingrid.ledger.items import JobItem, attempts, regions_of
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.batch_children import Children
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.items import Line
+    from traingrid.ledger.ledger import LedgerItem
     from traingrid.ledger.user_requests import Cancel
 
 
@@ -73,6 +75,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
         submissions=items[0],
         lines=lines,
         cancels={submission: ledger.cancels(submission)} if submission else items[2],
+        damaged=items[3],
         training_jobs=[
             looked_at
             for job in jobs
@@ -106,20 +109,23 @@ def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: st
 
 def _read(
     ledger: Ledger, submission: str
-) -> tuple[dict[str, SubmissionItem], dict[Line, JobItem], dict[str, dict[str, Cancel]]]:
-    """Return submissions, lines and cancels of one submission, or of all if none is given."""
-    items = ledger.items(submission) if submission else ledger.everything()
+) -> tuple[dict[str, SubmissionItem], dict[Line, JobItem], dict[str, dict[str, Cancel]], list[Damaged]]:
+    """Return submissions, lines, cancels and damaged items of one submission, or of all if none is given."""
+    items: Iterator[LedgerItem | Damaged] = ledger.items(submission) if submission else ledger.everything()
     submissions: dict[str, SubmissionItem] = {}
     lines: dict[Line, JobItem] = {}
     cancels: dict[str, dict[str, Cancel]] = defaultdict(dict)
+    damaged: list[Damaged] = []
     for item in items:
-        if isinstance(item, SubmissionItem):
+        if isinstance(item, Damaged):
+            damaged.append(item)
+        elif isinstance(item, SubmissionItem):
             submissions[item.submission] = item
         elif isinstance(item, JobItem):
             lines[item.submission, item.index] = item
         else:
             cancels[item.submission][item.scope] = item
-    return submissions, lines, dict(cancels)
+    return submissions, lines, dict(cancels), damaged
 
 
 def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, details: bool) -> TrainingJob | None:

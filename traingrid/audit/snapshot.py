@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traingrid.backends.found_job import TrainingJob
+    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobItem, Line
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.user_requests import Cancel
@@ -44,6 +45,7 @@ class World:
             `action`, `region`, `parameters` and `time`. None without a record, as in AWS.
         at_rest: Whether all work should have ended; then nothing may be in progress.
         before: The world as read earlier, to check that final states have not changed.
+        damaged: The items of the ledger that cannot be read. The other checks leave out what depends on them.
     """
 
     grid: str
@@ -59,3 +61,8 @@ class World:
     calls: Sequence[Mapping[str, Any]] | None = None
     at_rest: bool = False
     before: World | None = None
+    damaged: Sequence[Damaged] = ()
+
+    def may_have(self, submission: str, index: int | None = None) -> bool:
+        """Return True if a damaged item is that of a submission, or of one of its jobs, so that it is not missing."""
+        return any((part.submission, part.index) == (submission, index) for part in self.damaged)

@@ -49,7 +49,7 @@ def orphans(world: World) -> Iterator[Violation]:
     for job in world.training_jobs:
         item = world.lines.get(job.line)
         submission, index = job.line
-        if is_strangers(item, job):
+        if is_strangers(item, job) or (item is None and world.may_have(submission, index)):
             continue
         if job.active and not owns(item, job) and (world.at_rest or job.state != "Stopping"):
             owner = f"its line is {item.state} at attempt {item.attempt}" if item else "it has no line"
@@ -68,6 +68,8 @@ def uncancelled(world: World) -> Iterator[Violation]:
 
 
 def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> Iterator[Violation]:
+    if not requested_at:
+        return  # the item is damaged, so it is not known when the cancel was due
     at = epoch_seconds(requested_at)
     due = world.at_rest or world.read_at - at > SETTLED_SECONDS
     late: Counter[Line] = Counter()

@@ -105,6 +105,30 @@ class Table:
         for page in pages:
             yield from map(plain, page["Items"])
 
+    def scan_page(self, condition: str, values: Item, after: Item | None) -> tuple[list[tuple[str, str]], Item | None]:
+        """Return the keys of the items on one page of the table that meet a condition, eventually consistent.
+
+        Args:
+            condition: A filter expression. Its fields start with # and must be separated from brackets by spaces.
+            values: The values of its placeholders.
+            after: The key after which the page begins; None for the first page.
+
+        Returns:
+            The keys, and the key after which the next page begins; None after the last page.
+        """
+        fields = {"submission", "item", *(w.strip("#") for w in condition.split() if w.startswith("#"))}
+        reply = self._dynamodb.scan(
+            TableName=self._name,
+            FilterExpression=condition,
+            ProjectionExpression="#submission, #item",
+            ExpressionAttributeNames={f"#{field}": field for field in fields},
+            ExpressionAttributeValues=marshalled(values),
+            **({"ExclusiveStartKey": marshalled(after)} if after else {}),
+        )
+        last = reply.get("LastEvaluatedKey")
+        keys = [(item["submission"], item["item"]) for item in map(plain, reply["Items"])]
+        return keys, plain(last) if last else None
+
     def everything(self) -> Iterator[Item]:
         """Yield every item of the table. Submissions are in no particular order; pages are read one after the other."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._name, ConsistentRead=True)
@@ -156,6 +180,16 @@ class Table:
             "ExpressionAttributeValues": marshalled({**new, **values, **({":empty": []} if appended else {})}),
         }
         return self._unless_condition_failed("update_item", request)
+
+    def delete(self, key: tuple[str, str], condition: str, values: Item) -> bool:
+        """Delete an item if a condition is met, as in `update`; return True if it was deleted."""
+        request = {
+            "Key": marshalled(dict(zip(("submission", "item"), key, strict=True))),
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {w: w.strip("#") for w in condition.split() if w.startswith("#")},
+            "ExpressionAttributeValues": marshalled(values),
+        }
+        return self._unless_condition_failed("delete_item", request)
 
     def _unless_condition_failed(self, operation: str, request: Item) -> bool:
         try:

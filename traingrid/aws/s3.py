@@ -67,11 +67,14 @@ class Storage:
         reply = self._get(uri, VersionId=version)
         return int(reply["ContentLength"]), reply["Body"].iter_chunks(_PIECE)
 
-    def read_if_exists(self, uri: S3Uri) -> bytes | None:
-        """Return an object's bytes, or None if the object does not exist."""
+    def read_if_exists(self, uri: S3Uri, version: str | None = None) -> bytes | None:
+        """Return an object's bytes, or None if the object, or the version of it, does not exist."""
+        request = {"Bucket": uri.bucket, "Key": uri.key, **({"VersionId": version} if version else {})}
         try:
-            content: bytes = self._s3.get_object(Bucket=uri.bucket, Key=uri.key)["Body"].read()
-        except self._s3.exceptions.NoSuchKey:
+            content: bytes = self._s3.get_object(**request)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("NoSuchKey", "NoSuchVersion"):
+                raise
             return None
         return content
 

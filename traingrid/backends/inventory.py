@@ -7,9 +7,12 @@ training jobs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from traingrid.errors import TraingridError
+from traingrid.grid.field_types import MAX_RUNTIME_LIMIT
 from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
@@ -20,6 +23,17 @@ if TYPE_CHECKING:
 
 ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)
 """The states of a training job that may still cost money."""
+LONGEST_ACTIVE_SECONDS = 2 * MAX_RUNTIME_LIMIT + 2 * 24 * 3600
+"""The age beyond which no training job is active: 28 days of waiting (`max_wait`; MaxPendingTimeInSeconds), 28 of
+training, and two days for its stop and uploads
+(https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html)."""
+
+
+class ListingTimeoutError(TraingridError):
+    """The time for a list of training jobs is over before the list is complete."""
+
+    def __init__(self, region: str) -> None:
+        super().__init__(f"The time for the list of training jobs in {region} is over.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +62,27 @@ class Details:
 class Inventory(Protocol):
     """The training jobs with names of a grid in one Region."""
 
-    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+    def listed(
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
+    ) -> Iterator[TrainingJob]:
         """Yield the training jobs with names of this grid.
 
         Args:
             state: Yield only training jobs in this state; by default in any state.
             submission: Yield only training jobs of this submission; by default of all submissions.
+            since: Omit training jobs that were created before this time, in seconds since 1970, if the service keeps
+                ended ones; by default all are yielded.
+            before: Omit training jobs that were created after this time, as `since`.
+            until: The time at which no more pages are requested.
+
+        Raises:
+            ListingTimeoutError: `until` is over before the last page.
         """
 
     def details(self, job: TrainingJob) -> Details | None:

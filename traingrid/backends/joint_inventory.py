@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.backends.inventory import ListingTimeoutError
 from traingrid.errors import TraingridError
 from traingrid.job.job import SERVICES
 
@@ -42,19 +44,33 @@ class JointInventory:
     def __init__(self, inventories: Mapping[BackendName, Inventory]) -> None:
         self._inventories = inventories
 
-    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+    def listed(
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
+    ) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
 
         Raises:
             PartlyListedError: A backend other than SageMaker failed.
+            ListingTimeoutError: The list of a backend is incomplete; those of the others are not.
         """
+        late: ListingTimeoutError | None = None
         for backend, inventory in self._inventories.items():
             try:
-                yield from inventory.listed(state, submission)
+                yield from inventory.listed(state, submission, since=since, before=before, until=until)
+            except ListingTimeoutError as error:
+                late = error
             except (BotoCoreError, ClientError, TraingridError) as error:
                 if backend == "sagemaker":
                     raise
                 raise PartlyListedError(backend, error) from error
+        if late:
+            raise late
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""

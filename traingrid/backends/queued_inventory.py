@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -37,9 +38,18 @@ class QueuedInventory(SageMakerInventory):
         self._jobs = ServiceJobs(queue, region, make)
         self._queued: dict[str, str] = {}
 
-    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """See `Inventory.listed`; a waiting service job is InProgress."""
-        return chain(super().listed(state, submission), self._service_jobs(state, submission))
+    def listed(
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
+    ) -> Iterator[TrainingJob]:
+        """See `Inventory.listed`; a waiting service job is InProgress, and Batch forgets ended ones after some days."""
+        training_jobs = super().listed(state, submission, since=since, before=before, until=until)
+        return chain(self._service_jobs(state, submission), training_jobs)
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
         # A waiting job is never Stopping, because it ends at once. For one submission, one list by name has all states.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -9,7 +12,7 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
-from traingrid.backends.inventory import Details
+from traingrid.backends.inventory import Details, ListingTimeoutError
 from traingrid.backends.sagemaker import description_of
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.job.state import JobState
@@ -38,23 +41,50 @@ class SageMakerInventory:
         self._region = region
         self._sagemaker: Any = make("sagemaker", region, deployment.acting_in(region))
 
-    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """See `Inventory.listed`."""
-        request = {"NameContains": f"{self._grid}-{submission}", "PaginationConfig": {"PageSize": _PAGE}}
+    def listed(
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,
+        before: float = math.inf,
+        until: float = math.inf,
+    ) -> Iterator[TrainingJob]:
+        """See `Inventory.listed`; the newest first.
+
+        SageMaker keeps ended training jobs, and cuts a page before it filters by state, so a page may be empty and have
+        a successor (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ListTrainingJobs.html). Without
+        `since`, the list takes as long as the whole history. The time is checked after each page, because an empty one
+        yields nothing.
+        """
+        request: dict[str, Any] = {
+            "NameContains": f"{self._grid}-{submission}",
+            "PaginationConfig": {"PageSize": _PAGE},
+        }
+        request |= {"SortBy": "CreationTime", "SortOrder": "Descending"}
         request |= {"StatusEquals": state} if state else {}
+        request |= {"CreationTimeAfter": datetime.fromtimestamp(since, UTC)} if since else {}
+        request |= {"CreationTimeBefore": datetime.fromtimestamp(before, UTC)} if before < math.inf else {}
+        seen = set[str]()  # a training job that is created meanwhile may move others to the next page
         for page in self._sagemaker.get_paginator("list_training_jobs").paginate(**request):
             for summary in page["TrainingJobSummaries"]:
                 identity = names.parse_training_job(self._grid, summary["TrainingJobName"])
-                if identity and submission in ("", identity.submission):
-                    yield TrainingJob(
-                        name=summary["TrainingJobName"],
-                        identity=identity,
-                        region=self._region,
-                        arn=summary["TrainingJobArn"],
-                        state=JobState(summary["TrainingJobStatus"]),
-                        created_at=summary["CreationTime"].timestamp(),
-                        ended_at=_seconds(summary, "TrainingEndTime"),
-                    )
+                if identity and submission in ("", identity.submission) and summary["TrainingJobArn"] not in seen:
+                    seen.add(summary["TrainingJobArn"])
+                    yield self._training_job(summary, identity)
+            if "NextToken" in page and time.time() >= until:
+                raise ListingTimeoutError(self._region)
+
+    def _training_job(self, summary: Mapping[str, Any], identity: names.TrainingJobName) -> TrainingJob:
+        return TrainingJob(
+            name=summary["TrainingJobName"],
+            identity=identity,
+            region=self._region,
+            arn=summary["TrainingJobArn"],
+            state=JobState(summary["TrainingJobStatus"]),
+            created_at=summary["CreationTime"].timestamp(),
+            ended_at=_seconds(summary, "TrainingEndTime"),
+        )
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""

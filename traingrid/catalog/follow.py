@@ -20,6 +20,8 @@ from traingrid.catalog.links import below, link_datasets, price_runs
 from traingrid.catalog.registered import add_registered
 from traingrid.catalog.run_rows import Lines, run_rows
 from traingrid.catalog.tables import replicas, runs
+from traingrid.ledger.damage import readable, warn
+from traingrid.ledger.errors import ItemError
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION
 from traingrid.names import DATASETS, MOVES
 
@@ -98,7 +100,7 @@ def follow(catalog: Catalog, grid: GridRecords, changes: Changes) -> Followed:
         lines = _Lines(grid, submission)
         indexes = set(changes.jobs.get(submission, ()))
         if submission in changes.submissions:
-            indexes.update(item.index for item in grid.ledger.jobs(submission))
+            indexes.update(item.index for item in readable(grid.ledger.jobs(submission), warn))
         for jobs in _groups(indexes):
             catalog.write(partial(_copy_jobs, grid=grid, lines=lines, jobs=jobs))
         followed += len(indexes)
@@ -123,7 +125,11 @@ class _Lines:
 
     def now(self) -> Lines:
         """Return the lines as they are now submitted; empty for a submission without an item."""
-        head = self._grid.ledger.submission(self.submission)
+        try:
+            head = self._grid.ledger.submission(self.submission)
+        except ItemError as error:
+            warn(error.damaged)
+            return self._lines
         if head is not None and head.arrays != self._arrays:
             self._lines, self._arrays = self._read(head), head.arrays
         return self._lines
@@ -136,7 +142,8 @@ def _copy_jobs(connection: Connection, *, grid: GridRecords, lines: _Lines, jobs
     """Replace the rows of jobs of one submission; as in a sync, the ledger is read after the database."""
     same = (runs.c.submission == lines.submission, runs.c.job.in_(jobs))
     connection.execute(select(runs.c.state).where(*same)).all()
-    items = [item for index in jobs if (item := grid.ledger.job(lines.submission, index))]
+    present = (grid.ledger.look_up(lines.submission, index) for index in jobs)
+    items = [item for item in readable(present, warn) if item]
     rows = list(run_rows(items, lines.now(), grid.ledger.cancels(lines.submission), grid.orchestrator))
     delete_rows(connection, runs, *same)
     upsert(connection, runs, rows)
@@ -147,7 +154,8 @@ def _copy_jobs(connection: Connection, *, grid: GridRecords, lines: _Lines, jobs
 def _copy_datasets(connection: Connection, *, grid: GridRecords, versions: Sequence[tuple[str, str]]) -> None:
     """Write the rows of dataset versions, and link the runs that used their data."""
     connection.execute(select(replicas.c.dataset).limit(1)).all()
-    found = [item for version in versions if (item := grid.datasets.find(*version))]
+    present = (grid.datasets.look_up(*version) for version in versions)
+    found = [item for item in readable(present, warn) if item]
     if not found:
         return
     add_registered(connection, items=found)
@@ -158,7 +166,7 @@ def _copy_datasets(connection: Connection, *, grid: GridRecords, versions: Seque
 def _copy_moves(connection: Connection, *, grid: GridRecords, targets: Sequence[str]) -> None:
     """Write the rows of copies, and link the runs that used their data."""
     connection.execute(select(replicas.c.dataset).limit(1)).all()
-    found = [item for target in targets if (item := grid.moves.find(target))]
+    found = [item for item in readable(map(grid.moves.look_up, targets), warn) if item]
     if not found:
         return
     copy_moves(connection, items=found, targets=targets)

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from traingrid.catalog.batches import delete_rows, upsert
 from traingrid.catalog.tables import campaigns, datasets, replicas
+from traingrid.ledger.damage import readable, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +37,7 @@ def copy_registered(catalog: Catalog, registered: Datasets) -> int:
         known = {tuple(row) for row in connection.execute(known_replicas.where(replicas.c.source == _REGISTERED))}
     new = [
         item
-        for item in registered.all()
+        for item in readable(registered.all(), warn)
         if any((item.dataset, item.version, region) not in known for region in item.replicas)
     ]
     if new:

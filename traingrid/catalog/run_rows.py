@@ -11,6 +11,7 @@ from traingrid.child.cost import dollars
 from traingrid.job.job import in_region
 from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.ledger import cancel_of
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
@@ -42,8 +43,9 @@ class Lines:
     @classmethod
     def of(cls, storage: Storage, bucket: str, head: SubmissionItem) -> Lines:
         """Read the lines of a submission from the manifest bucket."""
-        lines = {job.index: job for job in submitted_jobs(storage, bucket, head)}
-        return cls(submitted=lines, corrected=lines | retried_jobs(storage, bucket, head))
+        lines = {job.index: job for job in readable(submitted_jobs(storage, bucket, head), warn)}
+        retried = {job.index: job for job in readable(retried_jobs(storage, bucket, head), warn)}
+        return cls(submitted=lines, corrected=lines | retried)
 
 
 def run_rows(

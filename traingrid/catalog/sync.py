@@ -21,6 +21,7 @@ from traingrid.catalog.registered import copy_registered, forget_registered
 from traingrid.catalog.run_rows import Lines, run_rows
 from traingrid.catalog.tables import runs, synced_submissions, transfers
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
@@ -101,7 +102,7 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
     with catalog.read_only() as connection:
         known = {row.submission: row for row in connection.execute(select(synced_submissions))}
     submissions = written = 0
-    for head in grid.ledger.submissions():
+    for head in readable(grid.ledger.submissions(), warn):
         before = known.get(head.submission)
         if before and before.changed_at == head.changed_at and not before.open_jobs:
             continue
@@ -142,7 +143,7 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
     head = grid.ledger.submission(submission)
     if head is None:
         return 0
-    items = list(grid.ledger.jobs(submission))
+    items = list(readable(grid.ledger.jobs(submission), warn))
     lines, cancels = Lines.of(grid.storage, grid.bucket, head), grid.ledger.cancels(submission)
     rows = list(run_rows(items, lines, cancels, grid.orchestrator))
     ended = sum(item.state in FINAL_STATES for item in items)
@@ -156,4 +157,4 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
 def _copy_moves(connection: Connection, *, moves: Moves) -> None:
     """Replace the transfers; as in `_replace`, the ledger is read after the database."""
     connection.execute(select(transfers.c.target).limit(1)).all()
-    copy_moves(connection, items=list(moves.all()))
+    copy_moves(connection, items=list(readable(moves.all(), warn)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from traingrid.audit.copies import UnneededCopy
     from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.damage import Damaged
     from traingrid.submission.folders_in_use import FoldersInUse
 
 
@@ -35,7 +37,12 @@ def folders_in_use(deployment: Deployment) -> FoldersInUse:
 def found_copies(deployment: Deployment) -> list[UnneededCopy]:
     """Return the copies of a grid that no open job needs."""
     moves = Moves(deployment.table, deployment.grid.home)
-    return unneeded_copies(deployment, moves, lambda: folders_in_use(deployment))
+    return unneeded_copies(deployment, moves, lambda: folders_in_use(deployment), report=print_damaged)
+
+
+def print_damaged(part: Damaged) -> None:
+    """Print a part of the grid's record that cannot be read, beside the output of a command."""
+    click.echo(printable(str(part)), err=True)
 
 
 def copies_table(copies: Sequence[UnneededCopy]) -> Table:

@@ -18,8 +18,10 @@ from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
+from traingrid.cli.copies import print_damaged
 from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.damage import readable
 from traingrid.ledger.datasets import Datasets
 from traingrid.strict_json import json_object
 from traingrid.text import counted, printable
@@ -59,7 +61,7 @@ def datasets(grid_file: Path, *, output: Output) -> None:
     or `traingrid upload --version` adds it.
     """
     deployment = find_deployment(grid_file)
-    found = list(Datasets(deployment.table, deployment.grid.home).all())
+    found = list(readable(Datasets(deployment.table, deployment.grid.home).all(), print_damaged))
     if output != "table":
         rows = (_row(item, region) for item in found for region in sorted(item.replicas))
         write_rows(rows, _ROWS, output)

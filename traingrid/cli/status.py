@@ -15,11 +15,13 @@ from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
+from traingrid.cli.copies import print_damaged
 from traingrid.cli.export import Schema, output_option, write_rows
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
+from traingrid.ledger.damage import readable
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -64,9 +66,13 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
         if watch:
             raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
         if submission:
-            write_rows(status_rows(plane.status(submission)), JOB_ROWS, output)
+            seen = plane.status(submission)
+            write_rows(status_rows(seen), JOB_ROWS, output)
+            for part in seen.damaged:
+                print_damaged(part)
         else:
-            write_rows(map(SUBMISSION_ROWS.of, plane.ledger.submissions()), SUBMISSION_ROWS, output)
+            found = readable(plane.ledger.submissions(), print_damaged)
+            write_rows(map(SUBMISSION_ROWS.of, found), SUBMISSION_ROWS, output)
         return
     out = console()
     _print_warnings(plane, out)
@@ -81,14 +87,17 @@ def _print_warnings(plane: ControlPlane, out: Console) -> None:
     pause = plane.ledger.pause()
     if pause:
         out.print(paused_sentence(pause), style="yellow", markup=False, soft_wrap=True)
-    for shortage in plane.ledger.shortages():
+    for shortage in readable(plane.ledger.shortages(), print_damaged):
         if not shortage.is_over(time.time()):
             out.print(printable(shortage.sentence()), style="yellow", markup=False, soft_wrap=True)
 
 
 def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bool, is_complete: bool) -> None:
     if not is_complete and plane.head(submission).jobs > _LARGE:
-        print_overview(watch_overview(plane, submission, out) if watch else plane.overview(submission), out)
+        overview = watch_overview(plane, submission, out) if watch else plane.overview(submission)
+        print_overview(overview, out)
+        for part in overview.damaged:
+            print_damaged(part)
         return
     seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:
@@ -96,6 +105,8 @@ def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bo
             out.print(status_table(seen, out.width))
     for reason in reasons(seen):
         out.print(reason, style="red", markup=False, soft_wrap=True)
+    for part in seen.damaged:
+        print_damaged(part)
 
 
 def print_overview(overview: SubmissionOverview, out: Console) -> None:
@@ -114,7 +125,7 @@ def _submissions(plane: ControlPlane) -> Table:
     for heading in ("submission", "state", "jobs", "claimed at"):
         table.add_column(heading, no_wrap=True)
     table.add_column("manifest", overflow="fold")
-    for item in plane.ledger.submissions():
+    for item in readable(plane.ledger.submissions(), print_damaged):
         name = item.manifest.removeprefix(folder)
         table.add_row(item.submission, item.state, str(item.jobs), item.claimed_at, Text(printable(name)))
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.ledger.damage import Damaged
 from traingrid.ledger.submissions import by_submission
 from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import written_jobs
@@ -24,7 +25,8 @@ class OpenLine:
     Attributes:
         submission: Its submission.
         regions: The Regions in which it trains or may train next: without capacity, a line moves to the next Region of
-            its data, cyclically. Empty if they are unknown until a child starts.
+            its data, cyclically. Empty if they are unknown: until a child starts, or because its item or line is
+            damaged.
     """
 
     submission: str
@@ -57,6 +59,8 @@ class OpenLines:
             for item in submission.live.values():
                 regions = frozenset({item.region, *item.regions})
                 yield OpenLine(submission=name, regions=regions)
+            for _ in submission.damaged:  # its state is unknown, so it may be open
+                yield OpenLine(submission=name, regions=frozenset())
             yield from self._unopened(submission)
 
     def _unopened(self, submission: Submission) -> Iterator[OpenLine]:
@@ -70,5 +74,8 @@ class OpenLines:
                     yield OpenLine(submission=head.submission, regions=frozenset())
             return
         for job in written_jobs(self.storage, self.bucket, head):
-            if job.index not in submission.opened:
+            if isinstance(job, Damaged):
+                if job.index not in submission.opened:
+                    yield OpenLine(submission=head.submission, regions=frozenset())
+            elif job.index not in submission.opened:
                 yield OpenLine(submission=head.submission, regions=frozenset(job.regions))

@@ -12,12 +12,24 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
-from traingrid.ledger.errors import ItemError
+from traingrid.ledger.errors import ItemError, each
+from traingrid.ledger.field_types import MAP, NUMBER, TEXT, TEXTS, WHOLE, check_types
 from traingrid.ledger.revisions import write_revision
 from traingrid.names import DATASETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from traingrid.ledger.damage import Damaged
+
+_TYPES = {
+    **dict.fromkeys(("campaign", "format", "attributes", "created_at"), TEXT),
+    **dict.fromkeys(("bytes", "objects"), NUMBER),
+    "replicas": MAP,
+    "rules": MAP,
+    "pending": TEXTS,
+    "revision": WHOLE,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,9 +82,10 @@ class DatasetItem:
         """Return the dataset version of a stored item.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
+        check_types(item, _TYPES)
         try:
             dataset, _, version = item["item"].partition("#")
             return cls(
@@ -84,13 +97,15 @@ class DatasetItem:
                 format=get("format", ""),
                 attributes=json.loads(get("attributes", "{}")),
                 created_at=get("created_at", ""),
-                replicas={region: Replica(**replica) for region, replica in item["replicas"].items()},
+                replicas={region: _replica(item, replica) for region, replica in item["replicas"].items()},
                 rules=get("rules", {}),
                 pending=tuple(get("pending", ())),
                 revision=item["revision"],
             )
         except KeyError as missing:
             raise ItemError(item, missing.args[0]) from None
+        except json.JSONDecodeError:
+            raise ItemError(item, "attributes", "has the field 'attributes' with a text that is not JSON") from None
 
     def stored(self) -> dict[str, Any]:
         """Return the fields to store, without the keys."""
@@ -128,9 +143,16 @@ class Datasets:
         item = self._table.get(DATASETS, _sort_key(dataset, version))
         return None if item is None else DatasetItem.read(item)
 
-    def all(self) -> Iterator[DatasetItem]:
+    def look_up(self, dataset: str, version: str) -> DatasetItem | Damaged | None:
+        """Return a dataset version, or None: `find` for a caller to which it is one of many."""
+        try:
+            return self.find(dataset, version)
+        except ItemError as error:
+            return error.damaged
+
+    def all(self) -> Iterator[DatasetItem | Damaged]:
         """Yield every registered dataset version in the order of names, then versions."""
-        yield from map(DatasetItem.read, self._table.query(DATASETS, "#item > :value", " "))
+        yield from each(DatasetItem.read, self._table.query(DATASETS, "#item > :value", " "))
 
     def add(self, item: DatasetItem) -> bool:
         """Write the first revision of a dataset version; return False, without a change, if it is registered."""
@@ -140,6 +162,13 @@ class Datasets:
     def change(self, read: DatasetItem, changed: DatasetItem) -> DatasetItem | None:
         """Write the next revision of a dataset version (`write_revision`)."""
         return write_revision(self._table, (DATASETS, _sort_key(read.dataset, read.version)), read, changed)
+
+
+def _replica(item: Mapping[str, Any], replica: Any) -> Replica:
+    """Return a replica of a stored item."""
+    if not isinstance(replica, dict) or not all(isinstance(replica.get(name), str) for name in Replica.__slots__):
+        raise ItemError(item, "replicas", f"has a replica with {replica!r}, which is not a URI and a time")
+    return Replica(uri=replica["uri"], registered_at=replica["registered_at"])
 
 
 def _sort_key(dataset: str, version: str) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.damage import Damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+JOB_PREFIX = "job#"
+"""The prefix of the sort keys of jobs."""
+_RESTORE = "Restore the item from the table's point-in-time recovery."
+Read = TypeVar("Read")
 
 
 class UnknownSubmissionError(UsageError):
@@ -18,14 +24,39 @@ class UnknownSubmissionError(UsageError):
 
 
 class ItemError(TraingridError):
-    """A stored item lacks a field that every version of traingrid writes.
+    """A stored item lacks a field that every version of traingrid writes, or has a field of another type.
 
     Args:
         item: The stored item.
-        field: The missing field.
+        field: The field.
+        problem: The error; by default the field is missing.
+
+    Attributes:
+        damaged: The item, for readers of many items.
     """
 
-    def __init__(self, item: Mapping[str, Any], field: str) -> None:
-        key = f"submission {item.get('submission')!r}, item {item.get('item')!r}"
-        what = f"The ledger's item ({key}) has no field {field!r}, which every version of traingrid writes."
-        super().__init__(what, "Restore the item from the table's point-in-time recovery.")
+    def __init__(self, item: Mapping[str, Any], field: str, problem: str = "") -> None:
+        submission, name = item.get("submission"), item.get("item")
+        number = str(name).removeprefix(JOB_PREFIX)
+        self.damaged = Damaged(
+            place=f"The ledger's item (submission {submission!r}, item {name!r})",
+            problem=problem or f"has no field {field!r}, which every version of traingrid writes",
+            next_step=_RESTORE,
+            submission=str(submission),
+            index=int(number) if str(name).startswith(JOB_PREFIX) and number.isdecimal() else None,
+        )
+        super().__init__(self.damaged.sentence, _RESTORE)
+
+
+def each(read: Callable[[Mapping[str, Any]], Read], items: Iterable[Mapping[str, Any]]) -> Iterator[Read | Damaged]:
+    """Read stored items one after the other.
+
+    Args:
+        read: Reads an item, or raises ItemError.
+        items: The stored items.
+    """
+    for item in items:
+        try:
+            yield read(item)
+        except ItemError as error:
+            yield error.damaged

@@ -10,9 +10,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.candidates import Candidate
+from traingrid.job.job import SERVICES
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.late_request import CREATES_END_SECONDS
+from traingrid.ledger.errors import JOB_PREFIX as JOB_PREFIX  # noqa: PLC0414  # the keys of jobs are defined here
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.field_types import (
+    FLAG,
+    MAPS,
+    NUMBER,
+    NUMBERS,
+    TEXT,
+    TEXT_SET,
+    TEXTS,
+    TIME,
+    TIME_OR_EMPTY,
+    WHOLE,
+    check_types,
+    optional,
+)
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
@@ -22,10 +38,29 @@ if TYPE_CHECKING:
 
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
-JOB_PREFIX = "job#"
-"""The prefix of the sort keys of jobs."""
 SUBMISSION = "submission"
 """The sort key of a submission."""
+_BACKEND = (f"one of {', '.join(SERVICES)}", lambda value: isinstance(value, str) and value in SERVICES)
+_ATTEMPT_TYPES = {
+    **dict.fromkeys(("region", "state", "failure", "reason", "training_job", "training_job_arn", "reopened"), TEXT),
+    "attempt": WHOLE,
+    "artifact": optional(TEXT),
+    "billable_seconds": optional(NUMBER),
+    "on_demand": FLAG,
+    "backend": _BACKEND,
+}
+_JOB_TYPES = {
+    **_ATTEMPT_TYPES,
+    **dict.fromkeys(("name", "array_file", "batch_child", "phase", "service_job", "fingerprint", "stopped_for"), TEXT),
+    "opened_at": TIME,
+    **dict.fromkeys(("updated_at", "requested_at"), TIME_OR_EMPTY),
+    "open_requests": TEXT_SET,
+    "tried": MAPS,
+    **dict.fromkeys(("line", "ranks", "epochs", "training_started_at", "training_seconds"), NUMBER),
+    **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), NUMBER),
+    **dict.fromkeys(("progress", "metrics"), NUMBERS),
+    **dict.fromkeys(("regions", "residency"), TEXTS),
+}
 
 
 def job_item(index: int) -> str:
@@ -99,8 +134,9 @@ class RecordedAttempt:
             entry: The entry of its `tried`.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
+        check_types(item, _ATTEMPT_TYPES, entry, at="tried[].")
         try:
             return cls(
                 attempt=entry["attempt"],
@@ -212,13 +248,14 @@ class JobItem:
         """Return the job of a stored item.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
+        check_types(item, _JOB_TYPES)
         try:
             return cls(
                 submission=item["submission"],
-                index=int(item["item"].removeprefix(JOB_PREFIX)),
+                index=index_of(item),
                 attempt=item["attempt"],
                 state=JobState(item["state"]),
                 name=item["name"],
@@ -335,6 +372,18 @@ class JobItem:
         return {attempt.attempt: attempt for attempt in (*self.tried, current)}
 
 
+def index_of(item: Mapping[str, Any]) -> int:
+    """Return the index of a job's stored item.
+
+    Raises:
+        ItemError: Its sort key has none.
+    """
+    number = item["item"].removeprefix(JOB_PREFIX)
+    if not number.isdecimal():
+        raise ItemError(item, "item", f"has no index after {JOB_PREFIX!r} in its key")
+    return int(number)
+
+
 def attempts(item: JobItem | None) -> dict[int, RecordedAttempt]:
     """Return the attempts of a line by their number; empty if no child has opened the line."""
     return item.attempts() if item else {}
@@ -347,4 +396,5 @@ def elsewhere(items: Iterable[JobItem], regions: Collection[str]) -> list[str]:
 
 def regions_of(items: Iterable[JobItem]) -> set[str]:
     """Return the Regions of all attempts of the lines, including Regions that have left the grid."""
-    return {region for item in items for region in (item.region, *(previous.region for previous in item.tried))}
+    found = {region for item in items for region in (item.region, *(previous.region for previous in item.tried))}
+    return found - {""}  # the Region of a line that could not be read is unknown

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.items import JOB_PREFIX
+from traingrid.ledger.field_types import NUMBER, TEXT, WHOLE, check_types
+from traingrid.ledger.items import index_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,11 @@ INDEXED = (
 """The attributes of the index beside its keys. An index with other attributes needs another name, because DynamoDB does
 not change an index, and CloudFormation creates one index in an update
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html)."""
+_TYPES = {
+    **dict.fromkeys(("state", "region", "name", "phase", "failure", "reason"), TEXT),
+    **dict.fromkeys(("epochs", "training_started_at", "training_seconds"), NUMBER),
+    "attempt": WHOLE,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,12 +53,13 @@ class RecordedState:
         """Return the state of a stored item, or of an entry of the index.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
+        check_types(item, _TYPES)
         try:
             return cls(
-                index=int(item["item"].removeprefix(JOB_PREFIX)),
+                index=index_of(item),
                 state=JobState(item["state"]),
                 region=item["region"],
                 name=item["name"],

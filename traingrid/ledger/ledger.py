@@ -8,12 +8,14 @@ never removed, so that it cannot be lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import uuid
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
@@ -21,7 +23,7 @@ from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
 from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
-from traingrid.names import DATASETS, LEDGER_STATES, MOVES
+from traingrid.names import DATASETS, LEDGER_STATES, MOVES, OPEN_SUBMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -29,16 +31,22 @@ if TYPE_CHECKING:
     from traingrid.aws.dynamodb import Item
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import BackendName, Job
+    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobKey
     from traingrid.ledger.shortages import CapacityPool
     from traingrid.ledger.submission_item import Array
 
 LedgerItem = JobItem | SubmissionItem | Cancel
+"""An item that `Ledger.everything` yields, unless it is damaged."""
 CANCEL_ALL = "all"
 _GRID, _LAUNCHING = "grid", "launching"
 """The key of the item that records if launching is paused. It never collides with a submission id, which is
 hexadecimal."""
-_OTHER_ITEMS = (_GRID, DATASETS, MOVES, SHORTAGES)
+_OTHER_ITEMS = (_GRID, DATASETS, MOVES, SHORTAGES, OPEN_SUBMISSIONS)
+_HISTORY = "history"
+# Submissions that no sweep has settled, and open jobs of settled ones, which a version without the index has retried.
+_UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
+_UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
 _RETRY = "array#retry-"
 # The fields that belong to one attempt, and are removed when the next one begins.
@@ -141,6 +149,40 @@ class Claim:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenMark:
+    """The entry of a submission in the index of open work.
+
+    Attributes:
+        mark: A unique value, which changes whenever work of the submission begins.
+        at: The time at which it was written.
+    """
+
+    mark: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryPass:
+    """The progress of a pass over the whole table, which adds missing submissions to the index of open work.
+
+    Attributes:
+        began_at: The time at which it began, in seconds since 1970.
+        completed_at: The time at which the last complete pass ended, in seconds since 1970; 0 before the first one.
+        after: The key after which it continues; empty if no pass is in progress.
+        pages: The number of pages that it has read.
+        added: The number of submissions that it has added.
+        listed: The time back to which training jobs are listed that no sweep lists otherwise, by Region.
+    """
+
+    began_at: int = 0
+    completed_at: int = 0
+    after: Mapping[str, str] = field(default_factory=dict)
+    pages: int = 0
+    added: int = 0
+    listed: Mapping[str, int] = field(default_factory=dict)
+
+
 class Ledger:
     """The ledger of one grid.
 
@@ -164,6 +206,7 @@ class Ledger:
         Returns:
             None if the caller now owns the submission; otherwise the existing item.
         """
+        self.mark_open(submission)
         item: Item = {"submission": submission, "item": SUBMISSION, "state": "Submitting", "owner": owner, **facts}
         item |= {"claimed_at": now()}
         return None if self._table.put_new(item) else self.submission(submission)
@@ -218,6 +261,7 @@ class Ledger:
 
     def claim_retry(self, submission: str, facts: Mapping[str, Any]) -> int:
         """Return a number for a new array that retries jobs of a submission. Each call returns another number."""
+        self.mark_open(submission)  # before a job is reopened, so that no sweep overlooks it
         taken = sum(1 for _ in self._table.query(submission, "begins_with(#item, :value)", _RETRY))
         number = taken + 1
         while not self._table.put_new({"submission": submission, "item": f"{_RETRY}{number}", "at": now(), **facts}):
@@ -257,7 +301,14 @@ class Ledger:
         item = self._table.get(submission, job_item(index))
         return None if item is None else JobItem.read(item)
 
-    def items(self, submission: str, first: int = 0) -> Iterator[LedgerItem]:
+    def look_up(self, submission: str, index: int) -> JobItem | Damaged | None:
+        """Return a job's item, or None if it does not exist: `job` for a caller to which it is one of many."""
+        try:
+            return self.job(submission, index)
+        except ItemError as error:
+            return error.damaged
+
+    def items(self, submission: str, first: int = 0) -> Iterator[LedgerItem | Damaged]:
         """Yield the items of a submission's jobs in the order of their index, then the submission's item if any.
 
         Args:
@@ -266,11 +317,11 @@ class Ledger:
         """
         yield from _read(self._table.query(submission, "#item >= :value", job_item(first) if first else JOB_PREFIX))
 
-    def jobs(self, submission: str) -> Iterator[JobItem]:
+    def jobs(self, submission: str) -> Iterator[JobItem | Damaged]:
         """Yield the items of a submission's jobs in the order of their index."""
-        yield from (item for item in self.items(submission) if isinstance(item, JobItem))
+        yield from each(JobItem.read, self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX))
 
-    def job_states(self, submission: str) -> Iterator[RecordedState]:
+    def job_states(self, submission: str) -> Iterator[RecordedState | Damaged]:
         """Yield the state of each job of a submission that a child has opened, in the order of their index.
 
         It needs about a tenth of the requests of `jobs`, but the states may lack changes of the last moments. If the
@@ -280,16 +331,66 @@ class Ledger:
         items = (
             indexed if indexed is not None else self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX)
         )
-        yield from map(RecordedState.read, items)
+        yield from each(RecordedState.read, items)
 
-    def submissions(self) -> Iterator[SubmissionItem]:
-        """Yield every submission, newest first. It reads the whole table, so do not call it in a loop."""
-        found = map(SubmissionItem.read, self._table.scan(SUBMISSION))
-        yield from sorted(found, key=lambda item: item.claimed_at, reverse=True)
+    def submissions(self) -> Iterator[SubmissionItem | Damaged]:
+        """Yield every submission, newest first, then damaged ones. It reads the whole table, so avoid it in a loop."""
+        found = each(SubmissionItem.read, self._table.scan(SUBMISSION))
+        yield from sorted(found, key=lambda item: getattr(item, "claimed_at", ""), reverse=True)
 
-    def everything(self) -> Iterator[LedgerItem]:
-        """Yield every submission, job and cancel of the table."""
+    def everything(self) -> Iterator[LedgerItem | Damaged]:
+        """Yield every submission, job and cancel of the table. A damaged cancel is also yielded as one in force."""
         yield from _read(item for item in self._table.everything() if item["submission"] not in _OTHER_ITEMS)
+
+    def whole(self, submission: str) -> Iterator[LedgerItem | Damaged]:
+        """Yield the cancels, jobs and the item of a submission."""
+        yield from _read(self._table.query(submission, "#item >= :value", " "))
+
+    def mark_open(self, submission: str) -> None:
+        """Add a submission to the index of open work, before its work begins. A new mark keeps it there."""
+        mark = {"submission": OPEN_SUBMISSIONS, "item": submission, "mark": uuid.uuid4().hex, "at": now()}
+        self._table.put(mark)
+
+    def open_marks(self) -> dict[str, OpenMark]:
+        """Return the marks of the submissions with open work, which sweeps read instead of all history."""
+        found = self._table.query(OPEN_SUBMISSIONS, "#item >= :value", " ")
+        return {item["item"]: OpenMark(mark=str(item.get("mark", "")), at=str(item.get("at", ""))) for item in found}
+
+    def settle(self, submission: str, mark: OpenMark) -> bool:
+        """Remove a submission, all of whose jobs have ended, from the index of open work.
+
+        Args:
+            submission: The submission's id.
+            mark: Its mark, which the caller has read before the jobs.
+
+        Returns:
+            False if it has a new mark, because a job was reopened since.
+        """
+        condition = "attribute_exists(manifest)"
+        self._table.update((submission, SUBMISSION), {"settled": mark.mark}, condition, {})
+        return self._table.delete((OPEN_SUBMISSIONS, submission), "#mark = :mark", {":mark": mark.mark})
+
+    def unsettled(self, after: Item | None) -> tuple[set[str], Item | None]:
+        """Return the submissions on a page of the whole table that the index of open work must have.
+
+        Args:
+            after: The key after which the page begins; None for the first page.
+
+        Returns:
+            The submissions, and the key after which the next page begins; None after the last one.
+        """
+        values = {":submission": SUBMISSION, ":job": JOB_PREFIX, **_final_states()}
+        keys, last = self._table.scan_page(_UNSETTLED, values, after)
+        return {submission for submission, _ in keys}, last
+
+    def history_pass(self) -> HistoryPass:
+        """Return the progress of the last pass over the whole table."""
+        item = self._table.get(_GRID, _HISTORY) or {}
+        return HistoryPass(**{name: item[name] for name in HistoryPass.__slots__ if name in item})
+
+    def record_history_pass(self, progress: HistoryPass) -> None:
+        """Record the progress of a pass over the whole table."""
+        self._table.put({"submission": _GRID, "item": _HISTORY, **asdict(progress)})
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.
@@ -317,6 +418,21 @@ class Ledger:
             False, without a change, if the item exists.
         """
         return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
+
+    def end_unreadable(self, submission: str, index: int, facts: JobFacts) -> bool:
+        """Create a final item for a job whose line is lost, so that only its index is known, unless it exists.
+
+        Args:
+            submission: The submission's id.
+            index: The job's index.
+            facts: The final state and its reason.
+
+        Returns:
+            False, without a change, if the item exists.
+        """
+        item: Item = {"submission": submission, "item": job_item(index), "attempt": 1, "name": f"job {index}"}
+        item |= {"region": "", "opened_at": now(), "updated_at": now()}
+        return self._table.put_new({**item, **facts})
 
     def record_job(
         self,
@@ -459,9 +575,12 @@ class Ledger:
         return Cancel.read(self._table.get(submission, item["item"]) or item)
 
     def cancels(self, submission: str) -> dict[str, Cancel]:
-        """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job."""
-        found = map(Cancel.read, self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
-        return {cancel.scope: cancel for cancel in found}
+        """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job.
+
+        A damaged cancel is in force: only its time, user and reason are lost.
+        """
+        found = _cancels(self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
+        return {cancel.scope: cancel for cancel in found if isinstance(cancel, Cancel)}
 
     def set_launching(self, facts: Mapping[str, Any], *, allowed: bool) -> None:
         """Record that a person has paused or resumed the creation of training jobs.
@@ -482,9 +601,9 @@ class Ledger:
         item = self._table.get(*pool.key)
         return None if item is None else Shortage.read(item)
 
-    def shortages(self) -> list[Shortage]:
+    def shortages(self) -> list[Shortage | Damaged]:
         """Return the recorded shortages of all pools, including those that are over."""
-        return [Shortage.read(item) for item in self._table.query(SHORTAGES, "#item >= :value", " ")]
+        return list(each(Shortage.read, self._table.query(SHORTAGES, "#item >= :value", " ")))
 
     def replace_shortage(self, read: Shortage | None, new: Shortage) -> bool:
         """Record a shortage.
@@ -504,16 +623,25 @@ class Ledger:
         return self._table.update(new.pool.key, new.stored(), condition, values)
 
 
-def _read(items: Iterable[Item]) -> Iterator[LedgerItem]:
+def _read(items: Iterable[Item]) -> Iterator[LedgerItem | Damaged]:
     """Yield the submissions, jobs and cancels among stored items, and omit other kinds."""
     for item in items:
         key = item["item"]
         if key.startswith(JOB_PREFIX):
-            yield JobItem.read(item)
+            yield from each(JobItem.read, [item])
         elif key == SUBMISSION:
-            yield SubmissionItem.read(item)
+            yield from each(SubmissionItem.read, [item])
         elif key.startswith(CANCEL_PREFIX):
-            yield Cancel.read(item)
+            yield from _cancels([item])
+
+
+def _cancels(items: Iterable[Item]) -> Iterator[Cancel | Damaged]:
+    """Yield cancels, and a damaged one twice: as damage, and as a cancel in force, because no cancel is ever lost."""
+    for item in items:
+        for cancel in each(Cancel.read, [item]):
+            yield cancel
+            if not isinstance(cancel, Cancel):
+                yield Cancel.of_key(item)
 
 
 def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:

@@ -12,13 +12,26 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
-from traingrid.ledger.errors import ItemError
+from traingrid.ledger.errors import ItemError, each
+from traingrid.ledger.field_types import FLAG, NUMBER, NUMBERS, TEXT, TIME_OR_EMPTY, WHOLE, check_types
 from traingrid.ledger.revisions import write_revision
 from traingrid.ledger.timestamps import epoch_seconds, now
 from traingrid.names import MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from traingrid.ledger.damage import Damaged
+
+_TYPES = {
+    **dict.fromkeys(("source", "region", "from_region", "owner", "job", "source_digest", "target_digest"), TEXT),
+    **dict.fromkeys(("existed", "objects", "bytes", "missing_bytes", "copied_objects", "copied_bytes"), NUMBER),
+    **dict.fromkeys(("updated_at", "began_at"), TIME_OR_EMPTY),
+    **dict.fromkeys(("earlier", "verified"), NUMBERS),
+    "is_object": FLAG,
+    "revision": WHOLE,
+    "state": ("a state of a copy", lambda value: value in ("copying", "copied", "pruning", "pruned")),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,8 +90,9 @@ class MoveItem:
         """Return the copy of a stored item.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
+        check_types(item, _TYPES)
         known = {name: item[name] for name in cls.__slots__ if name in item}
         for name in ("source", "region", "from_region"):
             if name not in known:
@@ -154,9 +168,16 @@ class Moves:
         item = self._table.get(MOVES, target)
         return None if item is None else MoveItem.read(item)
 
-    def all(self) -> Iterator[MoveItem]:
+    def look_up(self, target: str) -> MoveItem | Damaged | None:
+        """Return the copy to a folder, or None if there is none: `find` for a caller to which it is one of many."""
+        try:
+            return self.find(target)
+        except ItemError as error:
+            return error.damaged
+
+    def all(self) -> Iterator[MoveItem | Damaged]:
         """Yield every copy in the order of the targets."""
-        yield from map(MoveItem.read, self._table.query(MOVES, "#item > :value", " "))
+        yield from each(MoveItem.read, self._table.query(MOVES, "#item > :value", " "))
 
     def add(self, item: MoveItem) -> bool:
         """Write the first revision of a copy; return False, without a change, if the folder has one."""

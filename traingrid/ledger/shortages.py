@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.field_types import NUMBER, TEXT, WHOLE, check_types
 from traingrid.ledger.timestamps import timestamp
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ PROBE_SECONDS = 600
 FORGOTTEN_SECONDS = 1800
 """The time after `until` after which a shortage that no job has probed is ignored, because it is too old."""
 
+_TYPES = {
+    **dict.fromkeys(("until", "since", "failed_at"), NUMBER),
+    "failures": WHOLE,
+    "training_job": TEXT,
+    "probe": TEXT,
+}
 _CLOCKS_DIFFER_SECONDS = 60
 """The difference between the clocks of two children that is tolerated; Amazon Time Sync keeps it below a second."""
 
@@ -81,8 +88,9 @@ class Shortage:
         """Return the shortage of a stored item.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
+        check_types(item, _TYPES)
         try:
             region, instance_type, option = item["item"].split("#")
             pool = CapacityPool(region=region, instance_type=instance_type, spot=option == "spot")

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.notices import Notice, NoticeKind, notices_of
+from traingrid.ledger.field_types import (
+    FLAG,
+    MAP,
+    MAPS,
+    NUMBER,
+    TEXT,
+    TIME,
+    TIME_OR_EMPTY,
+    WHOLE,
+    check_types,
+    optional,
+)
+from traingrid.ledger.notices import Notice, NoticeKind, notice_field, notices_of
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_ARRAY_TYPES = {"batch_job": TEXT, "file": TEXT, "count": WHOLE, "version": optional(TEXT)}
+_NOTICE_TYPES = {"occurrence": WHOLE, "claimed_at": WHOLE, "published": FLAG}
+_TYPES = {
+    **dict.fromkeys(("state", "manifest", "sha256", "owner", "batch_job"), TEXT),
+    "claimed_at": TIME,
+    "submitted_at": TIME_OR_EMPTY,
+    "updated_at": TIME_OR_EMPTY,
+    **dict.fromkeys(("jobs", "failed_tries"), WHOLE),
+    "claim_ends_at": NUMBER,
+    "version": optional(TEXT),
+    "children": WHOLE,
+    "budget_dollars": optional(NUMBER),
+    "arrays": MAPS,
+    **dict.fromkeys(map(notice_field, get_args(NoticeKind)), MAP),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,8 +62,9 @@ class Array:
         """Return an entry of `arrays` of a stored item.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
+        check_types(item, _ARRAY_TYPES, entry, at="arrays[].")
         try:
             job, file = entry["batch_job"], entry["file"]
             return cls(batch_job=job, file=file, count=int(entry["count"]), version=entry.get("version"))
@@ -98,9 +127,12 @@ class SubmissionItem:
         """Return the submission of a stored item.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
+        check_types(item, _TYPES)
+        for notice in (name for name in map(notice_field, get_args(NoticeKind)) if name in item):
+            check_types(item, _NOTICE_TYPES, item[notice], at=f"{notice}.")
         try:
             return cls(
                 submission=item["submission"],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.damage import Damaged
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.spending import ended_dollars
 from traingrid.ledger.submission_item import SubmissionItem
@@ -33,6 +34,7 @@ class Submission:
         reopened: The number of attempts that users have retried.
         first_failed: The job that failed first.
         last_ended: The job that ended last.
+        damaged: Its items that cannot be read. A damaged job counts as opened, and not as ended.
     """
 
     head: SubmissionItem | None = None
@@ -44,6 +46,7 @@ class Submission:
     reopened: int = 0
     first_failed: JobItem | None = None
     last_ended: JobItem | None = None
+    damaged: list[Damaged] = field(default_factory=list)
 
     @property
     def unopened(self) -> set[int]:
@@ -53,12 +56,22 @@ class Submission:
     @property
     def has_ended(self) -> bool:
         """True if all jobs have ended."""
-        return self.head is not None and self.head.is_submitted and not (self.live or self.unopened)
+        return self.head is not None and self.head.is_submitted and not (self.live or self.unopened or self.damaged)
+
+    @property
+    def unreadable(self) -> set[int]:
+        """The indexes of damaged jobs."""
+        return {part.index for part in self.damaged if part.index is not None}
 
     @property
     def ended_at(self) -> int:
         """The time at which the last ended job ended, in seconds since 1970; 0 if none has ended."""
         return epoch_seconds(_ended(self.last_ended)) if self.last_ended else 0
+
+    def add_damaged(self, part: Damaged) -> None:
+        """Add an item that cannot be read."""
+        self.damaged.append(part)
+        self.opened |= self.unreadable
 
     def add(self, item: JobItem) -> None:
         """Add a job."""
@@ -81,7 +94,7 @@ def _ended(item: JobItem) -> str:
     return max(item.updated_at, item.opened_at)
 
 
-def by_submission(items: Iterable[LedgerItem]) -> dict[str, Submission]:
+def by_submission(items: Iterable[LedgerItem | Damaged]) -> dict[str, Submission]:
     """Group the ledger's items by submission; an unknown id has an empty submission."""
     found: dict[str, Submission] = defaultdict(Submission)
     for item in items:
@@ -90,6 +103,8 @@ def by_submission(items: Iterable[LedgerItem]) -> dict[str, Submission]:
             submission.head = item
         elif isinstance(item, JobItem):
             submission.add(item)
+        elif isinstance(item, Damaged):
+            submission.add_damaged(item)
         else:
             submission.cancels[item.scope] = item
     return found

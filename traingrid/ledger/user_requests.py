@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.field_types import FLAG, TEXT, TIME, check_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CANCEL_PREFIX = "cancel#"
 """The prefix of the sort keys of cancels."""
+_TYPES = {"at": TIME, "by": TEXT, "reason": TEXT, "allowed": FLAG}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +24,7 @@ class Cancel:
     Attributes:
         submission: The submission's id.
         scope: The jobs that it includes (`traingrid.ledger.ledger.is_cancelled`).
-        at: The time at which it was recorded.
+        at: The time at which it was recorded; empty if its item is damaged.
         by: The user who cancelled.
         reason: The user's reason.
     """
@@ -63,13 +65,19 @@ class Cancel:
         """Return the cancel of a stored item.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
+        check_types(item, _TYPES)
         try:
             submission, scope, at = item["submission"], item["item"].removeprefix(CANCEL_PREFIX), item["at"]
         except KeyError as missing:
             raise ItemError(item, missing.args[0]) from None
         return cls(submission=submission, scope=scope, at=at, by=item.get("by", ""), reason=item.get("reason", ""))
+
+    @classmethod
+    def of_key(cls, item: Mapping[str, Any]) -> Self:
+        """Return the cancel of a damaged item: its key is in force, although time, user and reason are lost."""
+        return cls(submission=item["submission"], scope=item["item"].removeprefix(CANCEL_PREFIX), at="")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,8 +99,9 @@ class Pause:
         """Return the pause of a stored item, or None if launching was resumed.
 
         Raises:
-            ItemError: A required field is missing.
+            ItemError: A required field is missing, or a field has another type.
         """
+        check_types(item, _TYPES)
         try:
             allowed, at = item["allowed"], item["at"]
         except KeyError as missing:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from traingrid import names
 from traingrid.aws.s3_copy import Listed
 from traingrid.errors import TraingridError
+from traingrid.ledger.damage import readable, warn
 from traingrid.moves.listing import named_objects
 from traingrid.moves.verification import evidence, mark_of
 from traingrid.moves.workers import Workers
@@ -142,7 +143,7 @@ class Prune:
     def _unregister(self) -> None:
         """Remove the copy from the replicas of the registered datasets."""
         for _ in range(_TRIES):
-            items = [item for item in self.datasets.all() if self._is_replica(item)]
+            items = [item for item in readable(self.datasets.all(), warn) if self._is_replica(item)]
             if all(self.datasets.change(item, self._without_copy(item)) for item in items):
                 return
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.ledger.damage import Damaged
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.ledger.spending import is_running, running_dollars
@@ -84,7 +85,8 @@ class Budgets:
             return item
         with reach.of_region(place):
             if record_seen(self.grid, self.ledger, self.backend(item.region, item.backend), name):
-                return self.ledger.job(item.submission, item.index) or item
+                present = self.ledger.look_up(item.submission, item.index)
+                return item if present is None or isinstance(present, Damaged) else present
         return item
 
 

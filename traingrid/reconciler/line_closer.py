@@ -39,6 +39,7 @@ class Line:
         cancels: The recorded cancels of its submission.
         item: Its ledger item; None if no child has created it.
         job: The job, if the line has no ledger item.
+        lost: The reason why the job cannot be read either, as a sentence; empty if it can.
     """
 
     submission: str
@@ -48,6 +49,7 @@ class Line:
     cancels: Mapping[str, Cancel]
     item: JobItem | None = None
     job: Job | None = None
+    lost: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,10 @@ class Closer:
 
     def _end_unopened(self, line: Line, done: Sweep) -> None:
         """Fail or stop a line without ledger item, unless a child creates the item at the same time."""
-        if line.job and self.ledger.end_unopened(line.submission, line.job, line.job.regions, _end(line)):
+        ended = line.lost and self.ledger.end_unreadable(line.submission, line.index, _end(line))
+        if line.job:
+            ended = self.ledger.end_unopened(line.submission, line.job, line.job.regions, _end(line))
+        if ended:
             done.closed.append(names.training_job(self.grid, line.submission, line.index, 1))
 
     def _close(self, item: JobItem, facts: JobFacts, done: Sweep) -> None:
@@ -139,6 +144,6 @@ def _end(line: Line, item: JobItem | None = None, training_job: str = "") -> Job
         return {"state": JobState.STOPPED, "reason": reason}
     if gone:
         return gone
-    why = (item.reason if item else "") or child.reason or "no reason was recorded"
+    why = line.lost or (item.reason if item else "") or child.reason or "no reason was recorded"
     who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
     return {"state": JobState.FAILED, "reason": f"{who}: {why}"}

@@ -117,6 +117,18 @@ def due(submission: Submission, now: float) -> Iterator[Event]:
             yield Event(head=head, submission=submission, kind=kind, occurrence=occurrence, spent=spent)
 
 
+def is_told(submission: Submission, now: float) -> bool:
+    """Return True if the end of a submission is published, or too old to be published.
+
+    Args:
+        submission: A submission that has ended.
+        now: The time in seconds since 1970.
+    """
+    end = submission.head.notices.get("end") if submission.head else None
+    is_published = end is not None and end.published and end.occurrence >= submission.reopened
+    return is_published or now - submission.ended_at >= FORGOTTEN_SECONDS
+
+
 def _events(submission: Submission, head: SubmissionItem, spent: float, now: float) -> Iterator[tuple[NoticeKind, int]]:
     """Yield the kind and the occurrence of each event of a submission within the last day."""
     if submission.has_ended:

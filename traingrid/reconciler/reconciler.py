@@ -4,10 +4,11 @@ Children and events normally do this work sooner. But children may die, and even
 compares the ledger with SageMaker and Batch every `SWEEP_SECONDS`. A sweep may be interrupted, repeated or run
 concurrently with another: it acts only by conditional writes and by stop requests, which may be repeated.
 
-The order of the steps matters. A child writes to the ledger before it creates a training job, and a sweep lists
-training jobs before it reads the ledger. So a running training job without an open line in the ledger has none. An
-unwanted training job costs money, so the sweep stops those first, and then those of submissions that have reached their
-budgets. It checks the lines last, because that may take longer than the time limit.
+The order of the steps matters. A sweep reads the open submissions first, because the oldest of their lines decides how
+far back it lists training jobs. A child writes to the ledger before it creates a training job, and a listed training
+job without an open line among them is looked up again. So one without an open line then has none. An unwanted
+training job costs money, so the sweep stops those first, and then those of submissions that have reached their budgets.
+It checks the lines last, because that may take longer than the time limit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import math
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,18 +30,20 @@ from traingrid.aws.sns import Topic
 from traingrid.backends import inventory_of, watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import is_superseded, owns
-from traingrid.backends.inventory import ACTIVE_STATES
+from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import Ledger, cancel_of, is_cancelled
 from traingrid.ledger.submission_item import Array
-from traingrid.ledger.submissions import Submission, by_submission
+from traingrid.ledger.submissions import Submission
 from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.reconciler.budgets import Budgets
 from traingrid.reconciler.line_closer import Closer, Line
 from traingrid.reconciler.notifications import Notifications
+from traingrid.reconciler.open_work import OpenWork, listed_since
 from traingrid.reconciler.sweep import Sweep
 from traingrid.reconciler.sweep_coverage import Reach
 from traingrid.reconciler.sweep_order import rotated
@@ -56,6 +60,9 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
+    from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.ledger.user_requests import Cancel
+    from traingrid.submission.batch_children import ChildStatus
 
 GRACE_SECONDS = 120.0
 """The minimum age of a line that the reconciler closes, and of a training job without a line that it stops.
@@ -69,6 +76,11 @@ sweep acts at the latest.
 
 _FOR_LOOKING = 0.75
 """After this fraction of its time a sweep starts no new work, to leave time for the work in progress and its report."""
+_TRAINING_JOB = ":training-job/"
+_FOR_PASSING = 0.1
+"""After this fraction of its time a sweep leaves the rest of the daily pass over the ledger to the next sweep."""
+_FOR_READING = 0.25
+"""After this fraction of its time a sweep reads no more submissions; it stops training jobs of those that it has."""
 _FOR_LISTING = 0.5
 """After this fraction of its time a sweep stops listing training jobs in a Region and uses those listed so far."""
 
@@ -149,10 +161,16 @@ class Reconciler:
             began + within * _FOR_LOOKING,
             began + within * _FOR_LISTING,
         )
-        active = self._active(self.regions, reach, listed_by)
-        submissions = by_submission(self.ledger.everything())
+        work = OpenWork(ledger=self.ledger, notifies=self.notifications is not None)
+        work.continue_pass(began + within * _FOR_PASSING, done)
+        submissions, marks = work.read(began + within * _FOR_READING, reach)
+        is_whole = len(submissions) == len(marks)
+        since = listed_since(submissions.values(), began) if is_whole else began - LONGEST_ACTIVE_SECONDS
+        active = self._active(self.regions, reach, since, listed_by)
+        for part in (part for submission in submissions.values() for part in submission.damaged):
+            reach.damaged(part)
         live = (item for submission in submissions.values() for item in submission.live.values())
-        active += self._active(elsewhere(live, self.regions), reach, listed_by)
+        active += self._active(elsewhere(live, self.regions), reach, since, listed_by)
         done.running = len(active)
         live = (item for found in submissions.values() for item in found.live.values())
         done.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
@@ -166,31 +184,61 @@ class Reconciler:
             self.notifications.send(submissions, until, done)
         self._look_after(submissions, running, reach, until, done)
         self._release(reach, until, done)
+        self._stop_older(submissions, reach, since, until, done)
+        work.settle(submissions, marks, until)
         reach.raise_failures()
         return done
 
-    def _active(self, regions: Collection[str], reach: Reach, until: float) -> list[TrainingJob]:
-        """Return the active training jobs of the Regions that answer."""
+    def _active(self, regions: Collection[str], reach: Reach, since: float, until: float) -> list[TrainingJob]:
+        """Return the active training jobs of the Regions that answer, those that were created since a time."""
         for region in regions:
             with reach.of_region(region, whole=True):
                 self.inventory(region)  # creates the clients; boto3 cannot do that in several threads
         asked = [region for region in regions if not reach.given_up(region)]
-        return [job for found in self.in_regions(partial(self._listed, reach, until), asked) for job in found]
+        return [job for found in self.in_regions(partial(self._listed, reach, since, until), asked) for job in found]
 
-    def _listed(self, reach: Reach, until: float, region: str) -> list[TrainingJob]:
+    def _listed(self, reach: Reach, since: float, until: float, region: str) -> list[TrainingJob]:
         found: list[TrainingJob] = []
         with reach.of_region(region, whole=True):
             for state in ACTIVE_STATES:
                 try:
-                    for job in self.inventory(region).listed(state):
+                    for job in self.inventory(region).listed(state, since=since, until=until):
                         found.append(job)
                         if time.time() >= until:
                             reach.too_slow(region, len(found))
                             return found
+                except ListingTimeoutError:
+                    reach.too_slow(region, len(found))
+                    return found
                 except PartlyListedError as error:
                     with reach.of_region(reach.place(region, error.backend), whole=True):
                         raise
         return found
+
+    def _stop_older(
+        self, submissions: Mapping[str, Submission], reach: Reach, since: float, until: float, done: Sweep
+    ) -> None:
+        """Stop unwanted training jobs that are older than those that each sweep lists, as a part of the daily pass.
+
+        A list by state would not tell how far it has come, so all are listed, and the next sweep continues.
+        """
+        progress, oldest = self.ledger.history_pass(), time.time() - LONGEST_ACTIVE_SECONDS
+        listed = dict(progress.listed)
+        for region in self.regions:
+            before = listed.get(region, int(since))
+            if before <= oldest or time.time() >= until or reach.given_up(region):
+                continue
+            found: list[TrainingJob] = []
+            with reach.of_region(region), suppress(ListingTimeoutError, PartlyListedError):
+                for job in self.inventory(region).listed(since=oldest, before=before, until=until):
+                    if _TRAINING_JOB in job.arn:
+                        listed[region] = min(int(job.created_at) + 1, before)
+                    if job.active:
+                        found.append(job)
+                listed[region] = int(oldest)
+            self._stop_unwanted(found, submissions, reach, until, done)
+        if listed != progress.listed:
+            self.ledger.record_history_pass(replace(progress, listed=listed))
 
     def _stop_unwanted(
         self,
@@ -240,7 +288,9 @@ class Reconciler:
         Another attempt begins after the end of the previous one is recorded. The end of an orphan, which the ledger
         does not have, is never recorded.
         """
-        now, item = time.time(), self.ledger.job(*job.line)
+        now, item = time.time(), self.ledger.look_up(*job.line)
+        if isinstance(item, Damaged):
+            return False  # its end may not be recorded
         if now - (job.ended_at or job.created_at) < self.grace_seconds:
             return False
         if item is None or (item.attempt, item.backend) != (job.identity.attempt, job.backend):
@@ -270,7 +320,7 @@ class Reconciler:
                 continue
             with reach.of_submission(name):
                 self._adopt(submission, done)
-                lines += self._lines(submission, running)
+                lines += self._lines(submission, running, reach)
         for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
             place = reach.place(line.region, line.item.backend if line.item else "sagemaker")
             if line.item and reach.given_up(place):
@@ -297,7 +347,7 @@ class Reconciler:
             self.ledger.record_submitted(head.submission, str(found[0]), made)
             done.recorded.append(head.submission)
 
-    def _lines(self, submission: Submission, running: Container[str]) -> Iterator[Line]:
+    def _lines(self, submission: Submission, running: Container[str], reach: Reach) -> Iterator[Line]:
         """Yield the lines of a submission that the sweep must check."""
         asked: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (asked and submission.head):
@@ -314,15 +364,35 @@ class Reconciler:
                     item=item,
                 )
         left = {index for index in submission.unopened if self._closer.is_over(submission.head, children[index])}
-        for job in submitted_jobs(self.storage, self.bucket, submission.head) if left else ():
-            if job.index in left:
+        if left and not submission.head.is_by_hand:
+            yield from self._unopened_lines(submission.head, left, children, submission.cancels, reach)
+
+    def _unopened_lines(
+        self,
+        head: SubmissionItem,
+        left: Collection[int],
+        children: Mapping[int, ChildStatus],
+        cancels: Mapping[str, Cancel],
+        reach: Reach,
+    ) -> Iterator[Line]:
+        """Yield lines that no child has opened or will open; those that the submission's files lack, without job."""
+        damaged: list[Damaged] = []
+        submitted = readable(submitted_jobs(self.storage, self.bucket, head), damaged.append)
+        jobs = {job.index: job for job in submitted if job.index in left}
+        for part in damaged:
+            reach.damaged(part)
+        lost = {part.index: part for part in damaged}
+        for index in sorted(left):
+            job, why = jobs.get(index), lost.get(index) or lost.get(None)
+            if job or why:
                 yield Line(
-                    submission=name,
-                    index=job.index,
-                    region=job.region,
-                    child=children[job.index],
-                    cancels=submission.cancels,
+                    submission=head.submission,
+                    index=index,
+                    region=job.region if job else "",
+                    child=children[index],
+                    cancels=cancels,
                     job=job,
+                    lost=why.sentence if why and not job else "",
                 )
 
     def _is_unwanted(self, job: TrainingJob, submission: Submission) -> bool:
@@ -330,7 +400,11 @@ class Reconciler:
         index = job.identity.index
         item = submission.live.get(index)
         if not owns(item, job):
-            item = self.ledger.job(*job.line)  # the sweep's copy may be older than the training job
+            present = self.ledger.look_up(*job.line)  # the sweep's copy may be older than the training job
+            if isinstance(present, Damaged):  # its line may own it, so only a cancel stops it
+                unwanted = is_cancelled(submission.cancels, index, job.region) and job.state != "Stopping"
+                return unwanted and self.inventory(job.region).is_ours(job, None)
+            item = present
         if owns(item, job):
             unwanted = is_cancelled(submission.cancels, index, job.region)
         elif is_superseded(item, job):

@@ -21,8 +21,8 @@ class Sweep:
         closed: Lines that ended without a training job, by the name that it would have had.
         stopped: Training jobs that the sweep stopped.
         released: Ended training jobs that the sweep released, so that Amazon EKS may delete them.
-        unreachable: Regions and submissions that could not be processed completely, with the reasons. The sweep skips
-            a Region that does not answer.
+        unreachable: Regions and submissions that could not be processed completely, and items of the ledger and files
+            that cannot be read, with the reasons. The sweep skips a Region that does not answer.
         over_budget: The submissions that the sweep cancelled because their budgets are reached.
         notified: The published notifications: the submission, the event and its occurrence.
         unsent: Notifications that could not be published, with the reasons. The next sweeps try them again.
@@ -30,6 +30,7 @@ class Sweep:
         lines: The number of unfinished lines at the start of the sweep, by state. A line in a service queue counts as
             Waiting, because it does not train.
         running: The number of active training jobs of the grid.
+        history: The progress of the daily pass over the whole ledger; empty if none was due.
     """
 
     recorded: list[str] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Sweep:
     left: int = 0
     lines: dict[str, int] = field(default_factory=dict)
     running: int = 0
+    history: str = ""
 
     def counts(self) -> dict[str, float]:
         """Return the values for graphs and alarms; every sweep has `SWEPT`, so that an alarm detects its absence."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from traingrid.job.job import BackendName
+    from traingrid.ledger.damage import Damaged
     from traingrid.reconciler.sweep import Sweep
 
 _PATIENCE = 3
@@ -53,6 +54,7 @@ class Reach:
         self._regions = regions
         self._done = done
         self._failures: Counter[str] = Counter()
+        self._repairs: dict[str, None] = {}
 
     def given_up(self, region: str) -> bool:
         """Return True if this sweep makes no more calls in a Region."""
@@ -86,6 +88,15 @@ class Reach:
         except _FAILURES as error:
             self._note(f"submission {submission}", str(error))
 
+    def damaged(self, part: Damaged) -> None:
+        """Record a part of the grid's record that cannot be read; the sweep continues without it."""
+        self._repairs.setdefault(part.next_step)
+        self._note(part.place, part.problem)
+
+    def unread(self, submissions: int) -> None:
+        """Record that there was no time to read some submissions; the next sweep begins with others."""
+        self._note("the ledger", f"Reading the open submissions took too long; {submissions} were not read")
+
     def too_slow(self, region: str, listed: int) -> None:
         """Record that a Region did not list all its training jobs in time; the sweep processes those it listed."""
         self._note(region, f"Listing its training jobs took too long; {listed} training jobs were listed")
@@ -102,7 +113,7 @@ class Reach:
         found = {place.partition(" ")[0] for place in self._failures}
         once_ours = sorted(found.difference(self._regions))
         if not once_ours:
-            return "The next sweep retries this."
+            return " ".join([*self._repairs, "The next sweep retries this."])
         return (
             f"Jobs run in {', '.join(once_ours)}, which is no longer in grid.yaml, so the reconciler has no access to "
             "it: add it again and deploy, and remove it when `traingrid status` shows no unfinished jobs there."

@@ -98,12 +98,16 @@ class Children:
         start = 0
         for array in head.arrays:
             if is_retry(array):
-                indices: Iterable[int] = self._indices(head.submission, array.file)
+                indices: Iterable[int | None] = self._indices(head.submission, array.file)
             else:
                 indices = range(start, start + array.count)
                 start += array.count
             job = array.batch_job
-            ids |= {index: job if array.count == 1 else f"{job}:{place}" for place, index in enumerate(indices)}
+            ids |= {
+                index: job if array.count == 1 else f"{job}:{place}"
+                for place, index in enumerate(indices)
+                if index is not None
+            }
         return ids
 
     def described(self, child: str) -> dict[str, Any]:
@@ -120,9 +124,13 @@ class Children:
         """
         self._batch.terminate_job(jobId=job, reason=reason[:_LONGEST_REASON])
 
-    def _indices(self, submission: str, file: str) -> list[int]:
-        content = read_file(self._storage, self._bucket, submission, file)
-        return [json.loads(line)["index"] for line in content.splitlines()]
+    def _indices(self, submission: str, file: str) -> list[int | None]:
+        """Return the index on each line of a retry's file; None for a damaged one, which its child cannot read either.
+
+        Without the file, its lines belong to the children that watch them, or to those of earlier arrays.
+        """
+        content = read_file(self._storage, self._bucket, submission, file) or b""
+        return [_index_on(line) for line in content.splitlines()]
 
     def _statuses(self, ids: set[str], *, each: bool) -> dict[str, ChildStatus]:
         """Return the status of each child. Arrays are described first: if no child has ended, children are skipped.
@@ -161,9 +169,17 @@ def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
     return S3Uri(bucket, f"{folder}/{file.partition('?')[0].rpartition('/')[2]}")
 
 
-def read_file(storage: Storage, bucket: str, submission: str, file: str) -> bytes:
-    """Return the content of a submission's file in the version that its children read."""
-    return storage.read(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
+def read_file(storage: Storage, bucket: str, submission: str, file: str) -> bytes | None:
+    """Return the content of a submission's file in the version that its children read; None if it does not exist."""
+    return storage.read_if_exists(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
+
+
+def _index_on(line: bytes) -> int | None:
+    try:
+        index = json.loads(line)["index"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return index if isinstance(index, int) else None
 
 
 def is_retry(array: Array) -> bool:

@@ -25,6 +25,7 @@ from traingrid.backends import inventory_of
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger import ledger as ledgers
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import is_cancelled
@@ -87,6 +88,10 @@ class CancelReport:
     batch_jobs: list[str] = field(default_factory=list)
     training_jobs: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
+
+    def damaged(self, part: Damaged) -> None:
+        """Record a part of the submission that cannot be read."""
+        self.errors[part.place] = f"{part.problem}. {part.next_step}"
 
     @contextmanager
     def noting(self, what: str) -> Iterator[None]:
@@ -155,7 +160,7 @@ class Canceller:
             raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
         return head
 
-    def _batch_jobs(self, head: SubmissionItem, wanted: Wanted) -> list[str]:
+    def _batch_jobs(self, head: SubmissionItem, wanted: Wanted, report: CancelReport) -> list[str]:
         """Return the Batch jobs to terminate: the arrays of a whole submission, or the children of the cancelled jobs.
 
         Children that record the end of a stopped training job are omitted, and so are their arrays.
@@ -163,13 +168,14 @@ class Canceller:
         is_whole = wanted.scope == ledgers.CANCEL_ALL
         if is_whole and not self.deployment.grid.with_clusters():
             return [array.batch_job for array in head.arrays]
-        items = {item.index: item for item in self.ledger.jobs(wanted.submission)}
+        jobs = readable(self.ledger.jobs(wanted.submission), report.damaged)
+        items = {item.index: item for item in jobs}
         recording = {index for index, item in items.items() if _is_recorded_by_child(item)}
         if is_whole and not recording:
             return [array.batch_job for array in head.arrays]
         regions = {index: item.region for index, item in items.items()}
         if wanted.region and len(items) < head.jobs:
-            regions = self._regions(head) | regions
+            regions = self._regions(head, report) | regions
         ids = self.children.ids(head)
         meant = [index for index in sorted(ids) if wanted.covers(index, regions.get(index, ""))]
         ended = {index for index, item in items.items() if item.state in FINAL_STATES}
@@ -177,21 +183,22 @@ class Canceller:
         live = [index for index in meant if index not in ended | recording]
         return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
 
-    def _regions(self, head: SubmissionItem) -> dict[int, str]:
+    def _regions(self, head: SubmissionItem, report: CancelReport) -> dict[int, str]:
         """Return the Regions of all jobs as they were submitted."""
-        bucket = self.deployment.manifest_bucket
-        return {job.index: job.region for job in submitted_jobs(self.storage, bucket, head)}
+        jobs = submitted_jobs(self.storage, self.deployment.manifest_bucket, head)
+        return {job.index: job.region for job in readable(jobs, report.damaged)}
 
     def _regions_of_lines(self, submission: str) -> list[str]:
         """Return the grid's Regions, and removed Regions in which lines of the submission have not ended."""
-        live = (item for item in self.ledger.jobs(submission) if item.state not in FINAL_STATES)
+        jobs = readable(self.ledger.jobs(submission), lambda _: None)  # `_batch_jobs` reports damaged ones
+        live = (item for item in jobs if item.state not in FINAL_STATES)
         return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 
     def _terminate(self, head: SubmissionItem, wanted: Wanted, report: CancelReport) -> None:
         why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
         most = len(report.errors) + _MOST_ERRORS
         with report.noting("the children"):
-            for job in self._batch_jobs(head, wanted):
+            for job in self._batch_jobs(head, wanted, report):
                 if len(report.errors) >= most:
                     return
                 with report.noting(f"Batch job {job}"):
@@ -207,7 +214,10 @@ class Canceller:
                         break
                     if wanted.covers(job.identity.index, name) and job.name not in report.training_jobs:
                         with report.noting(job.name):
-                            if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job):
+                            item = self.ledger.look_up(*job.line)
+                            # Of a job with a damaged item, the tags decide.
+                            recorded = None if isinstance(item, Damaged) else item
+                            if region.is_ours(job, recorded) and region.stop(job):
                                 report.training_jobs.append(job.name)
 
 

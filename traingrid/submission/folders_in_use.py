@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from traingrid.job.initial_model import initial_model_uri
 from traingrid.job.job import in_region
+from traingrid.ledger.damage import readable
 from traingrid.ledger.submissions import by_submission
 from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import retried_jobs, written_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from traingrid.aws.s3 import Storage
     from traingrid.job.job import Job
+    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.ledger import LedgerItem
     from traingrid.ledger.submissions import Submission
     from traingrid.submission.batch_children import Children
@@ -61,35 +63,41 @@ class FolderFinder:
     bucket: str
     children: Children
 
-    def find(self, items: Iterable[LedgerItem]) -> FoldersInUse:
+    def find(self, items: Iterable[LedgerItem | Damaged]) -> FoldersInUse:
         """Return the folders that open jobs read, including jobs that no child has opened.
 
         Args:
-            items: All submissions, jobs and cancels of the ledger.
+            items: All submissions, jobs and cancels of the ledger. A job of which an item or a line is damaged may
+                read any folder.
         """
         found = FoldersInUse()
         for name, submission in by_submission(items).items():
             head = submission.head
+            found.unknown |= {_words(part): None for part in submission.damaged}
             if head is None or (len(submission.opened) >= head.jobs and not submission.live):
                 continue
             if head.is_by_hand:
                 self._add_by_hand(found, submission)
                 continue
-            jobs = list(self._jobs(submission))
+            damaged: list[Damaged] = []
+            jobs = list(self._jobs(submission, damaged.append))
+            found.unknown |= {_words(part): None for part in damaged if part.index not in _ended(submission)}
             if not jobs and not head.is_submitted:
                 found.unknown[f"{name}, which is being submitted"] = None
             for job in jobs:
                 _add(found, job, f"job {job.index} of {name}")
         return found
 
-    def _jobs(self, submission: Submission) -> Iterator[Job]:
+    def _jobs(self, submission: Submission, report: Callable[[Damaged], object]) -> Iterator[Job]:
         """Yield every form in which an open line was submitted, because a child of any array may still run."""
         head = submission.head
         if head is None:
             return
-        forms = (written_jobs(self.storage, self.bucket, head), retried_jobs(self.storage, self.bucket, head).values())
+        forms = (written_jobs(self.storage, self.bucket, head), retried_jobs(self.storage, self.bucket, head))
         for jobs in forms:
-            yield from (job for job in jobs if job.index in submission.live or job.index not in submission.opened)
+            for job in readable(jobs, report):
+                if job.index in submission.live or job.index not in submission.opened:
+                    yield job
 
     def _add_by_hand(self, found: FoldersInUse, submission: Submission) -> None:
         head = submission.head
@@ -101,6 +109,15 @@ class FolderFinder:
         elif submission.live:
             regions = {region for item in submission.live.values() for region in (item.region, *item.regions)}
             found.unknown[jobs] = frozenset(regions)
+
+
+def _words(part: Damaged) -> str:
+    """Return the words for jobs whose folders are unknown because their item or line is damaged."""
+    return f"a job that cannot be read ({part.place} {part.problem})"
+
+
+def _ended(submission: Submission) -> set[int]:
+    return submission.opened - submission.live.keys() - submission.unreadable
 
 
 def _add(found: FoldersInUse, job: Job, name: str) -> None:

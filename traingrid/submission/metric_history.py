@@ -21,6 +21,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.job import in_region
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.submission.metric_log import MetricLog
 from traingrid.submission.metric_points import MetricPoint, Record, records_of_part, without_superseded
@@ -155,7 +156,8 @@ class MetricHistory:
             item = self._ledger.job(self._submission, index)
             items = [item] if item else []
         else:
-            items = [item for item in self._ledger.jobs(self._submission) if index is None or item.index in index]
+            jobs = readable(self._ledger.jobs(self._submission), warn)
+            items = [item for item in jobs if index is None or item.index in index]
         return [
             self._followed(item.index, number, recorded)
             for item in items
@@ -166,8 +168,9 @@ class MetricHistory:
     def _definitions(self, head: SubmissionItem) -> dict[int, list[Job]]:
         """Return each job as it was submitted, followed by the job of the last retry; none for a manifest by hand."""
         bucket = self._deployment.manifest_bucket
-        jobs = {job.index: [job] for job in submitted_jobs(self._home, bucket, head)}
-        for index, job in ({} if head.is_by_hand else retried_jobs(self._home, bucket, head)).items():
+        jobs = {job.index: [job] for job in readable(submitted_jobs(self._home, bucket, head), warn)}
+        retried = () if head.is_by_hand else readable(retried_jobs(self._home, bucket, head), warn)
+        for index, job in {job.index: job for job in retried}.items():
             jobs.setdefault(index, []).append(job)
         return jobs
 

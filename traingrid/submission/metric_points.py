@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +17,10 @@ _POSITIONS = {
     "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?!\.?\d)", re.IGNORECASE),
 }
 _LINE_CHARACTERS = 4000
+_MOST_STEPS = 10**15
+_LARGEST = 1e126
+"""The limit of DynamoDB's numbers, so that a curve and the last value in the ledger agree
+(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +32,7 @@ class MetricPoint:
         region: The Region of the attempt.
         attempt: The number of the attempt, from 1.
         metric: The name of the metric.
-        value: The value, a finite number.
+        value: The value, a number between -1E126 and 1E126.
         step: The step in the same line of output; None if the line has none.
         epoch: The epoch in the same line; None if it has none.
         time: The time of the line, in UTC.
@@ -76,11 +79,12 @@ def records_of_part(content: bytes) -> Iterator[Record]:
 
 
 def _whole(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value < _MOST_STEPS else None
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if math.isfinite(value)}
+    """Return the values that can be stored and drawn; NaN and infinite ones are neither."""
+    return {name: value for name, value in values.items() if abs(value) < _LARGEST}
 
 
 class LineReader:
@@ -123,7 +127,7 @@ class LineReader:
 def _position(name: str, values: Mapping[str, float], line: str) -> int | None:
     value = values.get(name)
     if value is not None:
-        return int(value) if value.is_integer() and 0 <= value < 1e15 else None
+        return int(value) if value.is_integer() and 0 <= value < _MOST_STEPS else None
     match = _POSITIONS[name].search(line)
     return int(match[1]) if match else None
 

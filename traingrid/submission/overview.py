@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.ledger import cancel_of
 from traingrid.submission.status import JobStatus
 
@@ -34,6 +35,7 @@ class SubmissionOverview:
         failures: The number of failed jobs of each failure class.
         running: The jobs with a training job that has not ended, without their metrics and dollars.
         failed: The failed jobs, without their metrics and dollars.
+        damaged: The items of jobs that cannot be read.
     """
 
     submission: str
@@ -44,12 +46,13 @@ class SubmissionOverview:
     failures: Mapping[str, int]
     running: list[JobStatus]
     failed: list[JobStatus]
+    damaged: list[Damaged]
 
     @property
     def ended(self) -> bool:
         """True if every job has ended."""
         states = {state for counts in self.states.values() for state in counts}
-        return self.unopened == 0 and states <= FINAL_STATES
+        return self.unopened == 0 and not self.damaged and states <= FINAL_STATES
 
 
 def submission_overview(head: SubmissionItem, ledger: Ledger) -> SubmissionOverview:
@@ -63,7 +66,8 @@ def submission_overview(head: SubmissionItem, ledger: Ledger) -> SubmissionOverv
     states: dict[str, Counter[JobState]] = defaultdict(Counter)
     failures: Counter[str] = Counter()
     running, failed = [], []
-    for job in ledger.job_states(head.submission):
+    damaged = list[Damaged]()
+    for job in readable(ledger.job_states(head.submission), damaged.append):
         states[job.region][job.state] += 1
         if job.state == JobState.FAILED:
             failures[job.failure] += 1
@@ -75,10 +79,11 @@ def submission_overview(head: SubmissionItem, ledger: Ledger) -> SubmissionOverv
         manifest=head.manifest,
         total=head.jobs,
         states={region: dict(states[region]) for region in sorted(states)},
-        unopened=max(head.jobs - sum(counts.total() for counts in states.values()), 0),
+        unopened=max(head.jobs - len(damaged) - sum(counts.total() for counts in states.values()), 0),
         failures=dict(failures.most_common()),
         running=running,
         failed=failed,
+        damaged=damaged,
     )
 
 

@@ -25,6 +25,7 @@ from traingrid.errors import TraingridError
 from traingrid.job import failures
 from traingrid.job.candidates import candidates_of, next_candidate
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
 from traingrid.submission.retry_plan import RetryPlan
@@ -147,7 +148,7 @@ class Retrier:
         ours = set(done.indices)
         failed = {
             item.index
-            for item in self.ledger.jobs(submission)
+            for item in readable(self.ledger.jobs(submission), warn)
             if item.state == JobState.FAILED and not item.training_job
         }
         closed = sorted(failed & ours)

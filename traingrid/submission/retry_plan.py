@@ -18,16 +18,18 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.job.candidates import Candidate
 from traingrid.job.job import SERVICES
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
+from traingrid.ledger.damage import Damaged, readable, warn
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
 from traingrid.ledger.ledger import is_cancelled
+from traingrid.submission.batch_children import RETRY_PREFIX
 from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.manifest_diff import changed_jobs
 from traingrid.submission.model_archives import ModelArchives
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
@@ -93,22 +95,29 @@ class RetryPlan:
             UsageError: The corrected manifest has another number or order of lines, the job of `index` does not
                 exist, or has not failed or stopped, or no job to retry can read its initial model any more.
         """
-        head = self._head(submission)
-        known = self._known(head, index)
+        head, damaged = self._head(submission), list[Damaged]()
+        known = self._known(head, index, damaged.append)
         ended = {index: item for index, item in known.items() if item.state in _RETRIED_STATES}
-        submitted = list(submitted_jobs(self.storage, self.deployment.manifest_bucket, head))
-        jobs = {job.index: job for job in submitted}
-        jobs |= retried_jobs(self.storage, self.deployment.manifest_bucket, head)
-        jobs = jobs if index is None else {index: jobs[index]}
+        bucket = self.deployment.manifest_bucket
+        submitted = list(readable(submitted_jobs(self.storage, bucket, head), damaged.append))
+        retried = {job.index: job for job in readable(retried_jobs(self.storage, bucket, head), damaged.append)}
+        jobs = {job.index: job for job in submitted} | retried
+        lost = _lost(range(head.jobs) if index is None else [index], known, jobs, damaged, retried)
+        jobs = {number: job for number, job in jobs.items() if number not in lost and index in (None, number)}
         late = self._late(head, known, jobs)
         if index is not None and index not in (*ended, *late):
             text = f"Job {index} of submission {submission} is {_state_of(known.get(index))}."
+            if index in lost:
+                raise TraingridError(lost[index].sentence, lost[index].next_step)
             raise UsageError(text, "Only failed and stopped jobs can be retried.")
         in_flight = _in_flight(ended.values())
         left = in_flight | self._left(submission, ended) | dict.fromkeys(late, _LATE)
         late += [index for index, why in in_flight.items() if left[index] == why]
+        left |= {number: str(part) for number, part in lost.items()}
         changed = {}
         if lines is not None:
+            if part := next((part for part in damaged if part.array_file), None):  # lines cannot be mapped to jobs
+                raise TraingridError(f"{part.sentence} Nothing was changed.", part.next_step)
             corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
             changed = {index: one.fields for index, one in corrected.items()}
             left = {index: _not_ended(fields) for index, fields in changed.items() if index not in ended} | left
@@ -140,10 +149,12 @@ class RetryPlan:
                 found[job.index] = UsageError(text, refused.next_step)
         return found
 
-    def _known(self, head: SubmissionItem, index: int | None) -> dict[int, JobItem]:
+    def _known(
+        self, head: SubmissionItem, index: int | None, report: Callable[[Damaged], object]
+    ) -> dict[int, JobItem]:
         """Return the opened jobs, or the one with an index if it is opened, by index."""
         if index is None:
-            return {item.index: item for item in self.ledger.jobs(head.submission)}
+            return {item.index: item for item in readable(self.ledger.jobs(head.submission), report)}
         if not 0 <= index < head.jobs:
             text = f"Submission {head.submission} has no job with index {index}."
             raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
@@ -166,7 +177,8 @@ class RetryPlan:
         That file may have changed, and its lines would be read with the grid's current defaults.
         """
         submission, manifest = head.submission, head.manifest.partition("?")[0]
-        ended = [item.index for item in self.ledger.jobs(submission) if item.state in _RETRIED_STATES]
+        jobs = readable(self.ledger.jobs(submission), warn)
+        ended = [item.index for item in jobs if item.state in _RETRIED_STATES]
         listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
         text = (
             f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head.batch_job}), without the "
@@ -228,6 +240,39 @@ def _in_flight(ended: Iterable[JobItem]) -> dict[int, str]:
     waits = {item.index: math.ceil((item.creates_end_at - now) / 60) for item in ended}
     why = "a child that was lost, or does not run, may still create its training job"
     return {index: f"{why}; retry it in {minutes} minutes" for index, minutes in waits.items() if minutes > 0}
+
+
+def _lost(
+    indexes: Iterable[int],
+    known: Mapping[int, JobItem],
+    jobs: Mapping[int, Job],
+    damaged: Sequence[Damaged],
+    retried: Container[int],
+) -> dict[int, Damaged]:
+    """Return the damaged item, line or file of each job that cannot be retried for it.
+
+    Args:
+        indexes: The jobs.
+        known: The opened jobs that can be read.
+        jobs: The lines that can be read.
+        damaged: All parts that cannot be read.
+        retried: The jobs whose line in the file of a retry can be read.
+    """
+    by_index = {part.index: part for part in damaged if part.index is not None}
+    files = {part.array_file: part for part in damaged if part.index is None and part.array_file}
+    found = {}
+    for index in indexes:
+        item = known.get(index)
+        if item is not None and item.state not in _RETRIED_STATES:
+            continue
+        part = by_index.get(index)
+        if part is None and index not in jobs:
+            part = next(iter(files.values()), None)
+        if part is None and item is not None and index not in retried and item.array_file.startswith(RETRY_PREFIX):
+            part = files.get(item.array_file)
+        if part is not None:
+            found[index] = part
+    return found
 
 
 def _rejection(unreadable: Mapping[int, UsageError]) -> tuple[str, str]:

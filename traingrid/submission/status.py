@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.job.candidates import place
 from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import cancel_of
@@ -16,7 +17,7 @@ from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from traingrid.aws.s3 import Storage
     from traingrid.job.job import BackendName
@@ -30,6 +31,9 @@ before that."""
 
 NEVER_STARTED = "never started"
 """The phase of a line of a submission by hand that no child has opened or will open."""
+
+UNREADABLE = "unreadable"
+"""The phase of a job whose state is not known, because its item of the ledger, or its line, cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +127,7 @@ class SubmissionStatus:
         batch_job: The id of the first Batch job; empty before it is submitted.
         batch_state: The state of the Batch job; empty if Batch no longer knows it.
         jobs: The jobs, in the order of the manifest.
+        damaged: The items of the ledger, and lines and files of the submission, that cannot be read.
     """
 
     submission: str
@@ -130,12 +135,35 @@ class SubmissionStatus:
     batch_job: str
     batch_state: str
     jobs: list[JobStatus]
+    damaged: list[Damaged] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
         """True if it was submitted, every job has ended, and its Batch job has ended."""
         jobs_ended = all(job.ended for job in self.jobs)
         return self.batch_job != "" and jobs_ended and self.batch_state in ("SUCCEEDED", "FAILED", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSubmission:
+    """A submission as the ledger has it.
+
+    Attributes:
+        head: Its item.
+        items: The opened jobs by index.
+        cancels: The recorded cancels by scope.
+        damaged: The jobs that cannot be read.
+    """
+
+    head: SubmissionItem
+    items: Mapping[int, JobItem]
+    cancels: Mapping[str, Cancel]
+    damaged: Sequence[Damaged]
+
+    @property
+    def damaged_jobs(self) -> dict[int, Damaged]:
+        """The damaged items of jobs by index."""
+        return {part.index: part for part in self.damaged if part.index is not None}
 
 
 # For at most this many jobs, Batch describes each child; for more, Batch only lists the children that have ended.
@@ -157,48 +185,71 @@ def submission_status(
     Raises:
         UsageError: The submission does not exist.
     """
-    head, known = read_submission(ledger, submission)
-    cancels = ledger.cancels(submission)
-    recorded = recorded_jobs(head, known, bucket, storage, cancels)
-    current = _as_in_batch(head, known, recorded, children, cancels)
+    read, damaged = read_submission(ledger, submission), list[Damaged]()
+    recorded = recorded_jobs(read, bucket, storage, damaged.append)
+    current = _as_in_batch(read, recorded, children)
     return SubmissionStatus(
         submission=submission,
-        manifest=head.manifest,
-        batch_job=head.batch_job,
-        batch_state=children.state(head),
+        manifest=read.head.manifest,
+        batch_job=read.head.batch_job,
+        batch_state=children.state(read.head),
         jobs=[job for _, job in sorted(current.items())],
+        damaged=damaged,
     )
 
 
-def read_submission(ledger: Ledger, submission: str) -> tuple[SubmissionItem, dict[int, JobItem]]:
-    """Return a submission and its opened jobs by index.
+def read_submission(ledger: Ledger, submission: str) -> ReadSubmission:
+    """Return a submission as the ledger has it.
 
     Raises:
         UsageError: The submission does not exist.
+        ItemError: Its item cannot be read.
     """
-    items = list(ledger.items(submission))
-    head = next((item for item in items if isinstance(item, SubmissionItem)), None)
+    damaged = list[Damaged]()
+    items = list(readable(ledger.items(submission), damaged.append))
+    head = next((item for item in items if isinstance(item, SubmissionItem)), None) or ledger.submission(submission)
     if head is None:
         raise UnknownSubmissionError(submission)
-    return head, {item.index: item for item in items if isinstance(item, JobItem)}
+    jobs = {item.index: item for item in items if isinstance(item, JobItem)}
+    return ReadSubmission(head=head, items=jobs, cancels=ledger.cancels(submission), damaged=damaged)
 
 
 def recorded_jobs(
-    head: SubmissionItem, known: Mapping[int, JobItem], bucket: str, storage: Storage, cancels: Mapping[str, Cancel]
+    read: ReadSubmission, bucket: str, storage: Storage, report: Callable[[Damaged], object]
 ) -> dict[int, JobStatus]:
     """Return the status of each job from the ledger, or from the submission for jobs that no child has opened.
 
     Args:
-        head: The submission.
-        known: Its opened jobs by index.
+        read: The submission.
         bucket: The manifest bucket.
         storage: S3.
-        cancels: Its recorded cancels.
+        report: Called with items, lines and files that cannot be read.
     """
-    statuses = {index: _from_item(item) for index, item in known.items()}
-    if len(known) < head.jobs:
-        statuses = (_unopened_by_hand(head) if head.is_by_hand else _unopened(bucket, head, storage)) | statuses
-    return {index: _with_cancel(job, cancel_of(cancels, index, job.region)) for index, job in statuses.items()}
+    head, damaged = read.head, [*read.damaged]
+    statuses = {index: _from_item(item) for index, item in read.items.items()}
+    if len(statuses) < head.jobs:
+        lines = _unopened_by_hand(head) if head.is_by_hand else _unopened(bucket, head, storage, damaged.append)
+        statuses = lines | statuses
+        if damaged:
+            statuses |= _unreadable(head, damaged, statuses)
+    for part in damaged:
+        report(part)
+    return {index: _with_cancel(job, cancel_of(read.cancels, index, job.region)) for index, job in statuses.items()}
+
+
+def _unreadable(
+    head: SubmissionItem, damaged: Sequence[Damaged], statuses: Mapping[int, JobStatus]
+) -> dict[int, JobStatus]:
+    """Return the status of jobs whose item is damaged, or that are neither in the ledger nor in the submission."""
+    items = {part.index: part for part in damaged if not part.array_file and part.index is not None}
+    lines = {part.index: part for part in damaged if part.array_file}
+    lost = [index for index in range(head.jobs) if index not in statuses] if head.is_submitted else []
+    found = {}
+    for index in (*items, *lost):
+        part = items.get(index) or lines.get(index) or lines.get(None) or damaged[0]
+        job = statuses.get(index) or JobStatus(index=index, region="", name=f"job {index}", state=JobState.PENDING)
+        found[index] = replace(job, phase=UNREADABLE, reason=part.sentence)
+    return found
 
 
 def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
@@ -208,20 +259,19 @@ def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
     return replace(job, cancelled=True, reason=cancel.reason_of(job.state, job.reason))
 
 
-def _as_in_batch(
-    head: SubmissionItem,
-    known: Mapping[int, JobItem],
-    recorded: Mapping[int, JobStatus],
-    children: Children,
-    cancels: Mapping[str, Cancel],
-) -> dict[int, JobStatus]:
+def _as_in_batch(read: ReadSubmission, recorded: Mapping[int, JobStatus], children: Children) -> dict[int, JobStatus]:
     """Return the status of each job, with Batch's state of the children of jobs without training job."""
-    waiting = {index: known.get(index) for index, job in recorded.items() if job.state in UNLAUNCHED_STATES}
+    head, known, damaged = read.head, read.items, read.damaged_jobs
+    waiting = {
+        index: known.get(index)
+        for index, job in recorded.items()
+        if job.state in UNLAUNCHED_STATES and index not in damaged
+    }
     if not waiting:
         return dict(recorded)
     asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH)
     described = {
-        index: _with_batch_state(recorded[index], child, cancels) for index, child in asked.items() if child.id
+        index: _with_batch_state(recorded[index], child, read.cancels) for index, child in asked.items() if child.id
     }
     statuses = {**recorded, **described}
     if head.is_by_hand:
@@ -252,7 +302,9 @@ def _from_item(item: JobItem) -> JobStatus:
     )
 
 
-def _unopened(bucket: str, head: SubmissionItem, storage: Storage) -> dict[int, JobStatus]:
+def _unopened(
+    bucket: str, head: SubmissionItem, storage: Storage, report: Callable[[Damaged], object]
+) -> dict[int, JobStatus]:
     """Return all jobs as they were submitted, for jobs that no child has opened in the ledger."""
     return {
         job.index: JobStatus(
@@ -263,7 +315,7 @@ def _unopened(bucket: str, head: SubmissionItem, storage: Storage) -> dict[int, 
             state=JobState.PENDING,
             ranks=job.ranks,
         )
-        for job in submitted_jobs(storage, bucket, head)
+        for job in readable(submitted_jobs(storage, bucket, head), report)
     }
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import TraingridError
 from traingrid.job.job import Job
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.submission.batch_children import file_uri, is_retry, read_file
-from traingrid.submission.files import MAX_ARRAY, chunks, jobs_key, read_job
+from traingrid.submission.files import MAX_ARRAY, array_file, chunks, jobs_key, read_job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from traingrid.aws.s3 import Storage
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
 
+_RESTORE = "Restore the version of the object that the intake wrote, or submit the lines in another manifest."
 
-def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job]:
-    """Yield the jobs of a submission in the order of their index.
+
+def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job | Damaged]:
+    """Yield the jobs of a submission in the order of their index, and lines and files that cannot be read.
 
     Yield nothing before the intake has written them, or if a user submitted the manifest to Batch without the intake.
 
@@ -27,12 +33,15 @@ def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Itera
         bucket: The manifest bucket.
         head: The submission's item.
     """
+    first = 0
     for array in head.arrays if not head.is_by_hand else ():
         if not is_retry(array):
-            yield from _jobs_in(storage, file_uri(bucket, head.submission, array.file))
+            file = file_uri(bucket, head.submission, array.file)
+            yield from _jobs_in(storage.read_if_exists(file), file, head, range(first, first + array.count))
+            first += array.count
 
 
-def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job]:
+def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job | Damaged]:
     """Yield the jobs that the intake has written, including those of arrays that it has not recorded yet.
 
     Args:
@@ -40,21 +49,24 @@ def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterato
         bucket: The manifest bucket.
         head: The submission's item.
     """
-    for chunk in range(len(chunks(head.jobs))):
-        yield from _jobs_in(storage, S3Uri(bucket, jobs_key(head.submission, chunk)))
+    for chunk, size in enumerate(chunks(head.jobs)):
+        file = S3Uri(bucket, jobs_key(head.submission, chunk))
+        content = storage.read_if_exists(file)
+        if content is not None or head.is_submitted:
+            yield from _jobs_in(content, file, head, range(chunk * MAX_ARRAY, chunk * MAX_ARRAY + size))
 
 
-def retried_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> dict[int, Job]:
-    """Return the retried jobs of a submission, by index, each as it was last submitted."""
-    jobs: dict[int, Job] = {}
+def retried_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job | Damaged]:
+    """Yield the retried jobs of a submission, those of the last retry last, and lines and files that cannot be read."""
     for array in head.arrays:
         if is_retry(array):
-            lines = read_file(storage, bucket, head.submission, array.file).splitlines()
-            jobs |= {job.index: job for job in map(Job.model_validate_json, lines)}
-    return jobs
+            content = read_file(storage, bucket, head.submission, array.file)
+            yield from _jobs_in(content, file_uri(bucket, head.submission, array.file), head, None)
 
 
-def last_submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> dict[int, Job]:
+def last_submitted_jobs(
+    storage: Storage, bucket: str, head: SubmissionItem, report: Callable[[Damaged], object]
+) -> dict[int, Job]:
     """Return the jobs of a submission by index, each as it was last submitted: by the intake or a retry.
 
     Return none if a user submitted the manifest to Batch without the intake.
@@ -63,10 +75,12 @@ def last_submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> 
         storage: S3.
         bucket: The manifest bucket.
         head: The submission's item.
+        report: Called with lines and files that cannot be read.
     """
     if head.is_by_hand:
         return {}
-    return {job.index: job for job in submitted_jobs(storage, bucket, head)} | retried_jobs(storage, bucket, head)
+    forms = (submitted_jobs(storage, bucket, head), retried_jobs(storage, bucket, head))
+    return {job.index: job for jobs in forms for job in readable(jobs, report)}
 
 
 def last_submitted_job(storage: Storage, bucket: str, head: SubmissionItem, item: JobItem) -> Job | None:
@@ -80,15 +94,51 @@ def last_submitted_job(storage: Storage, bucket: str, head: SubmissionItem, item
 
     Returns:
         None if a user submitted the manifest to Batch without the intake.
+
+    Raises:
+        TraingridError: The line of the job, or a file that may have it, cannot be read.
     """
     if head.is_by_hand:
         return None
-    if retried := retried_jobs(storage, bucket, head).get(item.index):
-        return retried
+    damaged: list[Damaged] = []
+    retried = {job.index: job for job in readable(retried_jobs(storage, bucket, head), damaged.append)}
+    for part in damaged:
+        if part.index == item.index or (part.index is None and part.array_file == item.array_file):
+            raise TraingridError(part.sentence, part.next_step)
+    if item.index in retried:
+        return retried[item.index]
     file = S3Uri(bucket, jobs_key(head.submission, item.index // MAX_ARRAY))
     return read_job(storage, file, item.index % MAX_ARRAY)
 
 
-def _jobs_in(storage: Storage, file: S3Uri) -> Iterator[Job]:
-    """Yield the jobs in a file; none if it does not exist."""
-    yield from map(Job.model_validate_json, (storage.read_if_exists(file) or b"").splitlines())
+def _jobs_in(
+    content: bytes | None, file: S3Uri, head: SubmissionItem, indexes: Sequence[int] | None
+) -> Iterator[Job | Damaged]:
+    """Yield the jobs in a file.
+
+    Args:
+        content: Its content; None if it does not exist.
+        file: Its URI.
+        head: The submission's item.
+        indexes: The indexes of its jobs; None for the file of a retry, of which only its readable lines are known.
+    """
+
+    def damaged(problem: str, number: int | None = None) -> Damaged:
+        index = indexes[number] if indexes is not None and number is not None and number < len(indexes) else None
+        place = f"Line {number + 1} of {file}" if number is not None else str(file)
+        submission, name = head.submission, array_file(file.key)
+        return Damaged(
+            place=place, problem=problem, next_step=_RESTORE, submission=submission, index=index, array_file=name
+        )
+
+    if content is None:
+        yield damaged("does not exist")
+        return
+    lines = content.splitlines()
+    for number, line in enumerate(lines):
+        try:
+            yield Job.model_validate_json(line)
+        except ValidationError:
+            yield damaged("is not a job", number)
+    if indexes is not None and len(lines) < len(indexes):
+        yield damaged(f"has {len(lines)} lines instead of {len(indexes)}")

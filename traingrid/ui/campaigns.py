@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.deploy.prices import GIGABYTE
 from traingrid.errors import TraingridError
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.moves import Moves
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
@@ -134,7 +135,7 @@ class Campaigns:
             self._jobs.pop(name, None)
             return _Labels(known)
         if self._jobs.get(name, (None,))[0] != len(head.arrays):
-            jobs = last_submitted_jobs(self._plane.storage, self._plane.deployment.manifest_bucket, head)
+            jobs = last_submitted_jobs(self._plane.storage, self._plane.deployment.manifest_bucket, head, warn)
             self._jobs[name] = len(head.arrays), jobs
         jobs = self._jobs[name][1]
         copying = tuple(job for job in jobs.values() if job.copy_from and not self._has_ended(name, job.index))
@@ -152,7 +153,7 @@ class Campaigns:
                 wanted[job.copy_to].append(job)
         if not wanted:
             return []
-        made = {item.target: item for item in self._moves.all()}
+        made = {item.target: item for item in readable(self._moves.all(), warn)}
         moves = [_move(jobs, made.get(target), facts) for target, jobs in wanted.items()]
         return sorted(moves, key=lambda move: (move["campaign"], move["target"]))[:MOST_MOVES]
 

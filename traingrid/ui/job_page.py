@@ -11,6 +11,7 @@ from traingrid.api.logs import LogReader
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.candidates import place
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import warn
 from traingrid.submission.manifest_text import header_of, lines_of, manifest_content
 from traingrid.submission.status import JobStatus
 from traingrid.submission.submitted_jobs import last_submitted_jobs
@@ -106,7 +107,7 @@ def _found(plane: ControlPlane, submission: str, index: int) -> tuple[Submission
 
 def _job(plane: ControlPlane, head: SubmissionItem, index: int) -> Job | None:
     """Return the job as it was last submitted; None if its line is not stored."""
-    return last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head).get(index)
+    return last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head, warn).get(index)
 
 
 def _manifest_line(plane: ControlPlane, head: SubmissionItem, number: int) -> dict[str, Any]:

@@ -28,6 +28,7 @@ SHORTEST_SECONDS, SHORTEST_LOOK_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 10.0, 600.
 shortages, and between two reads of everything, which finds submissions by hand."""
 UNLISTED_FULL_SECONDS = 30.0
 """The shortest time between two reads of everything if the caller may not list the files of submissions."""
+_MOST_DAMAGED = 5
 _SHARE = 10
 """Reads take at most one tenth of the time, however many jobs the ledger has."""
 
@@ -190,6 +191,11 @@ class Poller:
             found.append({"kind": "error", "text": text})
         if self._pause:
             found.append({"kind": "warning", "text": self._pause})
+        damaged = [part for parts in self._view.damaged.values() for part in parts]
+        found += [{"kind": "error", "text": str(part)} for part in damaged[:_MOST_DAMAGED]]
+        if len(damaged) > _MOST_DAMAGED:
+            text = f"{len(damaged) - _MOST_DAMAGED} more parts cannot be read; `traingrid audit` lists them."
+            found.append({"kind": "error", "text": text})
         if self._view.left_out:
             text = f"{self._view.left_out} older submissions are not shown; `traingrid status` lists them."
             found.append({"kind": "information", "text": text})

@@ -9,11 +9,13 @@ from traingrid.job.candidates import place
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import cancel_of
 from traingrid.ledger.spending import ended_dollars, is_running
+from traingrid.submission.status import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.job.job import Job
+    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.user_requests import Cancel
 
@@ -77,6 +79,11 @@ def unopened_row(submission: str, job: Job, cancels: Mapping[str, Cancel]) -> Ro
 def unknown_row(submission: str, index: int) -> Row:
     """Return the row of a job of which only the index is known."""
     return _pending(submission, index) | {"name": f"job {index}"}
+
+
+def unreadable_row(submission: str, index: int, part: Damaged) -> Row:
+    """Return the row of a job whose item of the ledger cannot be read."""
+    return unknown_row(submission, index) | {"phase": UNREADABLE, "reason": part.sentence[:_LONGEST_REASON]}
 
 
 def finite(metrics: Mapping[str, float]) -> dict[str, float]:

@@ -19,11 +19,12 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import Damaged, readable, warn
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.files import submission_of_key
 from traingrid.submission.submitted_jobs import submitted_jobs
-from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row
+from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row, unreadable_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,9 +49,12 @@ class _Known:
     head: SubmissionItem | None = None
     jobs: dict[int, JobItem] = field(default_factory=dict)
     cancels: dict[str, Cancel] = field(default_factory=dict)
+    damaged: list[Damaged] = field(default_factory=list)
 
-    def add(self, item: LedgerItem) -> None:
-        if isinstance(item, SubmissionItem):
+    def add(self, item: LedgerItem | Damaged) -> None:
+        if isinstance(item, Damaged):
+            self.damaged.append(item)
+        elif isinstance(item, SubmissionItem):
             self.head = item
         elif isinstance(item, JobItem):
             self.jobs[item.index] = item
@@ -68,6 +72,7 @@ class LedgerView:
         rows: The rows of their jobs, by submission and key.
         left_out: The number of older submissions that are not shown.
         finds_changes: False if the caller may not list the files of submissions.
+        damaged: The parts of the grid's record that could not be read last, by submission.
     """
 
     plane: ControlPlane
@@ -75,7 +80,8 @@ class LedgerView:
     rows: dict[str, dict[str, Row]] = field(default_factory=dict)
     left_out: int = 0
     finds_changes: bool = True
-    _submitted: dict[str, list[Job]] = field(default_factory=dict)
+    damaged: dict[str, list[Damaged]] = field(default_factory=dict)
+    _submitted: dict[str, list[Job | Damaged]] = field(default_factory=dict)
     _cancels: dict[str, dict[str, Cancel]] = field(default_factory=dict)
     _files: Counter[str] = field(default_factory=Counter)
     _watched_until: dict[str, float] = field(default_factory=dict)
@@ -89,6 +95,7 @@ class LedgerView:
             found[item.submission].add(item)
         heads = [known.head for known in found.values() if known.head]
         self.left_out = self._show(heads)
+        self.damaged = {name: known.damaged for name, known in found.items() if known.damaged}
         for submission in self.heads:
             self._store(found[submission])
         self._files = files
@@ -136,7 +143,7 @@ class LedgerView:
     def shortages(self) -> dict[str, list[str]]:
         """Return the sentences of the current shortages of capacity, by Region."""
         found: dict[str, list[str]] = defaultdict(list)
-        for shortage in self.plane.ledger.shortages():
+        for shortage in readable(self.plane.ledger.shortages(), warn):
             if not shortage.is_over(time.time()):
                 found[shortage.pool.region].append(shortage.sentence())
         return dict(found)
@@ -176,6 +183,7 @@ class LedgerView:
             return
         name, before = head.submission, self.rows[head.submission] if known.first else {}
         rows = self._rows_of(head, known, before)
+        self._store_damaged(name, known)
         self.heads[name], self.rows[name], self._cancels[name] = head, rows, known.cancels
         open_ones = (row["index"] for row in rows.values() if row["state"] not in FINAL_STATES)
         first_open = min(open_ones, default=None)
@@ -186,20 +194,30 @@ class LedgerView:
         elif self._watched_until.get(name) == math.inf:
             self._watched_until[name] = time.monotonic() + SETTLING_SECONDS
 
+    def _store_damaged(self, name: str, known: _Known) -> None:
+        """Keep the damaged parts of a submission; a read from a job on sees neither those before it nor the files."""
+        before = self.damaged.get(name, ()) if known.first else ()
+        kept = [part for part in before if part.array_file or (part.index or 0) < known.first]
+        self.damaged[name] = list(dict.fromkeys([*kept, *known.damaged]))
+
     def _rows_of(self, head: SubmissionItem, known: _Known, before: dict[str, Row]) -> dict[str, Row]:
         """Return the rows of a submission; `before` has those of the jobs that were not read."""
         rows = {index: recorded_row(item, known.cancels) for index, item in known.jobs.items()}
+        items = {part.index: part for part in known.damaged if part.index is not None}
         if before:
+            rows |= {index: unreadable_row(head.submission, index, part) for index, part in items.items()}
             return before | {key_of(head.submission, index): row for index, row in rows.items()}
         if len(rows) < head.jobs:
-            unopened = {job.index: unopened_row(head.submission, job, known.cancels) for job in self._jobs_of(head)}
+            lines = readable(self._jobs_of(head), known.damaged.append)
+            unopened = {job.index: unopened_row(head.submission, job, known.cancels) for job in lines}
             unknown = {index: unknown_row(head.submission, index) for index in range(head.jobs)}
-            rows = {**unknown, **unopened, **rows}
+            lost = {index: unreadable_row(head.submission, index, part) for index, part in items.items()}
+            rows = {**unknown, **unopened, **rows, **lost}
         else:
             self._submitted.pop(head.submission, None)
         return {key_of(head.submission, index): row for index, row in sorted(rows.items())}
 
-    def _jobs_of(self, head: SubmissionItem) -> list[Job]:
+    def _jobs_of(self, head: SubmissionItem) -> list[Job | Damaged]:
         """Return the submitted jobs, whose files never change once they are complete."""
         if head.submission not in self._submitted:
             jobs = list(submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, head))

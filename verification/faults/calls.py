@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError
 from localcloud.faults.plan import CallFault, Effect, Stub
 from traingrid.audit.violation import Violation
 from traingrid.kubernetes.errors import UnavailableError
+from traingrid.ledger.damage import intact
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import BATCH_ENDED, patience, until
@@ -208,7 +209,7 @@ def _delays(grid: FaultyGrid, submission: Submission) -> dict[str, float]:
     head = grid.plane.ledger.submission(submission.id)
     if head is None:
         raise UnknownSubmissionError(submission.id)
-    begun, items = epoch_seconds(head.submitted_at), list(grid.plane.ledger.jobs(submission.id))
+    begun, items = epoch_seconds(head.submitted_at), list(intact(grid.plane.ledger.jobs(submission.id)))
     seconds = sorted(epoch_seconds(item.updated_at) - begun for item in items)
     shares = {"p50_seconds": 0.5, "p95_seconds": 0.95, "last_seconds": 1.0}
     return {name: seconds[ceil(share * len(seconds)) - 1] for name, share in shares.items()}

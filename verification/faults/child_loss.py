@@ -10,6 +10,7 @@ from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import intact
 from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import FaultyGrid, settled
@@ -107,7 +108,7 @@ def until_the_scheduled_sweep(grid: FaultyGrid, lines: int) -> Outcome:
     until(lambda: not grid.active(), "no training job is active")
     ended = time.time()
     until(lambda: grid.recorded(submission), "the schedule has recorded every end", 3 * SWEEP_SECONDS)
-    recorded = [epoch_seconds(item.updated_at) - ended for item in grid.plane.ledger.jobs(submission.id)]
+    recorded = [epoch_seconds(item.updated_at) - ended for item in intact(grid.plane.ledger.jobs(submission.id))]
     return Outcome(
         volume=f"{lines} lines",
         violations=grid.audit(submission.id),

@@ -15,6 +15,7 @@ from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, LOST_NODE, PERMISSION
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import cancel_of_job
 from traingrid.ledger.timestamps import epoch_seconds
 from verification.deployed_grid import until
@@ -65,7 +66,7 @@ def deleted(grid: FaultyGrid, lines: int) -> Outcome:
         settled(grid, [submission], sweeps=3 if is_lost else 0)
         until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # as above
         found += [*otherwise_ended(grid, [submission], {"Stopped"}), *_pods_left(grid, submission)]
-        for item in grid.plane.ledger.jobs(submission.id):
+        for item in intact(grid.plane.ledger.jobs(submission.id)):
             if "but not by traingrid" not in item.reason:
                 found.append(_violation("I4", submission, f"job {item.index} has the reason: {item.reason}"))
     return Outcome(
@@ -199,7 +200,7 @@ def _preempted(grid: FaultyGrid, lines: int) -> Outcome:
         grid.cluster(region).preempt(name, 1.0)
     settled(grid, [submission])
     until(lambda: grid.recorded(submission), "every end is recorded")
-    again = [item for item in grid.plane.ledger.jobs(submission.id) if item.attempt != 1]
+    again = [item for item in intact(grid.plane.ledger.jobs(submission.id)) if item.attempt != 1]
     found = [_violation("I2", submission, f"job {item.index} is at attempt {item.attempt}") for item in again]
     return Outcome(
         volume=f"{lines} preemptions",
@@ -223,7 +224,7 @@ def foreign(grid: FaultyGrid, lines: int) -> Outcome:
     found = [*otherwise_ended(grid, [submission], {"Failed"})]
     found += [
         _violation("I4", submission, f"job {item.index} has the failure {item.failure}")
-        for item in grid.plane.ledger.jobs(submission.id)
+        for item in intact(grid.plane.ledger.jobs(submission.id))
         if item.failure != CONFLICT.name
     ]
     for (region, name), uid in uids.items():
@@ -294,9 +295,9 @@ def _namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     grant_access(grid.cloud, grid.plane.deployment)
     settled(grid, [submission, late], sweeps=2)
     until(lambda: grid.recorded(submission), "every end is recorded")
-    reasons = {item.reason for item in grid.plane.ledger.jobs(late.id)}
+    reasons = {item.reason for item in intact(grid.plane.ledger.jobs(late.id))}
     found = [_violation("I4", late, f"the reason is: {reason}") for reason in reasons if "namespace" not in reason]
-    for item in grid.plane.ledger.jobs(submission.id):
+    for item in intact(grid.plane.ledger.jobs(submission.id)):
         for attempt in item.attempts().values():
             is_known = attempt.failure in _OF_THE_NAMESPACE or (item.tried and attempt.state == JobState.COMPLETED)
             if not is_known:
@@ -330,7 +331,7 @@ def _training_jobs(grid: FaultyGrid, submission: Submission) -> dict[int, tuple[
     """Return the Region and the name of the present training job of each line, by index."""
     return {
         item.index: (item.region, names.training_job("grid", submission.id, item.index, item.attempt))
-        for item in grid.plane.ledger.jobs(submission.id)
+        for item in intact(grid.plane.ledger.jobs(submission.id))
     }
 
 
@@ -349,7 +350,7 @@ def _together(volume: str, rounds: Sequence[Outcome]) -> Outcome:
 
 
 def _all_train(grid: FaultyGrid, submission: Submission) -> bool:
-    phases = [item.phase for item in grid.plane.ledger.jobs(submission.id)]
+    phases = [item.phase for item in intact(grid.plane.ledger.jobs(submission.id))]
     return len(phases) == submission.lines and set(phases) == {"Training"}
 
 
@@ -379,7 +380,7 @@ def _pods_left(grid: FaultyGrid, submission: Submission) -> Iterator[Violation]:
 
 def _recorded_early(grid: FaultyGrid, submission: Submission) -> Iterator[tuple[int, Violation]]:
     """Yield the lines whose ends are recorded although they have live pods."""
-    ended = {item.index for item in grid.plane.ledger.jobs(submission.id) if item.state in FINAL_STATES}
+    ended = {item.index for item in intact(grid.plane.ledger.jobs(submission.id)) if item.state in FINAL_STATES}
     for index, (region, name) in _training_jobs(grid, submission).items():
         if index in ended and pods_of(grid.cluster(region), name):
             what = f"the end of job {index} of {submission.id} was recorded while its pods ran"
@@ -410,7 +411,7 @@ def _disturb_a_node(grid: FaultyGrid, chance: random.Random) -> list[str]:
 def _record_delays(grid: FaultyGrid, submission: Submission) -> dict[str, float]:
     """Return the seconds between the end of training jobs and their records: the median and the longest."""
     delays = list[float]()
-    for item in grid.plane.ledger.jobs(submission.id):
+    for item in intact(grid.plane.ledger.jobs(submission.id)):
         found = object_of(grid.cluster(item.region), _training_jobs(grid, submission)[item.index][1])
         conditions = (found[1].get("status") or {}).get("conditions", []) if found else []
         ends = [epoch_seconds(one["lastTransitionTime"]) for one in conditions if one["type"] == "Complete"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from localcloud.faults.plan import CallFault, Capacity
 from localcloud.kubernetes.resources import NODE
 from traingrid.audit.violation import Violation
+from traingrid.ledger.damage import intact
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
@@ -89,7 +90,7 @@ def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
 
 def _engines(grid: FaultyGrid, submissions: list[Submission]) -> Counter[str]:
     """Return the number of lines that ended on each engine."""
-    return Counter(item.backend for one in submissions for item in grid.plane.ledger.jobs(one.id))
+    return Counter(item.backend for one in submissions for item in intact(grid.plane.ledger.jobs(one.id)))
 
 
 def _never_moved(grid: FaultyGrid, submissions: list[Submission]) -> Iterator[Violation]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Quota, Stub
 from traingrid.audit.violation import Violation
+from traingrid.ledger.damage import intact
 from verification.deployed_grid import until
 from verification.faults.engine import Engine
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
@@ -184,7 +185,7 @@ def otherwise_ended(grid: FaultyGrid, submissions: Iterable[Submission], wanted:
     """Yield a violation for each line that ended in a state that it would not have reached without faults."""
     allowed = set(wanted)
     for submission in submissions:
-        for item in grid.plane.ledger.jobs(submission.id):
+        for item in intact(grid.plane.ledger.jobs(submission.id)):
             if item.state not in allowed:
                 what = f"job {item.index} of {submission.id} is {item.state} ({item.failure}: {item.reason})"
                 what += f"; without the faults it would be {sorted(allowed)}"

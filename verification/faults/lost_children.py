@@ -10,6 +10,7 @@ from traingrid.backends import watching
 from traingrid.backends.base import Backend
 from traingrid.job.job import Job
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.submitted_jobs import submitted_jobs
 from verification.deployed_grid import until
@@ -92,7 +93,7 @@ class LostChildren:
         plane = self._grid.plane
         grid_name, bucket = plane.deployment.grid.name, plane.deployment.manifest_bucket
         head = plane.ledger.submission(self._living)
-        for line in submitted_jobs(plane.storage, bucket, head) if head else ():
+        for line in intact(submitted_jobs(plane.storage, bucket, head)) if head else ():
             job = Job.model_validate_json(line.model_dump_json().replace(self._living, _NOBODYS))
             name = names.training_job(grid_name, _NOBODYS, job.index, number + 1)
             self._backend(job.region).start(name, job, {names.TAG_GRID: grid_name})

@@ -13,6 +13,7 @@ from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.ledger.damage import intact
 from traingrid.ledger.datasets import DatasetItem, Datasets
 from traingrid.submission.files import submission_id
 from verification.faults.account import ACCOUNT
@@ -186,7 +187,7 @@ class _Uploads:
         return [(found["Key"], found["VersionId"]) for found in reply.get("Versions", []) if found["Key"] == key]
 
     def _items(self) -> list[DatasetItem]:
-        return list(Datasets(self.grid.plane.deployment.table, "us-east-1").all())
+        return list(intact(Datasets(self.grid.plane.deployment.table, "us-east-1").all()))
 
     @property
     def _manifests(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from localcloud.faults.plan import CallFault, Capacity
 from traingrid.job.failures import CAPACITY, SHORTAGE
+from traingrid.ledger.damage import intact
 from traingrid.ledger.shortages import CapacityPool, Shortage
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import FaultyGrid, settled
@@ -98,6 +99,6 @@ def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
 
 def _earlier(grid: FaultyGrid, submissions: Iterable[str]) -> Counter[str]:
     """Return the number of earlier attempts by failure: training jobs without capacity, and moves without one."""
-    items = (item for submission in submissions for item in grid.plane.ledger.jobs(submission))
+    items = (item for submission in submissions for item in intact(grid.plane.ledger.jobs(submission)))
     failures = Counter(previous.failure for item in items for previous in item.tried)
     return Counter({name: failures[name] for name in (CAPACITY.name, SHORTAGE.name)})

@@ -17,6 +17,7 @@ from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import intact
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, CancelReport, Wanted
@@ -138,7 +139,7 @@ class SubmittingGrid(DeployedGrid):
 
     def states(self, submission: str) -> dict[int, str]:
         """Return the state of each opened job of a submission, by index."""
-        return {item.index: item.state for item in self.plane.ledger.jobs(submission)}
+        return {item.index: item.state for item in intact(self.plane.ledger.jobs(submission))}
 
     def recorded(self, submission: Submission) -> bool:
         """Return True if the ledger contains a final state for every line."""

@@ -140,11 +140,13 @@ class SageMakerRegion:
 
     def list_training_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
         """List the visible training jobs in one page."""
-        wanted = request.get("StatusEquals")
+        wanted, after = request.get("StatusEquals"), request.get("CreationTimeAfter")
         found = [
-            job.summary()
+            summary
             for job in self.jobs.values()
             if self._shows(job) and request["NameContains"] in job.name and wanted in (None, job.state)
+            for summary in [job.summary()]
+            if after is None or summary["CreationTime"] > after
         ]
         yield {"TrainingJobSummaries": found}
 

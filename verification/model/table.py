@@ -65,6 +65,14 @@ class ModelTable:
         """Yield the items with one sort key."""
         yield from (found for found in self.everything() if found["item"] == item)
 
+    def scan_page(self, condition: str, values: Item, after: Item | None) -> tuple[list[tuple[str, str]], Item | None]:
+        """Return the keys of all items that meet a condition, in one page."""
+        if after:
+            raise ValueError("the table has one page")
+        holds = Condition(condition, values).holds
+        found = self._call("dynamodb", "Scan", lambda: [key for key, item in self.items.items() if holds(item)])
+        return found, None
+
     def everything(self) -> Iterator[Item]:
         """Yield copies of all items."""
         yield from self._call("dynamodb", "Scan", lambda: copy.deepcopy(list(self.items.values())))
@@ -95,6 +103,16 @@ class ModelTable:
 
         return bool(self._call("dynamodb", "UpdateItem", change))
 
+    def delete(self, key: tuple[str, str], condition: str, values: Item) -> bool:
+        """Delete an item if a condition holds; return True if it was deleted."""
+
+        def remove() -> bool:
+            if self.is_conditional and not Condition(condition, values).holds(self.items.get(key, {})):
+                return False
+            return self.items.pop(key, None) is not None
+
+        return bool(self._call("dynamodb", "DeleteItem", remove))
+
     def _is_new(self, key: tuple[str, str]) -> bool:
         return not self.is_conditional or key not in self.items
 
@@ -109,7 +127,7 @@ class ModelTable:
 class Condition:
     """A DynamoDB condition expression, limited to the syntax that traingrid uses.
 
-    Supports equality, IN, AND, OR, NOT, parentheses, attribute_exists and attribute_not_exists. Attribute names are
+    Supports equality, IN, AND, OR, NOT, parentheses, attribute_exists, attribute_not_exists and begins_with. Names are
     words, optionally with a leading #; placeholders of values begin with a colon.
     """
 
@@ -149,6 +167,13 @@ class Condition:
         if word in ("attribute_exists", "attribute_not_exists"):
             self._take("(")
             holds = bool((self._rest.pop(0).lstrip("#") in self._item) == (word == "attribute_exists"))
+            self._take(")")
+            return holds
+        if word == "begins_with":
+            self._take("(")
+            text = str(self._item.get(self._rest.pop(0).lstrip("#"), ""))
+            self._take(",")
+            holds = text.startswith(self._values[self._rest.pop(0)])
             self._take(")")
             return holds
         # A missing attribute equals no value.

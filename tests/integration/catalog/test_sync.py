@@ -29,6 +29,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
 from traingrid.ledger import ledger, moves
+from traingrid.ledger.damage import Damaged, intact
 from traingrid.ledger.datasets import DatasetItem, Replica
 from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.moves import MoveItem
@@ -80,7 +81,7 @@ def test_only_submissions_that_changed_are_read_again(
     asked: list[str] = []
     read = grid.ledger.jobs
 
-    def jobs(submission: str) -> Iterator[JobItem]:
+    def jobs(submission: str) -> Iterator[JobItem | Damaged]:
         asked.append(submission)
         return read(submission)
 
@@ -348,7 +349,7 @@ def test_a_copy_of_a_known_replica_is_a_replica_until_it_is_removed(
     catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = f"copies/{tmp_path.name}"
-    for other in grid.moves.all():  # of earlier tests, which share the account
+    for other in intact(grid.moves.all()):  # of earlier tests, which share the account
         assert grid.moves.change(other, replace(other, state="pruned"))
     made = move(account, target, "0123abcd/0", state="copying")
     grid.moves.add(made)
@@ -389,7 +390,7 @@ def test_a_copy_does_not_replace_another_replica_of_its_region(
 def test_a_run_in_a_copy_has_the_dataset_of_the_source(
     catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
 ) -> None:
-    for other in grid.moves.all():
+    for other in intact(grid.moves.all()):
         assert grid.moves.change(other, replace(other, state="pruned"))
     describe_source(catalog, account, tmp_path)
     submission = account.submit((OTHER,), "pass")  # its data is in the folder x

@@ -17,6 +17,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.framework_images import FrameworkImage
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.damage import intact
 from traingrid.manifest.parse import parse
 from traingrid.manifest.plan import planned
 
@@ -61,9 +62,10 @@ def test_an_example_is_planned_and_trains(account: Account, example: str, tmp_pa
     assert [line.outcome for line in planned(lines, deployment)] == ["would train"] * 2
     submission = account.accept(content)
     wait_until(
-        lambda: [job.state in FINAL_STATES for job in account.ledger.jobs(submission)] == [True] * 2, seconds=120
+        lambda: [job.state in FINAL_STATES for job in intact(account.ledger.jobs(submission))] == [True] * 2,
+        seconds=120,
     )
-    assert [(job.state, job.reason) for job in account.ledger.jobs(submission)] == [("Completed", "")] * 2
+    assert [(job.state, job.reason) for job in intact(account.ledger.jobs(submission))] == [("Completed", "")] * 2
     for index, region in enumerate(deployment.grid.regions):
         described = account.described(names.training_job("traingrid", submission, index, 1), region)
         assert [metric["MetricName"] for metric in described["FinalMetricDataList"]] == [METRICS[example]]

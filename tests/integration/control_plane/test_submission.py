@@ -20,6 +20,7 @@ from traingrid.cli import retry as retry_command
 from traingrid.cli.main import cli
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import AttemptFacts
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import submission_status
@@ -32,7 +33,7 @@ def manifest(account: Account, *lines: tuple[str, str]) -> str:
 
 
 def states(account: Account, submission: str) -> list[str]:
-    return [item.state for item in account.ledger.jobs(submission)]
+    return [item.state for item in intact(account.ledger.jobs(submission))]
 
 
 def ended(account: Account, submission: str, jobs: int) -> list[str]:

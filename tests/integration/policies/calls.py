@@ -99,7 +99,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         **_FIND_CLUSTER,
         **_SEE_QUEUED,
         "s3:ListObjectsV2": set(),
-        **{f"dynamodb:{name}": {KEY} for name in ("Scan", "GetItem", "PutItem", "UpdateItem")},
+        **{f"dynamodb:{name}": {KEY} for name in ("Scan", "Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem")},
         "batch:ListJobs": set(),
         "batch:DescribeJobs": set(),
         "batch:TerminateServiceJob": set(),

@@ -65,8 +65,9 @@ def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
     yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
     model, some = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller in (intake, reconciler, registrar)
     yield caller.may_not("read a model", "s3:GetObject", model, breaks=RESOURCE if some else ACTION)
-    for action in ("DeleteItem", "DeleteTable"):
-        yield caller.may_not("delete from the ledger", f"dynamodb:{action}", LEDGER)
+    marks = {"breaks": "Null dynamodb:LeadingKeys"} if caller is reconciler else {}  # it deletes only items of one kind
+    yield caller.may_not("delete from the ledger", "dynamodb:DeleteItem", LEDGER, **marks)
+    yield caller.may_not("delete the ledger", "dynamodb:DeleteTable", LEDGER)
     yield caller.may_not("delete a training job", "sagemaker:DeleteTrainingJob", training_job(INSIDE))
 
 
@@ -154,8 +155,12 @@ def _reconciler() -> Iterator[Case]:
     yield reconciler.may_not("stop one in another Region", "sagemaker:StopTrainingJob", abroad, breaks=RESOURCE)
     yield reconciler.may_not("change one", "sagemaker:UpdateTrainingJob", training_job(INSIDE))
     yield reconciler.may_not("tag one", "sagemaker:AddTags", training_job(INSIDE))
-    for action in ("Scan", "GetItem", "PutItem", "UpdateItem"):
+    for action in ("Scan", "Query", "GetItem", "PutItem", "UpdateItem"):
         yield reconciler.may("close lines", f"dynamodb:{action}", LEDGER)
+    mark: Context = {"dynamodb:LeadingKeys": ["open"]}
+    job: Context = {"dynamodb:LeadingKeys": ["0123abcd"]}
+    yield reconciler.may("settle a submission", "dynamodb:DeleteItem", LEDGER, mark)
+    yield reconciler.may_not("delete a job", "dynamodb:DeleteItem", LEDGER, job, breaks=LEADING)
     yield reconciler.may_not("read another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
     for action in ("s3:GetObject", "s3:GetObjectVersion"):
         yield reconciler.may("read a submission", action, f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")

@@ -22,6 +22,7 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Channel, Job
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.submission.files import submission_id
@@ -214,12 +215,12 @@ def test_the_ledger_has_the_copies_and_attributes_transfers_to_the_merge(
     grid: tg.Grid, moves: Moves, intake: None
 ) -> None:
     merge = merged(grid)
-    first, second = moves.all()
+    first, second = intact(moves.all())
     assert [(item.state, item.job, item.bytes) for item in (first, second)] == [("copied", f"{merge}/0", 7)] * 2
     assert (first.from_region, first.transferred, first.written_bytes) == ("us-east-1", {}, 7)
     assert (second.from_region, second.transferred, second.written_bytes) == ("eu-west-1", {f"{merge}/0": 7}, 7)
     assert merged(grid) == merge
-    assert [(item.state, item.job, item.transferred) for item in moves.all()] == [
+    assert [(item.state, item.job, item.transferred) for item in intact(moves.all())] == [
         ("copied", f"{merge}/0", {}),
         ("copied", f"{merge}/0", {f"{merge}/0": 7}),
     ]
@@ -246,7 +247,7 @@ def test_copies_of_a_merge_are_pruned_and_copied_again(
     assert keys(data) == []
     merged(grid)
     assert len(keys(data)) == 2
-    transferred = [item.transferred for item in moves.all()]
+    transferred = [item.transferred for item in intact(moves.all())]
     assert transferred == [{}, {f"{merge}/0": 14}], "both transfers are billed"
 
 
@@ -254,7 +255,7 @@ def test_a_copy_that_an_open_merge_reads_is_not_unneeded(
     grid: tg.Grid, deployment: Deployment, moves: Moves, intake: None
 ) -> None:
     merged(grid)
-    folder = next(iter(moves.all())).target.rpartition("/")[0]
+    folder = next(intact(moves.all())).target.rpartition("/")[0]
     assert unneeded_copies(deployment, moves, lambda: FoldersInUse(jobs={f"{folder}/": "job 0 of a merge"})) == []
 
 
@@ -265,13 +266,13 @@ def test_a_model_whose_source_was_deleted_is_kept(
     boto3.client("s3", "eu-west-1").delete_object(
         Bucket=bucket(names.output_bucket, deployment, "eu-west-1"), Key="2/output/model.tar.gz"
     )
-    assert [pruned(deployment, item) for item in list(moves.all())] == ["pruned", "kept"]
+    assert [pruned(deployment, item) for item in list(intact(moves.all()))] == ["pruned", "kept"]
     assert len(keys(bucket(names.data_bucket, deployment, "us-east-1"))) == 1
 
 
 def test_a_merge_waits_for_the_end_of_a_removal(grid: tg.Grid, moves: Moves, intake: None) -> None:
     merged(grid)
-    item = next(iter(moves.all()))
+    item = next(intact(moves.all()))
     assert moves.change(item, replace(item, state="pruning", owner="prune-1"))
     with pytest.raises(TraingridError, match=r"part-000-.* is being removed by `traingrid data prune`\."):
         merged(grid)

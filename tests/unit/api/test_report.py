@@ -1,8 +1,10 @@
 """Report: one HTML file without scripts, whose texts are escaped and whose size is bounded."""
 
 import hashlib
+import json
 import re
 from base64 import b64encode
+from collections.abc import Collection
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -17,7 +19,7 @@ from traingrid.api.submission import Submission
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import Ledger
 from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.metric_points import MetricPoint
+from traingrid.submission.metric_points import MetricPoint, records_of_part
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -122,6 +124,37 @@ def test_a_region_that_does_not_answer_costs_only_the_curves(
     seen = texts(written(reported, tmp_path))
     assert "The curves could not be read. The metrics of x in eu-west-1 cannot be read: timeout." in seen
     assert "digits night" in seen
+
+
+@pytest.mark.parametrize(
+    ("values", "epochs"),
+    [((1.7e308, -1.7e308), (1, 2)), ((5e-324, 0.0), (1, 2)), ((1e125, -1e125), (1, 2)), ((1.0, 2.0), (1, 10**400))],
+)
+def test_absurd_values_of_one_job_do_not_prevent_the_report(
+    local: LocalGrid,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    values: tuple[float, ...],
+    epochs: tuple[int, ...],
+) -> None:
+    lines = [
+        json.dumps({"time": "2026-11-20T10:00:00Z", "epoch": epoch, "metrics": {"train_loss": value}})
+        for value, epoch in zip(values, epochs, strict=True)
+    ]
+    records = list(records_of_part("\n".join(lines).encode()))
+    read = curves()
+
+    def with_absurd(history: MetricHistory, indexes: Collection[int]) -> list[MetricPoint]:
+        first = read(history, [0])[0]
+        return read(history, indexes) + [
+            replace(first, index=6, value=value, epoch=record.epoch, step=record.step)
+            for record in records
+            for value in record.values.values()
+        ]
+
+    monkeypatch.setattr(MetricHistory, "read", with_absurd)
+    submit_reported(local)
+    assert "train loss" in texts(written(local_submission(local), tmp_path))
 
 
 def test_an_earlier_report_is_replaced(reported: Submission, tmp_path: Path) -> None:

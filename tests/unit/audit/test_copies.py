@@ -9,6 +9,7 @@ from tests.support.copies import TARGET, move_item
 from tests.support.sample_deployment import sample_deployment
 from traingrid.audit.copies import UnneededCopy, unneeded_copies
 from traingrid.audit.snapshot import SETTLED_SECONDS
+from traingrid.ledger.damage import intact
 from traingrid.ledger.moves import Moves
 from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.submission.folders_in_use import FoldersInUse
@@ -33,7 +34,7 @@ def moves(table: ModelTable, monkeypatch: pytest.MonkeyPatch) -> Moves:
 
 def found(moves: Moves, in_use: FoldersInUse | None = None, later: float = 0.0, **changes: Any) -> list[UnneededCopy]:
     moves.add(replace(COPY, **changes))
-    (written,) = moves.all()
+    (written,) = intact(moves.all())
     now = epoch_seconds(written.updated_at) + later
     return unneeded_copies(sample_deployment(), moves, lambda: in_use or FoldersInUse(), now)
 

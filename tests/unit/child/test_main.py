@@ -27,6 +27,7 @@ from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import ApiError, UnavailableError
+from traingrid.ledger.damage import intact
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger, SubmissionFacts
 from traingrid.submission.batch_children import ChildStatus
@@ -191,7 +192,7 @@ def test_a_manifest_given_to_batch_is_a_normal_submission(
         def of(self, head: Any, lines: Any, *, each: bool) -> dict[int, ChildStatus]:
             return {index: ChildStatus(id=f"{head.batch_job}:{index}", status="RUNNING") for index in lines}
 
-    (item,) = ledger.submissions()
+    (item,) = intact(ledger.submissions())
     assert (item.submission, item.state, item.jobs) == (submission, "Submitted", 4)
     children: Any = RunningArray()
     status = submission_status(submission, deployment.manifest_bucket, ledger, children, storage)

@@ -267,7 +267,7 @@ def test_watching_a_large_submission_prints_changed_numbers_until_all_jobs_have_
     overviews = iter(
         SubmissionOverview(
             submission="0123abcd", manifest="", total=501, states={"us-east-1": states}, unopened=unopened,
-            failures={}, running=[], failed=[],
+            failures={}, running=[], failed=[], damaged=[],
         )
         for states, unopened in found
     )  # fmt: skip

@@ -16,6 +16,7 @@ from traingrid.datasets.marker import MarkerObject
 from traingrid.datasets.registration import Registration
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
+from traingrid.ledger.damage import intact
 from traingrid.ledger.datasets import DatasetItem, Datasets
 from traingrid.ledger.ledger import Ledger
 
@@ -59,7 +60,7 @@ def put_marker(s3: Any, region: str, folder: str, content: bytes) -> MarkerObjec
 
 
 def registered(deployment: Deployment) -> list[DatasetItem]:
-    return list(Datasets(deployment.table).all())
+    return list(intact(Datasets(deployment.table).all()))
 
 
 def manifests(s3: Any, deployment: Deployment) -> dict[str, int]:

@@ -138,7 +138,9 @@ def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
         "left": 0,
         "lines": {},
         "running": 0,
+        "history": done["history"],
     }
+    assert done["history"].startswith("complete: 1 pages, 0 submissions added, begun at ")
     record = json.loads(capsys.readouterr().out)
     assert record.items() >= done.items()
     assert (record["event"], record["message"].startswith("swept: 0 recorded, 0 closed, 0 stopped")) == ("sweep", True)
@@ -179,7 +181,7 @@ def test_an_unreachable_region_fails_the_sweep_after_all_others(
         def __init__(self, _grid: Any, region: str, _make: Any) -> None:
             self.region = region
 
-        def listed(self, state: str) -> list[Any]:
+        def listed(self, state: str = "", **_: float) -> list[Any]:
             asked.append((self.region, state))
             if self.region == "us-west-2":
                 raise EndpointConnectionError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com")

@@ -16,7 +16,9 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
+from traingrid.ledger.submission_item import Array
 from traingrid.reconciler import line_closer as closing
 from traingrid.reconciler import reconciler as reconciling
 from traingrid.reconciler.reconciler import Reconciler
@@ -62,7 +64,7 @@ def unreached(reconciler: Reconciler, within: float = 3600.0) -> UnreachedError:
 
 
 def states(ledger: Ledger, submission: str = SUBMISSION) -> list[str]:
-    return [item.state for item in ledger.jobs(submission)]
+    return [item.state for item in intact(ledger.jobs(submission))]
 
 
 def test_a_line_in_a_service_queue_is_counted_as_waiting(
@@ -136,8 +138,59 @@ def test_an_unreadable_submission_does_not_block_others(
     reconciler.storage.write(S3Uri(reconciler.bucket, jobs_key("aaaaaaaa")), b"of another version\n", "text/plain")
     (name,) = open_lines(ledger, job, [HOME])
     world.ended = {name: "Completed"}
-    assert list(unreached(reconciler).done.unreachable) == ["submission aaaaaaaa"]
+    file = S3Uri(reconciler.bucket, jobs_key("aaaaaaaa"))
+    assert unreached(reconciler).done.unreachable == {f"Line 1 of {file}": "is not a job"}
     assert states(ledger) == ["Completed"]
+    assert reconciler.sweep().unreachable == {}, "its line has ended"
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_lines_whose_file_is_gone_end_with_that_reason(
+    world: World, reconciler: Reconciler, ledger: Ledger, job: Job, content: bytes | None
+) -> None:
+    world.children = {0: "FAILED", 1: "RUNNING"}
+    ledger.claim_submission(SUBMISSION, "test", {"jobs": 2, "manifest": "s3://x/y", "version": "1"})
+    ledger.record_submitted(SUBMISSION, "array", [Array(batch_job="array", file="jobs.jsonl", count=2)])
+    file = S3Uri(reconciler.bucket, jobs_key(SUBMISSION))
+    if content is not None:
+        reconciler.storage.write(file, content, "text/plain")
+    problem = "does not exist" if content is None else "has 0 lines instead of 2"
+    done = unreached(reconciler).done
+    assert done.unreachable == {str(file): problem}
+    assert done.closed == [names.training_job("traingrid", SUBMISSION, 0, 1)]
+    assert states(ledger) == ["Failed"], "the child of the other line may still read it"
+    reason = f"Its Batch child array:0 is FAILED: {file} {problem}."
+    assert [(item.region, item.reason) for item in intact(ledger.jobs(SUBMISSION))] == [("", reason)]
+
+
+def test_an_unreadable_submission_of_s3_is_an_error_and_ends_nothing(
+    world: World, reconciler: Reconciler, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.children = {0: "FAILED"}
+    ledger.claim_submission(SUBMISSION, "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
+    ledger.record_submitted(SUBMISSION, "array", [Array(batch_job="array", file="jobs.jsonl", count=1)])
+
+    def denied(*_: object) -> None:
+        raise DENIED
+
+    monkeypatch.setattr(reconciler.storage, "read_if_exists", denied)
+    assert list(unreached(reconciler).done.unreachable) == [f"submission {SUBMISSION}"]
+    assert states(ledger) == []
+
+
+def test_a_training_job_of_a_damaged_line_is_stopped_only_by_a_cancel(
+    world: World, reconciler: Reconciler, ledger: Ledger, job: Job
+) -> None:
+    open_lines(ledger, job, [HOME, HOME])
+    ledger._table.update((SUBMISSION, "job#00000"), {"region": 7}, "attribute_exists(region)", {})
+    kept, orphan = world.runs(SUBMISSION, 0, HOME), world.runs("ffffffff", 0, HOME)
+    assert unreached(reconciler).done.stopped == [orphan], "others are stopped as ever"
+    world.running[HOME] = world.running[HOME][:1]
+    ledger.request_cancel(SUBMISSION, CANCEL_ALL, {"by": "Ada"})
+    error = unreached(reconciler)
+    assert error.done.stopped == [kept]
+    assert "item 'job#00000'" in str(error)
+    assert "point-in-time recovery" in str(error)
 
 
 def test_a_region_is_skipped_after_an_unanswered_call(
@@ -220,7 +273,9 @@ def test_endless_listing_is_cut_off_and_its_results_are_used(
     orphans = [world.runs("ffffffff", index, FAR) for index in range(20)]
     listed = Region.listed
 
-    def slowly(self: Region, state: str) -> Any:
+    def slowly(self: Region, state: str = "", **window: float) -> Any:
+        if "before" in window:
+            return
         for found in listed(self, state):
             clock.now += 10.0
             yield found

@@ -113,7 +113,7 @@ def test_a_cluster_that_cannot_be_listed_does_not_prevent_the_care_for_other_tra
     plain = reconciler.inventory
 
     class Broken:
-        def listed(self, *_: str) -> Iterator[TrainingJob]:
+        def listed(self, *_: str, **_named: float) -> Iterator[TrainingJob]:
             raise UnavailableError(503, "ServiceUnavailable", "down")
 
     class Fake(JointInventory):

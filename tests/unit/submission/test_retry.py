@@ -29,6 +29,7 @@ from traingrid.grid.model import Grid
 from traingrid.job.job import BackendName, Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
 from traingrid.ledger.submission_item import Array
 from traingrid.manifest.line import Line
@@ -94,7 +95,7 @@ def submitted(retrier: Retrier, rows: list[str], states: list[str]) -> None:
 
 
 def attempts(retrier: Retrier) -> list[int]:
-    return [item.attempt for item in retrier.ledger.jobs(SUBMISSION)]
+    return [item.attempt for item in intact(retrier.ledger.jobs(SUBMISSION))]
 
 
 def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(

@@ -19,6 +19,7 @@ from tests.support.local_page import SUBMISSION, LocalGrid, event_data
 from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import Damaged
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
 from traingrid.ui import poller as poller_module
 from traingrid.ui import view
@@ -104,7 +105,7 @@ def test_jobs_before_the_first_open_one_are_read_again_only_after_a_retry_or_can
     firsts: list[int] = []
     items = Ledger.items
 
-    def recording(ledger: Ledger, submission: str, first: int = 0) -> Iterator[LedgerItem]:
+    def recording(ledger: Ledger, submission: str, first: int = 0) -> Iterator[LedgerItem | Damaged]:
         firsts.append(first)
         return items(ledger, submission, first)
 

@@ -12,6 +12,7 @@ from traingrid.api.comparison import compared_metric, differing, is_lower_better
 from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import Damaged
 from traingrid.submission.manifest_text import manifest_content
 from traingrid.submission.metric_curves import by_job, last_curves
 from traingrid.submission.metric_history import MetricHistory
@@ -93,6 +94,7 @@ class Content:
         failures: The failed jobs by class, the most frequent class first.
         manifest: The manifest as its user wrote it; None if it cannot be read.
         curves_error: Why the report has no curves; empty if it has them.
+        damaged: The items of the ledger, and lines and files of the submission, that cannot be read.
     """
 
     grid: str
@@ -105,6 +107,7 @@ class Content:
     failures: Sequence[Failed]
     manifest: bytes | None
     curves_error: str
+    damaged: Sequence[Damaged]
 
     @property
     def open_jobs(self) -> int:
@@ -123,9 +126,10 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
         UsageError: The submission does not exist.
     """
     bucket, storage = plane.deployment.manifest_bucket, plane.storage
-    head, items = read_submission(plane.ledger, submission)
-    statuses = recorded_jobs(head, items, bucket, storage, plane.ledger.cancels(submission))
-    jobs = last_submitted_jobs(storage, bucket, head)
+    read, damaged = read_submission(plane.ledger, submission), list[Damaged]()
+    head, items = read.head, read.items
+    statuses = recorded_jobs(read, bucket, storage, damaged.append)
+    jobs = last_submitted_jobs(storage, bucket, head, damaged.append)
     varying = differing([job.hyperparameters for job in jobs.values()])
     metric = compared_metric(None, list(statuses.values()))
     lowest = is_lower_better(metric)
@@ -153,6 +157,7 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
         failures=_failures(runs),
         manifest=manifest_content(storage, head),
         curves_error=curves_error,
+        damaged=list(dict.fromkeys(damaged)),
     )
 
 

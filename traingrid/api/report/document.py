@@ -15,6 +15,7 @@ from traingrid.api.report.elements import Markup, el, joined, text
 from traingrid.api.report.outcome import failures_section, regions_section, tiles
 from traingrid.api.report.reproduce import reproduce_section
 from traingrid.api.report.runs import curves_section, other_runs_section, runs_section
+from traingrid.api.report.tables import counted_rest
 from traingrid.errors import UsageError
 from traingrid.text import counted
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _GENERATOR = '<meta name="generator" content="traingrid report'
 _FIRST_CHARACTERS = 2000
+_MOST_DAMAGED = 5
 
 
 def write_report(plane: ControlPlane, submission: str, file: Path) -> None:
@@ -105,7 +107,13 @@ def _header(content: Content, title: str) -> Markup:
         had = f"{content.open_jobs:,} of {counted(len(content.runs), 'job')} had not ended at {_time(content)}"
         snapshot = el("p", text(f"This is a snapshot: {had}."), class_="notice")
     return el(
-        "header", el("h1", text(title)), el("p", text(" · ".join(facts)), class_="quiet"), snapshot, tiles(content)
+        "header",
+        el("h1", text(title)),
+        el("p", text(" · ".join(facts)), class_="quiet"),
+        snapshot,
+        *(el("p", text(part.sentence), class_="notice") for part in content.damaged[:_MOST_DAMAGED]),
+        counted_rest(min(len(content.damaged), _MOST_DAMAGED), len(content.damaged), "parts that cannot be read"),
+        tiles(content),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,8 @@ class _Axis:
     def ticks(self, *, whole: bool = False) -> list[float]:
         """Return about five round values in the range; with `whole`, only natural numbers."""
         rough = (self.high - self.low) / _TICKS
+        if rough < sys.float_info.min:
+            return [self.low]
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * (1 - 1e-9))
         step = max(step, 1.0) if whole else step

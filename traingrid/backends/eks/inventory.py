@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -46,11 +47,22 @@ class EksInventory:
         self._grid, self._region = deployment.grid.name, region
         self._jobs = ClusterJobs(deployment, region, make, role)
 
-    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+    def listed(
+        self,
+        state: str = "",
+        submission: str = "",
+        *,
+        since: float = 0.0,  # noqa: ARG002  # a cluster keeps ended objects only for days
+        before: float = math.inf,
+        until: float = math.inf,  # noqa: ARG002  # as above, its lists are short
+    ) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
 
+        A cluster keeps ended objects only for days, so each sweep lists all, and none is left for a list of older ones.
         For active states, objects whose ends are recorded are not read, and only pods that run.
         """
+        if before < math.inf:
+            return
         selector, active = labels.selector(self._grid, submission), state in ACTIVE_STATES
         objects = self._objects(f"{selector},!{labels.RECORDED}" if active else selector)
         pods = self._pods(selector, _LIVE_PODS if active else "")

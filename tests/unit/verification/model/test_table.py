@@ -8,7 +8,7 @@ import pytest
 from tests.support.ledger_items import existing, job_key
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import AttemptFacts, Claim, Ledger, Precondition
+from traingrid.ledger.ledger import AttemptFacts, Claim, HistoryPass, Ledger, OpenMark, Precondition
 from traingrid.ledger.submission_item import Array
 from verification.model.table import Condition, ModelTable
 
@@ -89,7 +89,23 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     ]
     ledger.request_cancel("0123abcd", "all", {"by": "x"})
     answers.append(sorted(ledger.cancels("0123abcd")))
-    times = {"at", "claimed_at", "opened_at", "requested_at", "updated_at", "submitted_at", "progress_at"}
+    answers += [sorted(ledger.open_marks()), ledger.unsettled(None)]
+    mark = ledger.open_marks()["0123abcd"]
+    answers += [ledger.settle("0123abcd", OpenMark(mark="an earlier one", at="")), sorted(ledger.open_marks())]
+    answers += [ledger.settle("0123abcd", mark), ledger.open_marks(), ledger.unsettled(None)]
+    ledger.record_history_pass(HistoryPass(began_at=1, after={"submission": "a", "item": "b"}))
+    answers += [ledger.history_pass(), len(list(ledger.whole("0123abcd")))]
+    times = {
+        "mark",
+        "settled",
+        "at",
+        "claimed_at",
+        "opened_at",
+        "requested_at",
+        "updated_at",
+        "submitted_at",
+        "progress_at",
+    }
     read = [*ledger.items("0123abcd"), *ledger.everything(), *ledger.submissions()]
     stored = sorted(ledger._table.everything(), key=lambda item: str(item["item"]))
     timeless = [{name: value for name, value in item.items() if name not in times} for item in stored]

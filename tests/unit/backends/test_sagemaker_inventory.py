@@ -1,0 +1,123 @@
+"""SageMaker's lists: they reach back as far as a training job can be active, and end in time with empty pages, too."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.module_time import replace_time
+from tests.support.sweep import World, a_reconciler
+from traingrid import names
+from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.inventory import ListingTimeoutError
+from traingrid.backends.joint_inventory import JointInventory
+from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.reconciler.open_work import RECENT_SECONDS
+from traingrid.reconciler.sweep_coverage import UnreachedError
+
+HOME = "us-east-1"
+SECONDS_OF_A_PAGE = 0.5
+"""The time of a page at two calls per second."""
+
+
+class History:
+    """SageMaker with ended training jobs, of which a list by state returns empty pages with a token.
+
+    Attributes:
+        requests: The requests.
+        now: The time, which each page advances.
+    """
+
+    def __init__(self, pages: int, *, repeats: bool = False) -> None:
+        self.pages, self.repeats = pages, repeats
+        self.requests: list[dict[str, Any]] = []
+        self.now, self.read = time.time(), 0
+
+    def get_paginator(self, operation: str) -> Any:
+        return SimpleNamespace(paginate=self.paginate if operation == "list_training_jobs" else self.tags)
+
+    def tags(self, **_: Any) -> list[dict[str, Any]]:
+        return [{"Tags": []}]
+
+    def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
+        self.requests.append(request)
+        name = names.training_job("traingrid", "0123abcd", 0, 1)
+        at = datetime.fromtimestamp(self.now, UTC)
+        summary: dict[str, Any] = {"TrainingJobName": name, "TrainingJobArn": name, "CreationTime": at}
+        summary["TrainingJobStatus"] = "InProgress"
+        for number in range(self.pages):
+            self.now, self.read = self.now + SECONDS_OF_A_PAGE, self.read + 1
+            found = [summary] if number == 0 or self.repeats else []
+            yield {"TrainingJobSummaries": found, "Tags": []} | (
+                {"NextToken": "more"} if number < self.pages - 1 else {}
+            )
+
+
+@pytest.fixture
+def history(monkeypatch: pytest.MonkeyPatch) -> History:
+    history = History(pages=400)
+    for module in ("traingrid.backends.sagemaker_inventory", "traingrid.reconciler.reconciler"):
+        replace_time(monkeypatch, module, time=lambda: history.now)
+    return history
+
+
+def inventory_of(history: History, deployment: Deployment) -> SageMakerInventory:
+    return SageMakerInventory(deployment, HOME, lambda *_: history)
+
+
+def test_empty_pages_end_at_the_given_time_and_the_newest_jobs_come_first(
+    history: History, deployment: Deployment
+) -> None:
+    found: list[TrainingJob] = []
+    with pytest.raises(ListingTimeoutError, match="in us-east-1 is over"):
+        found.extend(inventory_of(history, deployment).listed("InProgress", until=history.now + 10))
+    assert (len(found), history.read) == (1, 20)
+    assert (history.requests[0]["SortBy"], history.requests[0]["SortOrder"]) == ("CreationTime", "Descending")
+
+
+def test_the_last_page_is_complete_also_after_the_given_time(history: History, deployment: Deployment) -> None:
+    history.pages = 1
+    assert len(list(inventory_of(history, deployment).listed("InProgress", until=history.now))) == 1
+
+
+def test_a_job_that_moves_to_the_next_page_is_listed_once(history: History, deployment: Deployment) -> None:
+    history.pages, history.repeats = 3, True
+    assert len(list(inventory_of(history, deployment).listed())) == 1
+
+
+def test_a_list_reaches_back_to_the_given_time(history: History, deployment: Deployment) -> None:
+    history.pages = 1
+    inventory = inventory_of(history, deployment)
+    assert (list(inventory.listed(since=60.0)) and list(inventory.listed())) != []
+    bounded, whole = history.requests
+    assert bounded["CreationTimeAfter"] == datetime.fromtimestamp(60, UTC)
+    assert "CreationTimeAfter" not in whole
+
+
+def test_other_backends_are_listed_although_the_list_of_sagemaker_is_late(
+    history: History, deployment: Deployment
+) -> None:
+    late, cluster = inventory_of(history, deployment), inventory_of(History(pages=1), deployment)
+    joint = JointInventory({"sagemaker": late, "eks": cluster})
+    found: list[TrainingJob] = []
+    with pytest.raises(ListingTimeoutError):
+        found.extend(joint.listed(until=history.now + 10))
+    assert len(found) == 2
+
+
+def test_a_sweep_reports_a_list_that_is_late_and_uses_the_jobs_that_it_has(
+    history: History, deployment: Deployment, ledger: Ledger, aws: None
+) -> None:
+    reconciler, began = a_reconciler(World(), deployment, ledger), history.now
+    reconciler.regions, reconciler.inventory = [HOME], lambda _: inventory_of(history, deployment)
+    with pytest.raises(UnreachedError, match="took too long; 1 training jobs were listed") as raised:
+        reconciler.sweep(within=40.0)
+    assert raised.value.done.running == 1
+    assert history.now - began <= 40.0 * 0.75 + SECONDS_OF_A_PAGE, "a quarter is left for the work in progress"
+    since = history.requests[0]["CreationTimeAfter"].timestamp()
+    assert since == pytest.approx(began - RECENT_SECONDS, abs=1)

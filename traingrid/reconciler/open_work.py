@@ -1,0 +1,142 @@
+"""Open work: reads the submissions that have not ended, without the history of the grid.
+
+An index in the ledger has a mark for each submission with open work. Its claimant and each retry write a mark before
+work begins, and a sweep removes the mark that it has read before the submission's jobs, once all of them have ended. So
+a sweep reads open submissions only, however many jobs have ended.
+
+Once a day a pass over the whole table adds missing submissions to the index: those of versions without it, and those of
+which such a version has reopened jobs. The pass takes a share of each sweep, and continues where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
+from traingrid.backoff import SWEEP_SECONDS
+from traingrid.ledger.ledger import HistoryPass, OpenMark
+from traingrid.ledger.submissions import Submission, by_submission
+from traingrid.ledger.timestamps import epoch_seconds, timestamp
+from traingrid.reconciler.notifications import is_told
+from traingrid.reconciler.sweep_order import rotated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.reconciler.sweep import Sweep
+    from traingrid.reconciler.sweep_coverage import Reach
+
+RECENT_SECONDS = 2 * 24 * 3600
+"""The age up to which each sweep finds training jobs of lines that have ended; older ones once a day."""
+_CLOCK_SECONDS = 3600
+"""The tolerated difference between the clocks of a child and of SageMaker."""
+PASS_SECONDS = 24 * 3600
+"""The time between the ends of two passes over the whole table."""
+_ABANDONED_SECONDS = 24 * 3600
+"""The age of a mark without a submission, whose claimant has ended before it claimed it, at which it is removed."""
+
+
+@dataclass(kw_only=True)
+class OpenWork:
+    """The submissions with open work.
+
+    Attributes:
+        ledger: The ledger.
+        notifies: True if the grid has notifications, which a submission needs until they are published.
+    """
+
+    ledger: Ledger
+    notifies: bool
+
+    def continue_pass(self, until: float, done: Sweep) -> None:
+        """Begin or continue the daily pass over the whole table.
+
+        Args:
+            until: The time at which it reads no more pages; it reads at least one.
+            done: The sweep, which gets the progress.
+        """
+        progress = self.ledger.history_pass()
+        if not progress.after:
+            if time.time() - progress.completed_at < PASS_SECONDS:
+                return
+            progress = HistoryPass(began_at=int(time.time()), completed_at=progress.completed_at)
+        progress = self._passed(progress, until)
+        self.ledger.record_history_pass(progress)
+        state = "in progress" if progress.after else "complete"
+        began = timestamp(progress.began_at)
+        done.history = f"{state}: {progress.pages} pages, {progress.added} submissions added, begun at {began}"
+
+    def _passed(self, progress: HistoryPass, until: float) -> HistoryPass:
+        known, after = set(self.ledger.open_marks()), dict(progress.after) or None
+        pages = added = 0
+        while True:
+            found, after = self.ledger.unsettled(after)
+            for submission in sorted(found - known):
+                self.ledger.mark_open(submission)
+            pages, added, known = pages + 1, added + len(found - known), known | found
+            if after is None or time.time() >= until:
+                break
+        totals = replace(progress, pages=progress.pages + pages, added=progress.added + added, after=after or {})
+        return totals if after else replace(totals, completed_at=int(time.time()))
+
+    def read(self, until: float, reach: Reach) -> tuple[dict[str, Submission], Mapping[str, OpenMark]]:
+        """Return the submissions with open work, and the marks that were read before them.
+
+        Each sweep begins with another submission, so that those without time are read by the next ones.
+
+        Args:
+            until: The time at which no more submissions are read, after at least one.
+            reach: Records submissions for which there was no time.
+        """
+        marks, found = self.ledger.open_marks(), dict[str, Submission]()
+        order = rotated(marks, str, int(time.time() // SWEEP_SECONDS))
+        for number, name in enumerate(order):
+            if number and time.time() >= until:
+                reach.unread(len(order) - number)
+                break
+            found[name] = by_submission(self.ledger.whole(name)).get(name, Submission())
+        return found, marks
+
+    def settle(self, submissions: Mapping[str, Submission], marks: Mapping[str, OpenMark], until: float) -> None:
+        """Remove submissions from the index that have ended, and for which nothing is left to be published.
+
+        Args:
+            submissions: The submissions, as they were read.
+            marks: The marks that were read before them.
+            until: The time at which the rest is left to the next sweep.
+        """
+        now = time.time()
+        for name, submission in submissions.items():
+            if time.time() >= until:
+                return
+            is_over = submission.has_ended and (not self.notifies or is_told(submission, now))
+            if is_over or _is_abandoned(submission, marks[name], now):
+                self.ledger.settle(name, marks[name])
+
+
+def listed_since(submissions: Iterable[Submission], now: float) -> float:
+    """Return the time since which a sweep lists training jobs: the begin of the oldest attempt that has not ended.
+
+    Older training jobs are listed by the daily pass.
+
+    Args:
+        submissions: The submissions with open work; a damaged line may be of any age.
+        now: The time in seconds since 1970.
+    """
+    oldest = now - RECENT_SECONDS
+    for submission in submissions:
+        if submission.damaged:
+            return now - LONGEST_ACTIVE_SECONDS
+        for item in submission.live.values():
+            oldest = min(oldest, epoch_seconds(item.opened_at) - _CLOCK_SECONDS)
+    return max(oldest, now - LONGEST_ACTIVE_SECONDS)
+
+
+def _is_abandoned(submission: Submission, mark: OpenMark, now: float) -> bool:
+    """Return True if a mark is old and the ledger has no item of its submission."""
+    is_empty = submission.head is None and not (submission.opened or submission.damaged)
+    return is_empty and mark.at < timestamp(now - _ABANDONED_SECONDS)
