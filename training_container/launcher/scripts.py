@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from training_container.contract.launch_options import Script
 from training_container.contract.training_job import ContractError, Folders
 from training_container.launcher import script_packages
-from training_container.safe_tarfile import tarfile
+from training_container.unpacking import ArchiveError, Limits, shown, unpack
 
 # Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.
 # PyTorch is fixed, too: another version would bring gigabytes of another CUDA, and may need a newer driver.
@@ -65,17 +65,16 @@ def _fetch(uri: str, target: Path) -> None:
 
 
 def _unpack(archive: Path, named: str, target: Path) -> None:
-    """Unpack a .tar.gz. Nothing in it may be placed, or link, outside the folder (tarfile's filter `data`, PEP 706)."""
+    """Unpack a .tar.gz into the folder of the script, which may have files of the image."""
+    if not archive.is_file():
+        raise ContractError(f"The script's archive {named} does not exist on this host.")
     try:
-        with tarfile.open(archive, "r:gz") as opened:
-            target.mkdir(parents=True, exist_ok=True)
-            opened.extractall(target, filter="data")
-    except FileNotFoundError as error:
-        raise ContractError(f"The script's archive {named} does not exist on this host.") from error
-    except (tarfile.TarError, EOFError, OSError) as error:
+        left_out = unpack(archive, target, Limits.of_disk(archive.parent, "Set a larger volume_gb"))
+        print(shown(left_out), end="\n" * bool(left_out), flush=True)
+    except (ArchiveError, OSError) as error:
         raise ContractError(
-            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths or links "
-            "that lead outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
+            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths that lead "
+            "outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
         ) from error
 
 

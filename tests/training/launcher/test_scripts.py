@@ -194,22 +194,19 @@ def test_requirements_cannot_replace_the_libraries_of_horovod(tmp_path: Path) ->
 def test_nothing_is_unpacked_outside(tmp_path: Path, name: str) -> None:
     packed = archive(tmp_path / "a.tar.gz", {name: "", "mine.py": ""})
     folders = Folders(base=tmp_path / "ml")
-    if name.startswith("/"):  # tarfile removes the slash
+    with pytest.raises(ContractError, match=r"cannot be unpacked: .*outside"):
         scripts.prepare(Script(entry_point="mine.py", archive=packed), folders)
-        assert (folders.code / "outside.py").exists()
-    else:
-        with pytest.raises(ContractError, match=r"cannot be unpacked: .*outside"):
-            scripts.prepare(Script(entry_point="mine.py", archive=packed), folders)
     assert not (tmp_path / "ml" / "outside.py").exists()
+    assert not folders.code.exists()
 
 
-def test_a_link_that_leads_outside_is_refused(tmp_path: Path) -> None:
+def test_a_link_that_leads_outside_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz") as packed:
         entry = tarfile.TarInfo("mine.py")
         entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
         packed.addfile(entry)
-    with pytest.raises(ContractError, match="cannot be unpacked"):
+    with pytest.raises(ContractError, match=r"Program mine\.py does not exist"):
         scripts.prepare(Script(entry_point="mine.py", archive=str(path)), Folders(base=tmp_path / "ml"))
 
 
