@@ -5,7 +5,9 @@ This follows AWS's sagemaker-training toolkit (entry_point.py, modules.py, files
 installs into an environment of the job, not into the image's Python.
 """
 
+import hashlib
 import importlib.metadata
+import re
 import tempfile
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +16,8 @@ from training_container.contract.training_job import ContractError, Folders
 from training_container.launcher import script_packages
 from training_container.unpacking import ArchiveError, Limits, shown, unpack
 
+# The name of an archive that `traingrid submit` has uploaded. Users of `traingrid upload` may write to its bucket, too.
+_HASH_NAME = re.compile(r"([0-9a-f]{64})\.tar\.gz")
 # Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.
 # PyTorch is fixed, too: another version would bring gigabytes of another CUDA, and may need a newer driver.
 _FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu", "torch")
@@ -68,6 +72,7 @@ def _unpack(archive: Path, named: str, target: Path) -> None:
     """Unpack a .tar.gz into the folder of the script, which may have files of the image."""
     if not archive.is_file():
         raise ContractError(f"The script's archive {named} does not exist on this host.")
+    _verify(archive, named)
     try:
         left_out = unpack(archive, target, Limits.of_disk(archive.parent, "Set a larger volume_gb"))
         print(shown(left_out), end="\n" * bool(left_out), flush=True)
@@ -76,6 +81,18 @@ def _unpack(archive: Path, named: str, target: Path) -> None:
             f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths that lead "
             "outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
         ) from error
+
+
+def _verify(archive: Path, named: str) -> None:
+    """Compare an archive with the SHA-256 in its name, if it has one."""
+    expected = _HASH_NAME.fullmatch(named.rpartition("/")[2])
+    with archive.open("rb") as file:
+        actual = hashlib.file_digest(file, "sha256").hexdigest() if expected else ""
+    if expected and actual != expected[1]:
+        raise ContractError(
+            f"The script's archive {named} was replaced after it was submitted: its content has the SHA-256 {actual}. "
+            "Nothing in it was run. Submit the line again, and check who may write to the bucket."
+        )
 
 
 def _install(code: Path, base: Path) -> None:
