@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from traingrid.submission.metric_patterns import LINE_CHARACTERS, MetricPatterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +19,11 @@ _POSITIONS = {
     "step": re.compile(r"\b(?:global_)?step\W{1,3}(\d{1,15})(?!\.?\d)", re.IGNORECASE),
     "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?!\.?\d)", re.IGNORECASE),
 }
-_LINE_CHARACTERS = 4000
+_MOST_METRICS, _LONGEST_NAME = 40, 255
+"""SageMaker's limits (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AlgorithmSpecification.html and
+API_MetricDefinition.html), which also bound a part that something else has written."""
+_LARGEST_VALUE, _LARGEST_POSITION = 1e299, 10**15
+"""Far below the largest double, so that a plot can subtract values."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,20 +73,25 @@ def records_of_part(content: bytes) -> Iterator[Record]:
     for line in content.splitlines():
         try:
             found = json.loads(line)
-            values = {name: float(value) for name, value in found["metrics"].items()}
+            values = {name: float(value) for name, value in islice(found["metrics"].items(), _MOST_METRICS)}
             time = datetime.fromisoformat(found["time"]).astimezone(UTC)
             step, epoch = _whole(found.get("step")), _whole(found.get("epoch"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue
-        yield Record(time=time, step=step, epoch=epoch, values=_finite(values))
+        yield Record(time=time, step=step, epoch=epoch, values=_bounded(values))
 
 
 def _whole(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value < _LARGEST_POSITION else None
 
 
-def _finite(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if math.isfinite(value)}
+def _bounded(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the values that are numbers, neither infinite nor beyond those of any metric, and have usual names."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and abs(value) <= _LARGEST_VALUE and len(name) <= _LONGEST_NAME
+    }
 
 
 class LineReader:
@@ -91,17 +102,17 @@ class LineReader:
     """
 
     def __init__(self, metrics: Mapping[str, str]) -> None:
-        self._patterns = {name: re.compile(regex) for name, regex in metrics.items()}
+        self._patterns = MetricPatterns(metrics)
 
     def record(self, line: str, milliseconds: int) -> Record | None:
         """Return the record of a line; None if it has no value.
 
         Args:
-            line: The line. Its first 4,000 characters are used.
+            line: The line. Its first characters are used.
             milliseconds: Its time in milliseconds since 1970, as CloudWatch Logs returns it.
         """
-        line = line[:_LINE_CHARACTERS]
-        values = _finite(dict(self._values(line)))
+        line = line[:LINE_CHARACTERS]
+        values = _bounded(dict(self._patterns.matches(line)))
         if not values:
             return None
         return Record(
@@ -110,14 +121,6 @@ class LineReader:
             epoch=_position("epoch", values, line),
             values=values,
         )
-
-    def _values(self, line: str) -> Iterator[tuple[str, float]]:
-        for name, pattern in self._patterns.items():
-            if (match := pattern.search(line)) and match[1] is not None:
-                try:
-                    yield name, float(match[1])
-                except ValueError:  # a word that looks like a number, such as "1e"
-                    continue
 
 
 def _position(name: str, values: Mapping[str, float], line: str) -> int | None:
