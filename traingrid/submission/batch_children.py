@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import Maker, gentle
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.errors import UsageError
 from traingrid.submission.files import jobs_key
 
 if TYPE_CHECKING:
@@ -162,8 +163,15 @@ def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
 
 
 def read_file(storage: Storage, bucket: str, submission: str, file: str) -> bytes:
-    """Return the content of a submission's file in the version that its children read."""
-    return storage.read(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
+    """Return the content of a submission's file in the version that its children read.
+
+    Raises:
+        UsageError: The file, or the version, does not exist.
+    """
+    uri, version = file_uri(bucket, submission, file), file.partition("?versionId=")[2]
+    if (content := storage.read_pinned(uri, version)) is None:
+        raise UsageError(f"{ObjectVersion(uri.bucket, uri.key, version)} does not exist.", "Restore the object.")
+    return content
 
 
 def is_retry(array: Array) -> bool:

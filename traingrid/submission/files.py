@@ -105,6 +105,18 @@ def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
     return b"".join(lines), b"".join(entries)
 
 
+def differs(line: bytes, number: int, index: bytes) -> bool:
+    """Return True if a line differs from the submitted one.
+
+    Args:
+        line: The line, without its end.
+        number: Its number in the file, from 0.
+        index: The content of the file's line index.
+    """
+    entry = index[number * _ENTRY.size : (number + 1) * _ENTRY.size]
+    return len(entry) != _ENTRY.size or _ENTRY.unpack(entry)[1] != hashlib.sha256(line + b"\n").digest()
+
+
 def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
     """Read one job by two range requests, whose size does not depend on the number of jobs.
 

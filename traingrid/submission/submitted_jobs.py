@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.job.job import Job
 from traingrid.submission.batch_children import file_uri, is_retry, read_file
-from traingrid.submission.files import MAX_ARRAY, chunks, jobs_key, read_job
+from traingrid.submission.files import MAX_ARRAY, chunks, differs, index_uri, jobs_key, read_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
+
+logger = logging.getLogger(__name__)
 
 
 def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job]:
@@ -29,7 +32,7 @@ def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Itera
     """
     for array in head.arrays if not head.is_by_hand else ():
         if not is_retry(array):
-            yield from _jobs_in(storage, file_uri(bucket, head.submission, array.file))
+            yield from _jobs_in(storage, file_uri(bucket, head.submission, array.file), array.version)
 
 
 def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job]:
@@ -41,7 +44,7 @@ def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterato
         head: The submission's item.
     """
     for chunk in range(len(chunks(head.jobs))):
-        yield from _jobs_in(storage, S3Uri(bucket, jobs_key(head.submission, chunk)))
+        yield from _jobs_in(storage, S3Uri(bucket, jobs_key(head.submission, chunk)), _version(head, chunk))
 
 
 def retried_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> dict[int, Job]:
@@ -85,10 +88,26 @@ def last_submitted_job(storage: Storage, bucket: str, head: SubmissionItem, item
         return None
     if retried := retried_jobs(storage, bucket, head).get(item.index):
         return retried
-    file = S3Uri(bucket, jobs_key(head.submission, item.index // MAX_ARRAY))
-    return read_job(storage, file, item.index % MAX_ARRAY)
+    chunk, line = divmod(item.index, MAX_ARRAY)
+    file = ObjectVersion(bucket, jobs_key(head.submission, chunk), _version(head, chunk) or "")
+    return read_job(storage, file, line)
 
 
-def _jobs_in(storage: Storage, file: S3Uri) -> Iterator[Job]:
-    """Yield the jobs in a file; none if it does not exist."""
-    yield from map(Job.model_validate_json, (storage.read_if_exists(file) or b"").splitlines())
+def _version(head: SubmissionItem, chunk: int) -> str | None:
+    """Return the version of the jobs of an array that the intake has submitted, if it is recorded."""
+    versions = [array.version for array in head.arrays if not is_retry(array)]
+    return versions[chunk] if chunk < len(versions) else None
+
+
+def _jobs_in(storage: Storage, file: S3Uri, version: str | None) -> Iterator[Job]:
+    """Yield the jobs in a file as they were submitted; none if it does not exist.
+
+    A version of an object never changes. Where none is recorded, each line is compared with its hash.
+    """
+    content = storage.read_pinned(file, version)
+    index = None if version or content is None else storage.read_if_exists(index_uri(file))
+    for number, line in enumerate((content or b"").splitlines()):
+        if index is not None and differs(line, number, index):
+            logger.warning("Line %d of %s differs from the submitted line, and is ignored.", number, file)
+            continue
+        yield Job.model_validate_json(line)
