@@ -9,6 +9,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def beyond_the_longest_path() -> Iterator[tarfile.TarInfo | tuple[tarfile.TarInf
     yield member("escape/new"), b"theirs"
 
 
-HOSTILE = {
+HOSTILE: dict[str, tuple[list[Any], str]] = {
     "above": ([(member("../outside"), b"x")], "'../outside' leads out of the folder"),
     "above within": ([(member("a/../../outside"), b"x")], "leads out of the folder"),
     "absolute": ([(member("/tmp/outside"), b"x")], "'/tmp/outside' leads out of the folder"),

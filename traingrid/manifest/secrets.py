@@ -29,8 +29,12 @@ _PASSWORD_IN_URL = re.compile(r"://[^\s:/?#@]*:[^\s:/?#@]+@")
 _SHORTEST = 16
 """No detector finds a secret in a shorter text."""
 # These compare the entropy of words, or their surroundings in a program, or find every address or upper-case word.
-_UNUSED = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector", "IPPublicDetector")
-_UNUSED += ("ArtifactoryDetector", "BasicAuthDetector")
+_UNUSED = frozenset(
+    {
+        *("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector"),
+        *("IPPublicDetector", "ArtifactoryDetector", "BasicAuthDetector"),
+    }
+)
 
 
 def is_secret(name: str, value: str) -> bool:
