@@ -51,7 +51,7 @@ the [notebook](../examples/notebook) trains one in a local AWS. No such job has 
 - Hyperparameters reach a script as arguments, as with the SDK, but sorted; see
   [training.md](training.md#custom-scripts).
 - Without `_metric_definitions`, `_retry_strategy` or, with spot, `checkpoint_config`, the defaults of the grid apply.
-- Besides `ignore_patterns`, folders such as `.venv` and files such as `*.pyc` are never packed.
+- Besides `ignore_patterns`, [secrets, environments and caches](training.md#files-of-a-source-folder) are not packed.
 - Without `distributed`, a script gets `launcher: none`: every host runs it once, as with the SDK.
 
 SDK v2 (`Estimator`) has no conversion: its classes are not pydantic models, so their attributes cannot be listed to

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from localcloud.server.local_cloud import LocalCloud
-from localcloud.server.state_file import FolderInUseError, holder_of, read_state
+from localcloud.server.state_file import FolderInUseError, OpenFolderError, holder_of, read_state
 from localcloud.settings import Settings
 
 
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         arguments: Command line without the program's name; every field of `Settings` is an option.
 
     Returns:
-        Exit status: 0 after a clean stop, 1 if the port or the folder is in use.
+        Exit status: 0 after a clean stop, 1 if the port or the folder is in use, or others can read the folder.
     """
     settings = _settings(arguments)
     stop = threading.Event()
@@ -31,6 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
         cloud = _started(settings)
     except FolderInUseError as error:
         print(f"localcloud cannot start: {error}. Choose another folder with --data-dir.")
+        return 1
+    except OpenFolderError as error:
+        print(f"localcloud cannot start: {error}.")
         return 1
     except OSError as error:
         print(f"localcloud cannot listen on port {settings.port}: {error.strerror}. Choose another with --port.")

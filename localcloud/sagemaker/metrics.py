@@ -1,7 +1,6 @@
 """FinalMetricDataList: the values that the regular expressions of MetricDefinitions find in a job's output."""
 
 import math
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from moto.cloudwatch.models import cloudwatch_backends
+
+from traingrid.submission.metric_patterns import compiled, searchable
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 """CloudWatch's namespace of training metrics."""
@@ -25,22 +26,24 @@ class Metrics:
         Args:
             definitions: Names and regular expressions.
             publish: Receives the name, value and time of each value when it is found.
-
-        Raises:
-            re.error: If a regular expression is invalid.
         """
         self._publish = publish
-        self._patterns = [(definition["Name"], re.compile(definition["Regex"])) for definition in definitions]
+        self._patterns = [
+            (definition["Name"], pattern)
+            for definition in definitions
+            if (pattern := compiled(definition["Name"], definition["Regex"])) is not None
+        ]
         self._values: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
     def read(self, line: str) -> None:
         """Search one line for all metrics; the first group of the expression is the value."""
+        line = searchable(line)
         for name, pattern in self._patterns:
             for match in pattern.finditer(line):
                 self._keep(name, match)
 
-    def _keep(self, name: str, match: re.Match[str]) -> None:
+    def _keep(self, name: str, match: Any) -> None:
         try:
             value = float(match.group(1))
         except (IndexError, TypeError, ValueError):  # no group, or not a number; CloudWatch receives no value either

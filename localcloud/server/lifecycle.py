@@ -16,7 +16,7 @@ from typing import Literal
 from localcloud.credentials.environments import user_environment
 from localcloud.eks.kubeconfig import KUBECONFIG
 from localcloud.server.page_client import ask
-from localcloud.server.state_file import Running, holder_of, read_state, remove_state
+from localcloud.server.state_file import OpenFolderError, Running, holder_of, make_private, read_state, remove_state
 from traingrid.errors import TraingridError
 
 _START_SECONDS = 60.0
@@ -87,7 +87,12 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
             f"{silence(found.server)} No second server was started.", "Wait, or stop it: traingrid local down."
         )
     folder = data_dir.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        make_private(folder)
+    except OpenFolderError as error:
+        raise LifecycleError(
+            f"localcloud did not start: {error}.", "Its files hold secrets of deployed stacks."
+        ) from None
     command = [sys.executable, "-m", "localcloud", "--data-dir", str(folder), "--port", str(port), *options]
     log = folder / "server.log"
     with log.open("a") as output:

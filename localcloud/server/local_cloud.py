@@ -33,7 +33,7 @@ from localcloud.processes.process_group import Spawn, group_of
 from localcloud.processes.program import Program
 from localcloud.server.moto_application import Dispatcher, RequestHandler
 from localcloud.server.request_filter import Page, RequestFilter
-from localcloud.server.state_file import Running, locked, remove_state, write_state
+from localcloud.server.state_file import Running, locked, make_private, remove_state, write_state
 from localcloud.settings import Settings
 from localcloud.wire.record import Record, Recorder
 
@@ -149,7 +149,8 @@ class LocalCloud:
             raise
 
     def _start(self) -> None:
-        (self.data_dir / "home").mkdir(parents=True, exist_ok=True)
+        make_private(self.data_dir)
+        (self.data_dir / "home").mkdir(exist_ok=True)
         self._resources.enter_context(locked(self.data_dir))
         self._resources.enter_context(issued(self.secret))
         self._resources.enter_context(environments.closed_environment(self.settings.account))

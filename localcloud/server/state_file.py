@@ -31,6 +31,26 @@ class Running:
     secret: str = field(repr=False)
 
 
+class OpenFolderError(OSError):
+    """Other users can read the folder, and it has files of something else than localcloud."""
+
+
+def make_private(data_dir: Path) -> None:
+    """Make the folder of a server, or one of an earlier server, accessible to its user only.
+
+    Raises:
+        OpenFolderError: The folder is not a server's, so its permissions are not changed.
+        OSError: The folder cannot be created, or belongs to another user.
+    """
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not data_dir.stat().st_mode & 0o077:
+        return
+    if not _lock_file(data_dir).exists() and any(data_dir.iterdir()):
+        message = f"other users can access {data_dir}, which has other files; use a new folder, or chmod 700 {data_dir}"
+        raise OpenFolderError(message)
+    data_dir.chmod(0o700)
+
+
 def read_state(data_dir: Path) -> Running | None:
     """Return the state of a folder's server; None if it was stopped or never started."""
     try:

@@ -7,6 +7,7 @@ actions inside the server, such as networks and other types that moto's own mode
 
 import io
 import json
+import re
 import shutil
 import sys
 import threading
@@ -30,7 +31,14 @@ _READING = (
 )  # fmt: skip
 """Prefixes of the operations that change nothing that a test would check (botocore's service models)."""
 
-_SECRETS = frozenset({"SecretAccessKey", "SessionToken", "secretAccessKey", "sessionToken", "authorizationToken"})
+_SECRETS = re.compile(
+    r".*(password|secretaccesskey|sessiontoken|authorizationtoken|secretstring|secretbinary|responseurl|privatekey)",
+    re.IGNORECASE,
+)
+"""Names of fields that are recorded as `***`: AWS's services mark most of them as sensitive in their models."""
+_ADDRESS = re.compile(r"(/localcloud/(?:cloudformation/answers|runtime)/)[0-9a-f]{32}")
+"""The address to which a custom resource sends its answer, also within a text: its last part is its only protection."""
+_REDACTED = "***"
 _LONGEST_RESPONSE = 4096
 
 _RESERVE_BYTES = 32 * 2**20
@@ -198,7 +206,7 @@ def _outcome(call: Call, status: int, headers: dict[str, str], body: bytes) -> d
     named = {name.lower(): value for name, value in headers.items()}
     return {
         "action": call.action,
-        "parameters": call.parameters,
+        "parameters": _without_secrets(call.parameters),
         "status": status,
         "request_id": named.get("x-amzn-requestid") or named.get("x-amz-request-id"),
         "response": _short_json(body),
@@ -216,5 +224,11 @@ def _short_json(body: bytes) -> Any:
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_secrets(item) for key, item in value.items() if key not in _SECRETS}
-    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+        secure = value.get("Type") == "SecureString"  # of SSM's PutParameter
+        return {
+            key: _REDACTED if _SECRETS.fullmatch(str(key)) or (secure and key == "Value") else _without_secrets(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, str):
+        return _ADDRESS.sub(rf"\1{_REDACTED}", value)
+    return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value

@@ -51,6 +51,9 @@ class StoredObjects:
     def read_if_exists(self, uri: S3Uri, version: str | None = None) -> bytes | None:
         return self.objects.get(str(uri))
 
+    def read_pinned(self, uri: S3Uri, _version: str | None) -> bytes | None:
+        return self.objects.get(str(uri))
+
     def keys_after(self, prefix: S3Uri, key: str) -> Iterator[str]:
         found = (S3Uri.parse(uri) for uri in sorted(self.objects))
         yield from (one.key for one in found if one.key.startswith(prefix.key) and one.key > key)

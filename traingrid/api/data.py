@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,12 +75,14 @@ def files_below(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[
             raise UsageError(f"{path} is a broken link.", "Fix or remove it.")
 
 
-def download_models(
+def download_models(  # noqa: PLR0913  # one keyword for each option
     deployment: Deployment,
     submission: str,
     jobs: Sequence[JobStatus],
     target_of: Callable[[JobStatus], Path],
     progress: Callable[[JobStatus, int, int], object] = lambda _job, _done, _size: None,
+    *,
+    unlimited: bool = False,
 ) -> Iterator[DownloadedModel]:
     """Download the models of several jobs, some at once, and yield each when it is complete.
 
@@ -92,6 +95,7 @@ def download_models(
         jobs: The jobs.
         target_of: Returns the folder for the files of a job's model.
         progress: Receives a job, the number of bytes that have arrived, and the size of its archive.
+        unlimited: If true, archives of any size are unpacked.
 
     Raises:
         TraingridError: Some models could not be downloaded; the others were.
@@ -105,9 +109,10 @@ def download_models(
         report = partial(progress, job)
         folder = target_of(job)
         try:
-            done = ModelDownload(s3=s3, source=source, folder=folder, progress=report, stop=stop).run(job.index)
+            one = ModelDownload(s3=s3, source=source, folder=folder, progress=report, stop=stop, unlimited=unlimited)
+            done = one.run(job.index)
             for host, part in (other_parts(s3, source) if job.backend == "eks" else {}).items():
-                ModelDownload(s3=s3, source=part, folder=folder, host=host, stop=stop).run(job.index)
+                replace(one, source=part, host=host, progress=ModelDownload.progress).run(job.index)
         except ClientError as error:
             if error.response["Error"]["Code"] == "404":
                 raise _no_model(submission, job) from error

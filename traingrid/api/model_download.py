@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import logging
 import re
-import shutil
-import tempfile
+import sys
 import threading
 import time
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,11 +16,13 @@ from botocore.exceptions import BotoCoreError
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
-from traingrid.safe_tarfile import tarfile
+from traingrid.text import printable
+from traingrid.unpacking import ArchiveError, FolderConflictError, Limits, TooLargeError, shown, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+logger = logging.getLogger(__name__)
 _CHUNK = 1024 * 1024
 _TRIES_WITHOUT_PROGRESS = 5
 _RETRY_SECONDS = 1.0
@@ -65,6 +65,7 @@ class ModelDownload:
         host: The number of the host whose part of a model this is; 0 for a whole model, or the first part.
         progress: Receives the number of bytes that have arrived, and the size of the archive.
         stop: Set to end the download.
+        unlimited: If true, an archive of any size is unpacked.
     """
 
     s3: Any
@@ -73,6 +74,7 @@ class ModelDownload:
     host: int = 0
     progress: Callable[[int, int], object] = lambda _done, _size: None
     stop: threading.Event = field(default_factory=threading.Event)
+    unlimited: bool = False
 
     def run(self, index: int) -> DownloadedModel:
         """Download, verify and unpack the archive, unless the folder already has it.
@@ -148,24 +150,21 @@ class ModelDownload:
                 raise DownloadStoppedError
 
     def _unpack(self, part: Path) -> None:
-        """Unpack the archive beside the folder, and move the files into the folder once all of them are complete."""
-        with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=f".{self.folder.name}-") as scratch:
-            files = Path(scratch) / "files"
-            try:
-                with gzip.open(part) as content:
-                    with tarfile.open(fileobj=content, mode="r:") as members:
-                        members.extractall(files, filter="data")  # rejects links and paths outside of the folder
-                    while content.read(_CHUNK):  # until the end, where the CRC-32 is
-                        pass
-            except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-                part.unlink()
-                text = f"{self.source} cannot be unpacked: {error}."
-                raise TraingridError(text, "Inspect it with `aws s3 cp`, or download it again.") from error
-            files.mkdir(exist_ok=True)  # for an archive without files
-            if self.folder.exists():
-                shutil.copytree(files, self.folder, symlinks=True, dirs_exist_ok=True, copy_function=shutil.move)
-            else:
-                files.rename(self.folder)
+        """Unpack the archive; a damaged one is deleted, so that the next run downloads it again."""
+        limits = Limits.of_archive(part.stat().st_size, "If you trust it, use --unlimited")
+        if self.unlimited:
+            limits = Limits(size=sys.maxsize, members=sys.maxsize, hint="")
+        try:
+            left_out = unpack(part, self.folder, limits)
+        except (TooLargeError, FolderConflictError) as error:
+            text = f"{self.source} was not unpacked: {error}."
+            raise TraingridError(text, "The next run does not download it again.") from error
+        except ArchiveError as error:
+            part.unlink()
+            text = f"{self.source} cannot be unpacked: {error}."
+            raise TraingridError(text, "Inspect it with `aws s3 cp`, or download it again.") from error
+        if left_out:
+            logger.warning("%s: %s", self.source, printable(shown(left_out)))
 
 
 def other_parts(s3: Any, first: S3Uri) -> dict[int, S3Uri]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.source_folder import archive
+from traingrid.api.source_folder import PackedFolder, archive
 from traingrid.api.source_folders import Source, source_in
 from traingrid.errors import UsageError
 
@@ -31,8 +31,8 @@ class ScriptFolder:
     requirements: str = ""
     added: tuple[tuple[str, str], ...] = ()
 
-    def packed(self) -> tuple[int, bytes]:
-        """Return the number of packed files, and the .tar.gz.
+    def packed(self) -> PackedFolder:
+        """Return the .tar.gz.
 
         Raises:
             UsageError: The folder is missing, too large, or a home folder; or a packed name is used twice.
@@ -63,7 +63,7 @@ def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object]
     Raises:
         UsageError: A folder cannot be packed, or a Region does not belong to the grid.
     """
-    archives: dict[ScriptFolder, tuple[int, bytes]] = {}
+    archives: dict[ScriptFolder, PackedFolder] = {}
     sources: dict[str, Source] = {}
     found: list[object] = []
     for row in rows:
@@ -74,7 +74,7 @@ def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object]
         region = _region(row, deployment)
         if folder not in archives:
             archives[folder] = folder.packed()
-        source = source_in(region, folder.folder, *archives[folder], deployment)
+        source = source_in(region, folder.folder, archives[folder], deployment)
         sources[str(source.uri)] = source
         found.append({**row, "source": str(source.uri)})
     return found, list(sources.values())

@@ -6,19 +6,49 @@ import gzip
 import io
 import os
 import tarfile
-from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from pathspec import GitIgnoreSpec
 
 from traingrid.errors import UsageError
+from traingrid.manifest.secrets import secret_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_BYTES = 200 * 1024 * 1024
 """Maximum size of a folder's files: every host of every job downloads them. Data belongs in a channel."""
+IGNORE_FILE = ".traingridignore"
+"""The file at the folder's top that decides which files are packed, in the syntax of .gitignore."""
 # Files that tools write and no script needs; with them, the archive's name would change after every run.
-_LEFT_OUT = {"__pycache__", ".git", ".hg", ".svn", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"}
+_CACHES = (
+    *("__pycache__/", "*.pyc", ".git", ".hg/", ".svn/", ".ipynb_checkpoints/", ".mypy_cache/", ".pytest_cache/"),
+    *(".ruff_cache/", ".DS_Store", "._*", IGNORE_FILE),
+)
+# Environments of this machine, and files whose purpose is to hold secrets.
+_PRIVATE = (
+    *("venv/", ".venv/", ".tox/", ".nox/", "node_modules/", ".conda/"),
+    *(".env", ".env.*", "!.env.example", "!.env.template", ".envrc", "credentials", "credentials.*", "!credentials.py"),
+    *(".aws/", ".azure/", ".gcloud/", ".kube/", ".docker/", ".ssh/", ".gnupg/", ".netrc", "_netrc", ".pgpass"),
+    *(".pypirc", ".npmrc", ".git-credentials", ".htpasswd", ".vault-token", "kubeconfig", "secrets.y*ml"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.ppk"),
+)
+_SCANNED_BYTES = 2**20
+
+
+class PackedFolder(NamedTuple):
+    """A folder's archive.
+
+    Attributes:
+        files: The number of files in the archive.
+        archive: The bytes of the .tar.gz.
+        left_out: The paths of environments and files for secrets that are not in it.
+    """
+
+    files: int
+    archive: bytes
+    left_out: tuple[str, ...]
 
 
 def check_place(where: str, folder: Path, manifest: Path) -> None:
@@ -54,19 +84,21 @@ def check_place(where: str, folder: Path, manifest: Path) -> None:
 
 def archive(
     where: str, folder: Path, left_out: Sequence[str] = (), added: Mapping[str, bytes] | None = None
-) -> tuple[int, bytes]:
-    """Return the number of files in a folder and its .tar.gz; equal files produce equal bytes.
+) -> PackedFolder:
+    """Return the .tar.gz of a folder; equal files produce equal bytes.
 
     Args:
         where: The place of the folder's name, for errors.
         folder: The folder.
-        left_out: Shell patterns of the names of other files and folders to leave out.
+        left_out: More patterns of files to leave out, in the syntax of .gitignore.
         added: The contents of additional files by their names at the archive's top.
 
     Raises:
-        UsageError: The folder's files are larger than `MAX_BYTES`, or an added file exists; nothing is packed.
+        UsageError: The folder's files are larger than `MAX_BYTES`, one of them holds a secret, or an added file exists;
+            nothing is packed.
     """
-    files, added = _files(where, folder, left_out), added or {}
+    choice = _Choice(where, folder, left_out)
+    files, added = choice.files(), added or {}
     for name in added:
         if folder / name in files:
             text = f"{where}: the folder has a file {name}, and another one is packed with this name."
@@ -85,25 +117,65 @@ def archive(
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o644
             members.addfile(entry, io.BytesIO(content))
-    return len(files) + len(added), packed.getvalue()
+    return PackedFolder(len(files) + len(added), packed.getvalue(), tuple(choice.left_out))
 
 
-def _files(where: str, folder: Path, left_out: Sequence[str]) -> list[Path]:
-    """Return a folder's files in the order of their names, after checking their size; follow links to files."""
-    found, size = [], 0
-    for above, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _is_left_out(name, left_out)]
-        for path in (Path(above, name) for name in names):
-            if path.suffix == ".pyc" or _is_left_out(path.name, left_out) or not path.is_file():
-                continue
-            found.append(path)
-            size += path.stat().st_size
-            if size > MAX_BYTES:
-                raise UsageError(
-                    f"{where}: {folder} has more than {MAX_BYTES // 2**20} MiB.", "Put data into a channel."
-                )
-    return sorted(found)
+class _Choice:
+    """Decides which files of a folder are packed.
 
+    Attributes:
+        left_out: The paths of environments and files for secrets that are left out.
+    """
 
-def _is_left_out(name: str, left_out: Sequence[str]) -> bool:
-    return name in _LEFT_OUT or any(fnmatch(name, pattern) for pattern in left_out)
+    def __init__(self, where: str, folder: Path, patterns: Sequence[str]) -> None:
+        self._where, self._folder, self.left_out = where, folder, list[str]()
+        own = folder / IGNORE_FILE
+        lines = own.read_text(encoding="utf-8-sig").splitlines() if own.is_file() else []
+        try:
+            self._patterns = GitIgnoreSpec.from_lines([*_CACHES, *_PRIVATE, *lines, *patterns])
+        except ValueError as error:
+            raise UsageError(f"{where}: {own} has a line that is not a pattern: {error}.", "Fix it.") from error
+
+    def files(self) -> list[Path]:
+        """Return the files in the order of their names, after checking them; follow links to files."""
+        found, size = [], 0
+        for above, folders, names in os.walk(self._folder):
+            folders[:] = [name for name in sorted(folders) if self._is_packed(Path(above, name), is_folder=True)]
+            for path in (Path(above, name) for name in sorted(names)):
+                if not path.is_file() or not self._is_packed(path):
+                    continue
+                found.append(path)
+                size += path.stat().st_size
+                if size > MAX_BYTES:
+                    raise UsageError(
+                        f"{self._where}: {self._folder} has more than {MAX_BYTES // 2**20} MiB.",
+                        f"Put data into a channel, or name files that are not needed in {IGNORE_FILE}.",
+                    )
+        return sorted(found)
+
+    def _is_packed(self, path: Path, *, is_folder: bool = False) -> bool:
+        name = path.relative_to(self._folder).as_posix() + "/" * is_folder
+        result = self._patterns.check_file(name)
+        place = -1 if result.index is None else result.index  # of the pattern that decides
+        by_user = place >= len(_CACHES) + len(_PRIVATE)
+        environment = is_folder and ((path / "pyvenv.cfg").is_file() or (path / "conda-meta").is_dir())
+        if result.include or (environment and not by_user):
+            self.left_out += [name] * (environment or len(_CACHES) <= place < len(_CACHES) + len(_PRIVATE))
+            return False
+        if not is_folder and not by_user:
+            self._check_secrets(path, name)
+        return True
+
+    def _check_secrets(self, path: Path, name: str) -> None:
+        if path.stat().st_size > _SCANNED_BYTES:
+            return
+        content = path.read_bytes()
+        if b"\0" in content:
+            return
+        if found := secret_in(content.decode(errors="replace").splitlines()):
+            raise UsageError(
+                f"{self._where}: line {found[0]} of {name} looks like a secret ({found[1]}), and users of the data "
+                "bucket could read it.",
+                "Read it from AWS Secrets Manager in the training code. To leave the file out, or to pack it "
+                f"nevertheless, write {name} or !{name} into {self._folder / IGNORE_FILE}.",
+            )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.api.initial_model_ids import with_full_ids
 from traingrid.api.manifest_edit import readable_rows, with_value
-from traingrid.api.source_folder import archive, check_place
+from traingrid.api.source_folder import IGNORE_FILE, PackedFolder, archive, check_place
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from traingrid.manifest.rows import Row
 
 logger = logging.getLogger(__name__)
-_SHOWN_ERRORS = 20
+_SHOWN_ERRORS, _SHOWN_PATHS = 20, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class Source:
         region: The Region of `uri`.
         files: The number of files in the archive.
         archive: The bytes of the .tar.gz.
+        left_out: The paths of environments and files for secrets that are not in the archive.
         role: The role that the upload assumes in another account.
     """
 
@@ -50,11 +51,16 @@ class Source:
     region: str
     files: int
     archive: bytes
+    left_out: tuple[str, ...] = ()
     role: ActingRole | None = None
 
     def __str__(self) -> str:
         size = f"{-(-len(self.archive) // 1024):,} KiB"
-        return f"source {self.folder}: {self.files} file{'s' * (self.files != 1)}, {size} packed -> {self.uri}"
+        text = f"source {self.folder}: {self.files} file{'s' * (self.files != 1)}, {size} packed -> {self.uri}"
+        if not self.left_out:
+            return text
+        more = f" and {len(self.left_out) - _SHOWN_PATHS} more" if len(self.left_out) > _SHOWN_PATHS else ""
+        return f"{text}; left out {', '.join(self.left_out[:_SHOWN_PATHS])}{more} ({IGNORE_FILE} decides)"
 
 
 @dataclass(kw_only=True)
@@ -95,12 +101,12 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
         return found
     lines = content.splitlines(keepends=True)
     folders = _folders(manifest, local)
-    archives: dict[Path, tuple[int, bytes]] = {}
+    archives: dict[Path, PackedFolder] = {}
     sources: dict[S3Uri, Source] = {}
     for row, folder in zip(local, folders, strict=True):
         if folder not in archives:
             archives[folder] = archive(_where(manifest, row), folder)
-        source = source_in(str(row.values["region"]), folder, *archives[folder], deployment)
+        source = source_in(str(row.values["region"]), folder, archives[folder], deployment)
         sources[source.uri] = source
         lines[row.number - 1] = with_value(lines, row, "source", str(source.uri))
     return PackedManifest(content=b"".join(lines), sources=list(sources.values()))
@@ -152,10 +158,16 @@ def _check_program(where: str, folder: Path, row: Row) -> None:
         )
 
 
-def source_in(region: str, folder: Path, files: int, archive: bytes, deployment: Deployment) -> Source:
+def source_in(region: str, folder: Path, packed: PackedFolder, deployment: Deployment) -> Source:
     """Return a packed folder with its URI in a Region."""
     bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
-    uri = S3Uri(bucket, f"{names.SOURCE_PREFIX}{hashlib.sha256(archive).hexdigest()}.tar.gz")
+    uri = S3Uri(bucket, f"{names.SOURCE_PREFIX}{hashlib.sha256(packed.archive).hexdigest()}.tar.gz")
     return Source(
-        folder=folder, uri=uri, region=region, files=files, archive=archive, role=deployment.acting_in(region)
+        folder=folder,
+        uri=uri,
+        region=region,
+        files=packed.files,
+        archive=packed.archive,
+        left_out=packed.left_out,
+        role=deployment.acting_in(region),
     )

@@ -164,12 +164,15 @@ class Submission:
         history = MetricHistory(plane.deployment, plane.ledger, plane.storage, self.id)
         return metric_table(history.read(index))
 
-    def download(self, folder: str | os.PathLike[str] | None = None, index: int | None = None) -> list[Path]:
+    def download(
+        self, folder: str | os.PathLike[str] | None = None, index: int | None = None, *, unlimited: bool = False
+    ) -> list[Path]:
         """Download and unpack models.
 
         Args:
             folder: The folder for the models, each in a subfolder SUBMISSION-INDEX; by default the current folder.
             index: The index of one job; by default all jobs that have a model.
+            unlimited: If true, archives of any size are unpacked.
 
         Returns:
             The subfolders. A call after an interrupted one continues it.
@@ -181,7 +184,9 @@ class Submission:
         parent = Path(folder or ".")
         plane = self.grid.plane
         jobs = [job for job in self.jobs if job.artifact] if index is None else [plane.job(self.id, index)]
-        found = download_models(plane.deployment, self.id, jobs, lambda job: parent / f"{self.id}-{job.index}")
+        found = download_models(
+            plane.deployment, self.id, jobs, lambda job: parent / f"{self.id}-{job.index}", unlimited=unlimited
+        )
         return sorted((model.folder for model in found), key=[parent / f"{self.id}-{job.index}" for job in jobs].index)
 
     def report(self, path: str | os.PathLike[str]) -> Path:

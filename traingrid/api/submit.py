@@ -25,7 +25,7 @@ from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
-from traingrid.submission.files import submission_id
+from traingrid.submission.files import report_uri, submission_id
 from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake import ANSWERED_WITHIN
 from traingrid.submission.intake_failure import FAILED, RETRYING
@@ -267,10 +267,12 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
 
 def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] | None:
     """Return the intake's last report on one version of a manifest; None if there is none."""
-    for content in storage.read_versions(_report_of(uri), _REPORTS_LOOKED_AT):
-        report: dict[str, Any] = json.loads(content)
-        if report["version"] == version:
-            return report
+    # An intake of an earlier version of traingrid writes only the report that all versions share.
+    for place, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
+        for content in storage.read_versions(place, most):
+            report: dict[str, Any] = json.loads(content)
+            if report["version"] == version:
+                return report
     return None
 
 

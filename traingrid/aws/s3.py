@@ -78,6 +78,33 @@ class Storage:
             return None
         return content
 
+    def read_pinned(self, uri: S3Uri, version: str | None) -> bytes | None:
+        """Return an object's bytes in a version, or None if it does not exist.
+
+        The version itself is requested only if another one has replaced it: that requires s3:GetObjectVersion, and the
+        current one only s3:GetObject.
+
+        Args:
+            uri: The object.
+            version: The version; the current one if it is empty or None.
+
+        Raises:
+            ClientError: S3 refused a request.
+        """
+        request = {"Bucket": uri.bucket, "Key": uri.key}
+        for attempt in (request, {**request, "VersionId": version}) if version else (request,):
+            try:
+                reply = self._s3.get_object(**attempt)
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in ("NoSuchKey", "NoSuchVersion"):
+                    raise
+                continue
+            if version in (None, "", reply.get("VersionId")):
+                content: bytes = reply["Body"].read()
+                return content
+            reply["Body"].close()
+        return None
+
     def current_version(self, uri: S3Uri) -> str | None:
         """Return the id of an object's current version, or None if the object does not exist."""
         try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from traingrid.submission.metric_patterns import MetricPatterns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,15 +21,11 @@ class Progress:
     """
 
     def __init__(self, metrics: Mapping[str, str]) -> None:
-        self._patterns = {name: re.compile(regex) for name, regex in metrics.items()}
+        self._patterns = MetricPatterns(metrics)
         self.values: dict[str, float] = {}
 
     def read(self, line: str) -> bool:
         """Read the metrics in a log line; return True if it contains any."""
-        found = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
-        for name, match in found.items():
-            try:
-                self.values[name] = float(match[1])
-            except (ValueError, TypeError):  # a word such as "1e" or "-", or a group that took no part in the match
-                continue
+        found = dict(self._patterns.matches(line))
+        self.values |= {name: value for name, value in found.items() if value is not None}
         return bool(found)

@@ -105,9 +105,12 @@ def _unmarked(folder: Path) -> list[Path]:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the model [default: SUBMISSION-INDEX]; without INDEX, of all those folders [default: .].",
 )
+@click.option("--unlimited", is_flag=True, help="Unpack archives of any size; by default a hundred times theirs.")
 @output_option(_DOWNLOADED)
 @click.pass_obj
-def download(grid_file: Path, submission: str, index: int | None, folder: Path | None, *, output: Output) -> None:
+def download(  # noqa: PLR0913  # the options of the command
+    grid_file: Path, submission: str, index: int | None, folder: Path | None, *, unlimited: bool, output: Output
+) -> None:
     """Download and unpack models.
 
     Downloads the models of all jobs of SUBMISSION, or of line INDEX, counted from 0. Running an interrupted command
@@ -129,7 +132,7 @@ def download(grid_file: Path, submission: str, index: int | None, folder: Path |
 
     try:
         with progress_bars() as progress:
-            found = download_models(plane.deployment, submission, jobs, target_of, progress)
+            found = download_models(plane.deployment, submission, jobs, target_of, progress, unlimited=unlimited)
             rows = ({**vars(model), "submission": submission} for model in found)
             if output == "table":
                 for row in rows:

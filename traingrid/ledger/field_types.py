@@ -41,6 +41,10 @@ TEXTS: tuple[str, Check] = (
     "a list of texts",
     lambda value: isinstance(value, list | tuple) and all(map(_is_text, value)),
 )
+TEXT_SET: tuple[str, Check] = (
+    "a set of texts",
+    lambda value: isinstance(value, set | frozenset) and all(map(_is_text, value)),
+)
 NUMBERS: tuple[str, Check] = (
     "a map of numbers",
     lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.grid.field_types import MAX_KEEP_ALIVE, MAX_RUNTIME_LIMIT, parse_duration
 from traingrid.manifest.limits import MAX_INTEGER, broken_limit, choices, most
+from traingrid.manifest.secrets import is_secret
 from traingrid.text import shown
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ _ENTRY_POINT = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*\.(py|sh)")
 _RESERVED_VARIABLES = re.compile(
     r"(AWS|SAGEMAKER|SM|LD|TRAINGRID)_.*|PATH|PYTHON(PATH|HOME|STARTUP|INSPECT)|BASH_ENV|ENV|IFS", re.IGNORECASE
 )
-# Names that indicate a secret. Any principal that may call DescribeTrainingJob can read all of these values.
-_SECRET_NAME = re.compile(r"(.*[_.\-])?(password|passwd|secret|(api|access|secret|private)[_-]?key)", re.I)
-_SECRET_VALUE = re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|\bgh[pousr]_[A-Za-z0-9]{36}")
 _DAY = 86400
 _MPI = "Write launcher, processes_per_host or mpi_options."
 _LAUNCHER = "Write launcher, and instance_type for another type."
@@ -212,7 +210,7 @@ def tag(name: str, value: object) -> str:
 
 
 def _not_secret(name: str, value: str) -> str:
-    if _SECRET_NAME.fullmatch(name) or _SECRET_VALUE.search(value):
+    if is_secret(name, value):
         reason = "looks like a secret, and any user who may describe the training job could read it"
         next_step = "Store it in AWS Secrets Manager and read it in the training code."
         raise RefusedError(reason, next_step, secret=True)

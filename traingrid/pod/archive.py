@@ -9,13 +9,13 @@ from __future__ import annotations
 import io
 import math
 import os
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boto3.s3.transfer import TransferConfig
 
 from traingrid.pod.gzip_stream import compressed
-from traingrid.safe_tarfile import tarfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -171,7 +171,12 @@ def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
 
 def read_file(storage: Storage, bucket: str, submission: str, file: str) -> bytes | None:
     """Return the content of a submission's file in the version that its children read; None if it does not exist."""
-    return storage.read_if_exists(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
+    return storage.read_pinned(file_uri(bucket, submission, file), version_in(file))
+
+
+def version_in(file: str) -> str:
+    """Return the version that the name of an array's file contains, or an empty text."""
+    return file.partition("?versionId=")[2]
 
 
 def _index_on(line: bytes) -> int | None:

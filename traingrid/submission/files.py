@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_ARRAY = 10_000
 """The maximum size of an array job (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
+_LONGEST_KEY = 1024
 # A line's entry in the index: the offset of its end, and its SHA-256.
 _ENTRY = struct.Struct(">Q32s")
 _KEY = re.compile(re.escape(names.SUBMISSION_PREFIX) + r"([0-9a-f]{8})/(?:jobs(?:-[1-9]\d*)?|retry-[1-9]\d*)\.jsonl")
@@ -43,6 +44,16 @@ def submission_id(*identity: str) -> str:
         identity: The URI and version of a manifest; the same identity always gives the same id.
     """
     return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:SUBMISSION_ID_LENGTH]
+
+
+def report_uri(manifest: S3Uri, version: str) -> S3Uri:
+    """Return the URI of the intake's report on one version of a manifest, which no other version has.
+
+    A key has at most 1,024 bytes (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html); all versions
+    of a manifest with a longer one share the report beside it.
+    """
+    own = f"{manifest.key}.{submission_id(str(manifest), version)}{names.REPORT_SUFFIX}"
+    return S3Uri(manifest.bucket, own if len(own.encode()) <= _LONGEST_KEY else manifest.key + names.REPORT_SUFFIX)
 
 
 def jobs_key(submission: str, chunk: int = 0) -> str:
@@ -92,6 +103,18 @@ def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
         lines.append(line)
         entries.append(_ENTRY.pack(end, hashlib.sha256(line).digest()))
     return b"".join(lines), b"".join(entries)
+
+
+def differs(line: bytes, number: int, index: bytes) -> bool:
+    """Return True if a line differs from the submitted one.
+
+    Args:
+        line: The line, without its end.
+        number: Its number in the file, from 0.
+        index: The content of the file's line index.
+    """
+    entry = index[number * _ENTRY.size : (number + 1) * _ENTRY.size]
+    return len(entry) != _ENTRY.size or _ENTRY.unpack(entry)[1] != hashlib.sha256(line + b"\n").digest()
 
 
 def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:

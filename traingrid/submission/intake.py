@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 import time
 from collections import deque
@@ -24,7 +25,16 @@ from traingrid.manifest import parse as manifest
 from traingrid.manifest.budget_checks import budget_of
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
-from traingrid.submission.files import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
+from traingrid.submission.batch_children import is_retry
+from traingrid.submission.files import (
+    chunks,
+    index_uri,
+    iter_jobs,
+    jobs_key,
+    normalised,
+    report_uri,
+    submission_id,
+)
 from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 
@@ -86,8 +96,13 @@ class ManifestVersion:
 
     @property
     def report(self) -> S3Uri:
-        """The S3 URI of the manifest's report, which is next to the manifest."""
+        """The S3 URI of the last report on any version of the manifest, which is next to the manifest."""
         return S3Uri(self.uri.bucket, self.uri.key + names.REPORT_SUFFIX)
+
+    @property
+    def own_report(self) -> S3Uri:
+        """The S3 URI of the report on this version."""
+        return report_uri(self.uri, self.version)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +124,8 @@ class Intake:
     def accept(self, source: ManifestVersion, owner: str, within: float = WITHIN_SECONDS) -> dict[str, Any]:
         """Submit a manifest, or reject it as a whole, and write the report next to it.
 
-        Any number of calls for one version submit it once.
+        Any number of calls for one version submit it once. Once it is submitted, its report does not change any more,
+        even if the grid of today would reject it.
 
         Args:
             source: The manifest.
@@ -126,6 +142,8 @@ class Intake:
             TraingridError: The manifest cannot be read, or Batch does not accept the job. The report then has the state
                 "retrying", or "failed" if Lambda does not retry the event.
         """
+        if (previous := self._previous(source)) and previous.is_submitted:
+            return self._reported_again(source, previous)
         claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)
         try:
             lines, sha256 = self._read(source)
@@ -133,14 +151,33 @@ class Intake:
             report = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
         else:
             submission, arrays = self._submit(source, claim, lines, sha256)
-            report = {"state": "submitted", "submission": submission, "jobs": len(lines)}
-            report |= {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
+            report = _submitted(submission, len(lines), arrays)
         return self._write_report(source, report)
 
     def _write_report(self, source: ManifestVersion, report: dict[str, Any]) -> dict[str, Any]:
         report = {"manifest": str(source.uri), "version": source.version, "at": now()} | report
-        self.storage.write_json(source.report, report)
+        for uri in dict.fromkeys((source.own_report, source.report)):
+            self.storage.write_json(uri, report)
         return report
+
+    def _previous(self, source: ManifestVersion) -> SubmissionItem | None:
+        """Return the submission of a manifest that an earlier request has claimed."""
+        for submission in _ids(source):
+            item = self.ledger.submission(submission)
+            if item is None or (item.manifest, item.version) == (str(source.uri), source.version):
+                return item
+        return None
+
+    def _reported_again(self, source: ManifestVersion, item: SubmissionItem) -> dict[str, Any]:
+        """Return the report of a submission; write it if the request that submitted the last array did not."""
+        for uri in (source.own_report, source.report):
+            with suppress(
+                ClientError, ValueError
+            ):  # S3 refuses to read a missing object of a bucket that is not listed
+                report: dict[str, Any] = json.loads(self.storage.read_if_exists(uri) or b"{}")
+                if (report.get("version"), report.get("state")) == (source.version, "submitted"):
+                    return report
+        return self._write_report(source, _submitted(item.submission, item.jobs, _reported(item)))
 
     def _read(self, source: ManifestVersion) -> tuple[list[manifest.Line], str]:
         """Return a manifest's lines and the SHA-256 of its bytes. A manifest that is too large is not read."""
@@ -206,8 +243,7 @@ class Intake:
         facts["claim_ends_at"] = claim.ends_at
         if (budget := budget_of(lines)) is not None:
             facts["budget_dollars"] = budget
-        for collision in range(_MAX_COLLISIONS):
-            submission = submission_id(*identity, *(str(collision),) * bool(collision))
+        for submission in _ids(source):
             try:
                 previous = self.ledger.claim_submission(submission, claim.owner, facts)
                 if previous is None:
@@ -237,10 +273,23 @@ class Intake:
             )
 
 
+def _ids(source: ManifestVersion) -> Iterator[str]:
+    """Yield the ids that the submission of a manifest may have, in the order in which they are tried."""
+    for collision in range(_MAX_COLLISIONS):
+        yield submission_id(str(source.uri), source.version, *(str(collision),) * bool(collision))
+
+
+def _submitted(submission: str, jobs: int, arrays: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the report of a submission."""
+    report = {"state": "submitted", "submission": submission, "jobs": jobs}
+    return report | {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
+
+
 def _reported(claimed: SubmissionItem) -> list[dict[str, Any]]:
     """Return the arrays of a report for a submission that an earlier request has submitted."""
     unknown = [{"batch_job": claimed.batch_job}]
-    return [array.entry() for array in claimed.arrays] if "arrays" in claimed.stored else unknown
+    submitted = [array.entry() for array in claimed.arrays if not is_retry(array)]
+    return submitted if "arrays" in claimed.stored else unknown
 
 
 def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:

@@ -6,7 +6,10 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from traingrid.submission.metric_patterns import LINE_CHARACTERS, MetricPatterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +20,11 @@ _POSITIONS = {
     "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?!\.?\d)", re.IGNORECASE),
 }
 _LINE_CHARACTERS = 4000
-_MOST_STEPS = 10**15
-_LARGEST = 1e126
+_MOST_METRICS, _LONGEST_NAME = 40, 255
+"""SageMaker's limits (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AlgorithmSpecification.html and
+API_MetricDefinition.html), which also bound a part that something else has written."""
+_LARGEST_POSITION = 10**15
+_LARGEST_VALUE = 1e126
 """The limit of DynamoDB's numbers, so that a curve and the last value in the ledger agree
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html)."""
 
@@ -70,21 +76,25 @@ def records_of_part(content: bytes) -> Iterator[Record]:
     for line in content.splitlines():
         try:
             found = json.loads(line)
-            values = {name: float(value) for name, value in found["metrics"].items()}
+            values = {name: float(value) for name, value in islice(found["metrics"].items(), _MOST_METRICS)}
             time = datetime.fromisoformat(found["time"]).astimezone(UTC)
             step, epoch = _whole(found.get("step")), _whole(found.get("epoch"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue
-        yield Record(time=time, step=step, epoch=epoch, values=_finite(values))
+        yield Record(time=time, step=step, epoch=epoch, values=_bounded(values))
 
 
 def _whole(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _MOST_STEPS else None
+    return value if type(value) is int and 0 <= value < _LARGEST_POSITION else None
 
 
-def _finite(values: Mapping[str, float]) -> dict[str, float]:
-    """Return the values that can be stored and drawn; NaN and infinite ones are neither."""
-    return {name: value for name, value in values.items() if abs(value) < _LARGEST}
+def _bounded(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the values that can be stored and drawn, which NaN and infinite ones cannot, and have usual names."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and abs(value) < _LARGEST_VALUE and len(name) <= _LONGEST_NAME
+    }
 
 
 class LineReader:
@@ -95,17 +105,17 @@ class LineReader:
     """
 
     def __init__(self, metrics: Mapping[str, str]) -> None:
-        self._patterns = {name: re.compile(regex) for name, regex in metrics.items()}
+        self._patterns = MetricPatterns(metrics)
 
     def record(self, line: str, milliseconds: int) -> Record | None:
         """Return the record of a line; None if it has no value.
 
         Args:
-            line: The line. Its first 4,000 characters are used.
+            line: The line. Its first characters are used.
             milliseconds: Its time in milliseconds since 1970, as CloudWatch Logs returns it.
         """
-        line = line[:_LINE_CHARACTERS]
-        values = _finite(dict(self._values(line)))
+        line = line[:LINE_CHARACTERS]
+        values = _bounded(dict(self._patterns.matches(line)))
         if not values:
             return None
         return Record(
@@ -115,19 +125,11 @@ class LineReader:
             values=values,
         )
 
-    def _values(self, line: str) -> Iterator[tuple[str, float]]:
-        for name, pattern in self._patterns.items():
-            if (match := pattern.search(line)) and match[1] is not None:
-                try:
-                    yield name, float(match[1])
-                except ValueError:  # a word that looks like a number, such as "1e"
-                    continue
-
 
 def _position(name: str, values: Mapping[str, float], line: str) -> int | None:
     value = values.get(name)
     if value is not None:
-        return int(value) if value.is_integer() and 0 <= value < _MOST_STEPS else None
+        return int(value) if value.is_integer() and 0 <= value < _LARGEST_POSITION else None
     match = _POSITIONS[name].search(line)
     return int(match[1]) if match else None
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.job import Job
 from traingrid.ledger.damage import Damaged, readable
-from traingrid.submission.batch_children import file_uri, is_retry, read_file
-from traingrid.submission.files import MAX_ARRAY, array_file, chunks, jobs_key, read_job
+from traingrid.submission.batch_children import file_uri, is_retry, version_in
+from traingrid.submission.files import MAX_ARRAY, array_file, chunks, differs, index_uri, jobs_key, read_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Itera
     for array in head.arrays if not head.is_by_hand else ():
         if not is_retry(array):
             file = file_uri(bucket, head.submission, array.file)
-            yield from _jobs_in(storage.read_if_exists(file), file, head, range(first, first + array.count))
+            yield from _jobs_in(storage, file, array.version, head, range(first, first + array.count))
             first += array.count
 
 
@@ -50,18 +50,16 @@ def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterato
         head: The submission's item.
     """
     for chunk, size in enumerate(chunks(head.jobs)):
-        file = S3Uri(bucket, jobs_key(head.submission, chunk))
-        content = storage.read_if_exists(file)
-        if content is not None or head.is_submitted:
-            yield from _jobs_in(content, file, head, range(chunk * MAX_ARRAY, chunk * MAX_ARRAY + size))
+        file, first = S3Uri(bucket, jobs_key(head.submission, chunk)), chunk * MAX_ARRAY
+        yield from _jobs_in(storage, file, _version(head, chunk), head, range(first, first + size))
 
 
 def retried_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job | Damaged]:
     """Yield the retried jobs of a submission, those of the last retry last, and lines and files that cannot be read."""
     for array in head.arrays:
         if is_retry(array):
-            content = read_file(storage, bucket, head.submission, array.file)
-            yield from _jobs_in(content, file_uri(bucket, head.submission, array.file), head, None)
+            file = file_uri(bucket, head.submission, array.file)
+            yield from _jobs_in(storage, file, version_in(array.file), head, None)
 
 
 def last_submitted_jobs(
@@ -107,18 +105,28 @@ def last_submitted_job(storage: Storage, bucket: str, head: SubmissionItem, item
             raise TraingridError(part.sentence, part.next_step)
     if item.index in retried:
         return retried[item.index]
-    file = S3Uri(bucket, jobs_key(head.submission, item.index // MAX_ARRAY))
-    return read_job(storage, file, item.index % MAX_ARRAY)
+    chunk, line = divmod(item.index, MAX_ARRAY)
+    file = ObjectVersion(bucket, jobs_key(head.submission, chunk), _version(head, chunk) or "")
+    return read_job(storage, file, line)
+
+
+def _version(head: SubmissionItem, chunk: int) -> str | None:
+    """Return the version of the jobs of an array that the intake has submitted, if it is recorded."""
+    versions = [array.version for array in head.arrays if not is_retry(array)]
+    return versions[chunk] if chunk < len(versions) else None
 
 
 def _jobs_in(
-    content: bytes | None, file: S3Uri, head: SubmissionItem, indexes: Sequence[int] | None
+    storage: Storage, file: S3Uri, version: str | None, head: SubmissionItem, indexes: Sequence[int] | None
 ) -> Iterator[Job | Damaged]:
-    """Yield the jobs in a file.
+    """Yield the jobs in a file as they were submitted; none if it does not exist before the submission.
+
+    A version of an object never changes. Where none is recorded, each line is compared with its hash.
 
     Args:
-        content: Its content; None if it does not exist.
-        file: Its URI.
+        storage: Reads from S3.
+        file: The file.
+        version: Its version; None or empty if none is recorded.
         head: The submission's item.
         indexes: The indexes of its jobs; None for the file of a retry, of which only its readable lines are known.
     """
@@ -131,11 +139,17 @@ def _jobs_in(
             place=place, problem=problem, next_step=_RESTORE, submission=submission, index=index, array_file=name
         )
 
+    content = storage.read_pinned(file, version)
     if content is None:
-        yield damaged("does not exist")
+        if version or head.is_submitted:
+            yield damaged("does not exist")
         return
+    hashes = None if version else storage.read_if_exists(index_uri(file))
     lines = content.splitlines()
     for number, line in enumerate(lines):
+        if hashes is not None and differs(line, number, hashes):
+            yield damaged("differs from the submitted line", number)
+            continue
         try:
             yield Job.model_validate_json(line)
         except ValidationError:

@@ -18,6 +18,7 @@ import importlib.util
 import os
 import re
 import shutil
+import tarfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ from pathlib import Path
 
 from training_container.contract.launch_options import gpu_count
 from training_container.contract.training_job import TrainingJob
-from training_container.safe_tarfile import tarfile
+from training_container.unpacking import ArchiveError, Limits, unpack
 
 COMPILING_SECONDS = 3600.0
 """The time that ranks may need to compile their kernels: TensorFlow's warning names 30 minutes or longer."""
@@ -34,6 +35,7 @@ _PATH = "CUDA_CACHE_PATH"
 _MAX_BYTES = 2**32  # the maximum of CUDA_CACHE_MAXSIZE; the default is 256 MiB, or 1 GiB in newer drivers
 _QUIET_SECONDS = 60.0
 _SPARED_SIZES = 4  # room that remains for checkpoints, in sizes of the packed kernels
+_HINT = "Set a larger volume_gb"
 _NAME = re.compile(r"cuda-kernels-[0-9a-f]{64}\.tar")
 # GPUs of compute capability 9.0 and higher: H100 and H200 (p5), Blackwell (p6, g7, g7e).
 # Source: https://developer.nvidia.com/cuda-gpus.
@@ -74,8 +76,9 @@ def restore(job: TrainingJob, environment: Mapping[str, str]) -> None:
             if archive.name != _name(archive):
                 print(f"{archive.name} is incomplete or corrupt; kernels are compiled again.", flush=True)
                 continue
-            _unpack(archive, folder)
-        except (OSError, tarfile.TarError) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            unpack(archive, folder, Limits.of_disk(folder.parent, _HINT))
+        except (OSError, ArchiveError) as error:
             print(f"{archive.name} cannot be unpacked; kernels are compiled again: {error}.", flush=True)
             continue
         seconds = time.monotonic() - started
@@ -159,19 +162,6 @@ def _folder(job: TrainingJob) -> Path:
 
 def _archives(checkpoints: Path) -> list[Path]:
     return [path for path in checkpoints.glob("cuda-kernels-*.tar") if _NAME.fullmatch(path.name)]
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack a file into a folder that appears when it is complete."""
-    unpacking = folder.with_name(f"{folder.name}.unpacking")
-    shutil.rmtree(unpacking, ignore_errors=True)
-    try:
-        with tarfile.open(archive, "r:") as packed:
-            packed.extractall(unpacking, filter="data")
-        shutil.rmtree(folder, ignore_errors=True)
-        unpacking.rename(folder)
-    finally:
-        shutil.rmtree(unpacking, ignore_errors=True)
 
 
 def _state(folder: Path) -> dict[str, tuple[int, int]]:

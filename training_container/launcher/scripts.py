@@ -5,15 +5,19 @@ This follows AWS's sagemaker-training toolkit (entry_point.py, modules.py, files
 installs into an environment of the job, not into the image's Python.
 """
 
+import hashlib
 import importlib.metadata
+import re
 import tempfile
 from pathlib import Path, PurePosixPath
 
 from training_container.contract.launch_options import Script
 from training_container.contract.training_job import ContractError, Folders
 from training_container.launcher import script_packages
-from training_container.safe_tarfile import tarfile
+from training_container.unpacking import ArchiveError, Limits, shown, unpack
 
+# The name of an archive that `traingrid submit` has uploaded. Users of `traingrid upload` may write to its bucket, too.
+_HASH_NAME = re.compile(r"([0-9a-f]{64})\.tar\.gz")
 # Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.
 # PyTorch is fixed, too: another version would bring gigabytes of another CUDA, and may need a newer driver.
 _FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu", "torch")
@@ -65,18 +69,30 @@ def _fetch(uri: str, target: Path) -> None:
 
 
 def _unpack(archive: Path, named: str, target: Path) -> None:
-    """Unpack a .tar.gz. Nothing in it may be placed, or link, outside the folder (tarfile's filter `data`, PEP 706)."""
+    """Unpack a .tar.gz into the folder of the script, which may have files of the image."""
+    if not archive.is_file():
+        raise ContractError(f"The script's archive {named} does not exist on this host.")
+    _verify(archive, named)
     try:
-        with tarfile.open(archive, "r:gz") as opened:
-            target.mkdir(parents=True, exist_ok=True)
-            opened.extractall(target, filter="data")
-    except FileNotFoundError as error:
-        raise ContractError(f"The script's archive {named} does not exist on this host.") from error
-    except (tarfile.TarError, EOFError, OSError) as error:
+        left_out = unpack(archive, target, Limits.of_disk(archive.parent, "Set a larger volume_gb"))
+        print(shown(left_out), end="\n" * bool(left_out), flush=True)
+    except (ArchiveError, OSError) as error:
         raise ContractError(
-            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths or links "
-            "that lead outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
+            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths that lead "
+            "outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
         ) from error
+
+
+def _verify(archive: Path, named: str) -> None:
+    """Compare an archive with the SHA-256 in its name, if it has one."""
+    expected = _HASH_NAME.fullmatch(named.rpartition("/")[2])
+    with archive.open("rb") as file:
+        actual = hashlib.file_digest(file, "sha256").hexdigest() if expected else ""
+    if expected and actual != expected[1]:
+        raise ContractError(
+            f"The script's archive {named} was replaced after it was submitted: its content has the SHA-256 {actual}. "
+            "Nothing in it was run. Submit the line again, and check who may write to the bucket."
+        )
 
 
 def _install(code: Path, base: Path) -> None:

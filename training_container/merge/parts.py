@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from training_container import unpacking
 from training_container.merge.options import Layout
-from training_container.safe_tarfile import tarfile
 
 # The names that `traingrid merge` gives the archives.
 _ARCHIVE = re.compile(r"part-(?P<place>\d+)-(?P<submission>[0-9a-f]{8})-(?P<index>\d+)\.tar\.gz")
@@ -66,23 +66,13 @@ def unpack(channel: Path, scratch: Path, count: int) -> list[Part]:
 def _unpacked(archive: Path, part: Part) -> Part:
     print(f"Unpacking the model of {part}, {archive.stat().st_size:,} bytes ...")
     try:
-        with tarfile.open(archive, "r:gz") as opened:
-            part.folder.mkdir()
-            opened.extractall(part.folder, _members(opened), filter="data")
-    except (tarfile.TarError, EOFError, OSError) as error:
+        left_out = unpacking.unpack(
+            archive, part.folder, unpacking.Limits.of_disk(part.folder.parent, "Set a larger volume_gb")
+        )
+    except (unpacking.ArchiveError, OSError) as error:
         raise MergeError(f"The model of {part} cannot be unpacked: {error}.") from error
+    print(unpacking.shown(left_out), end="\n" * bool(left_out))
     return part
-
-
-def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members of an archive without keeping them, as `TarFile` does in its attribute `members`.
-
-    A hard link is extracted as a link to the file that was extracted before it, for which no list is needed
-    (CPython, Lib/tarfile.py, `makelink`).
-    """
-    for member in archive:
-        yield member
-        archive.members.clear()  # type: ignore[attr-defined]  # typeshed does not have it
 
 
 def join(parts: Sequence[Part], target: Path, layout: Layout) -> int:

@@ -13,12 +13,10 @@ own checkpoint continues from that instead: check for it first.
 
 import fcntl
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from training_container.contract.training_job import ContractError, Folders
-from training_container.safe_tarfile import tarfile
+from training_container.unpacking import ArchiveError, Limits, shown, unpack
 
 CHANNEL = "model"
 """The name of the channel."""
@@ -52,11 +50,8 @@ def folder(folders: Folders | None = None) -> Path | None:
 
 def _unpack(archive: Path, target: Path) -> None:
     """Unpack an archive; the target appears when it is complete."""
-    scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=".initial_model-"))
     try:
-        with tarfile.open(archive, "r:gz") as opened:
-            opened.extractall(scratch, filter="data")
-        scratch.rename(target)
-    except (tarfile.TarError, EOFError, OSError) as error:
-        shutil.rmtree(scratch, ignore_errors=True)
+        left_out = unpack(archive, target, Limits.of_disk(target.parent, "Set a larger volume_gb"))
+    except (ArchiveError, OSError) as error:
         raise ContractError(f"The initial model {archive} cannot be unpacked: {error}.") from error
+    print(shown(left_out), end="\n" * bool(left_out), flush=True)

@@ -150,7 +150,7 @@ def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
     states = [grid.report(source)["state"] for source in rejected]
     wrong = [f"a manifest should be rejected, but is {state}" for state in states if state != "rejected"]
     grid.quiet()
-    ours = {source.uri.key for source in rejected} | {source.report.key for source in rejected}
+    ours = {uri.key for source in rejected for uri in (source.uri, source.report, source.own_report)}
     wrong += [
         f"rejected manifests were uploaded, and {call['service']}:{call['action']} was called"
         for call in grid.cloud.record.entries(after=before)

@@ -53,7 +53,7 @@ def test_uploading_data_starts_training_once(plane: ControlPlane, cloud: LocalCl
     versions = client("s3", "us-east-1").list_object_versions(
         Bucket=plane.deployment.manifest_bucket, Prefix=f"{names.GENERATED_PREFIX}"
     )["Versions"]
-    assert [found["Key"].endswith(".report.json") for found in versions] == [False, True]
+    assert [found["Key"].endswith(".report.json") for found in versions] == [False, True, True]
 
     traingrid("catalog", "init", "--catalog", database)
     assert "2 new replicas" in traingrid("catalog", "sync", "--catalog", database)

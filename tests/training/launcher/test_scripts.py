@@ -1,5 +1,6 @@
 """Custom scripts, run by `train` on two ranks. Most of them do not use TensorFlow, and so take no seconds."""
 
+import hashlib
 import http.server
 import importlib.util
 import io
@@ -194,23 +195,54 @@ def test_requirements_cannot_replace_the_libraries_of_horovod(tmp_path: Path) ->
 def test_nothing_is_unpacked_outside(tmp_path: Path, name: str) -> None:
     packed = archive(tmp_path / "a.tar.gz", {name: "", "mine.py": ""})
     folders = Folders(base=tmp_path / "ml")
-    if name.startswith("/"):  # tarfile removes the slash
+    with pytest.raises(ContractError, match=r"cannot be unpacked: .*outside"):
         scripts.prepare(Script(entry_point="mine.py", archive=packed), folders)
-        assert (folders.code / "outside.py").exists()
-    else:
-        with pytest.raises(ContractError, match=r"cannot be unpacked: .*outside"):
-            scripts.prepare(Script(entry_point="mine.py", archive=packed), folders)
     assert not (tmp_path / "ml" / "outside.py").exists()
+    assert not folders.code.exists()
 
 
-def test_a_link_that_leads_outside_is_refused(tmp_path: Path) -> None:
+def test_a_link_that_leads_outside_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz") as packed:
         entry = tarfile.TarInfo("mine.py")
         entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
         packed.addfile(entry)
-    with pytest.raises(ContractError, match="cannot be unpacked"):
+    with pytest.raises(ContractError, match=r"Program mine\.py does not exist"):
         scripts.prepare(Script(entry_point="mine.py", archive=str(path)), Folders(base=tmp_path / "ml"))
+
+
+@pytest.fixture(params=["s3://data/sources", "/opt/ml/input/data/code"])
+def stored(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Script]:
+    """Store an archive under a name, in S3 or on the host, and return the script in it."""
+    monkeypatch.setattr(scripts, "_fetch", lambda _uri, target: shutil.copyfile(tmp_path / "stored.tar.gz", target))
+
+    def store(name: str, files: Mapping[str, str]) -> Script:
+        archive(tmp_path / "stored.tar.gz", files)
+        if name == "its hash":
+            name = hashlib.sha256((tmp_path / "stored.tar.gz").read_bytes()).hexdigest() + ".tar.gz"
+        here = Folders(base=tmp_path / "ml").here(f"{request.param}/{name}")
+        if not request.param.startswith("s3:"):
+            here.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(tmp_path / "stored.tar.gz", here)
+        return Script(entry_point="mine.py", archive=f"{request.param}/{name}")
+
+    return store
+
+
+def test_an_archive_that_replaced_the_submitted_one_does_not_run(stored: Callable[..., Script], tmp_path: Path) -> None:
+    submitted = stored("its hash", {"mine.py": "print('mine')"})
+    replaced = stored(submitted.archive.rpartition("/")[2], {"mine.py": "print('theirs')"})
+    with pytest.raises(ContractError, match=r"was replaced after it was submitted: .* Submit the line again"):
+        scripts.prepare(replaced, Folders(base=tmp_path / "ml"))
+    assert not Folders(base=tmp_path / "ml").code.exists()
+
+
+@pytest.mark.parametrize("name", ["its hash", "sourcedir.tar.gz", f"{'0' * 40}.tar.gz"])
+def test_an_archive_with_its_own_hash_or_another_name_runs(
+    stored: Callable[..., Script], tmp_path: Path, name: str
+) -> None:
+    scripts.prepare(stored(name, {"mine.py": "print('mine')"}), Folders(base=tmp_path / "ml"))
+    assert (Folders(base=tmp_path / "ml").code / "mine.py").is_file()
 
 
 def test_a_missing_program_is_reported_with_the_archives_content(tmp_path: Path) -> None:

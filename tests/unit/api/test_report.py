@@ -14,7 +14,7 @@ import pytest
 from tests.support.local_page import SUBMISSION, LocalGrid
 from tests.support.reported_submission import EPOCHS, NAMES, SCRIPT, curves, submit_reported
 from traingrid.api.grid import Grid
-from traingrid.api.report.plot import MOST_POINTS, sampled
+from traingrid.api.report.plot import MOST_POINTS, Curve, plot, sampled
 from traingrid.api.submission import Submission
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import Ledger
@@ -220,3 +220,9 @@ def test_the_colours_are_those_of_the_page() -> None:
 def test_every_job_of_a_small_submission_is_in_the_report(reported: Submission, tmp_path: Path) -> None:
     seen = texts(written(reported, tmp_path))
     assert all(name in seen for name in NAMES)
+
+
+@pytest.mark.parametrize("values", [(1e299, -1e299), (0.0, 5e-324), (1e299, 1e299), (-5e-324, 5e-324), (0.0, 1e-289)])
+def test_extreme_values_can_be_drawn(values: tuple[float, float]) -> None:
+    curve = Curve(label="x", place=0, points=[(0.0, values[0]), (1e15, values[1])])
+    assert str(plot("loss", [curve], by_epoch=True)).count("<polyline") == 1

@@ -241,3 +241,65 @@ def test_a_plan_lists_uploads_and_an_invalid_manifest_uploads_nothing(
     assert f"would upload source {script}: 2 files" in capsys.readouterr().out
     assert run(str(manifest_of(tmp_path, line(instance_count=0)))) == 2
     assert stored(cloud, bucket(deployment, "us-east-1")) == stored(cloud, deployment.manifest_bucket) == []
+
+
+@pytest.fixture
+def messy(script: Path) -> Path:
+    """The folder of a script as people have them: with an environment and files for secrets."""
+    files = {
+        ".env": "TOKEN=x",
+        ".env.example": "TOKEN=",
+        "credentials.ini": "[default]",
+        "keys/server.pem": "x",
+        ".DS_Store": "x",
+        "._train.py": "x",
+        "venv/lib/big.py": "x",
+        "mine/pyvenv.cfg": "home = /usr/bin",
+        "mine/lib/big.py": "x",
+        ".aws/config": "[default]",
+        "env/simulator.py": "class Environment: ...",
+    }
+    for name, text in files.items():
+        (script / name).parent.mkdir(parents=True, exist_ok=True)
+        (script / name).write_text(text)
+    return script
+
+
+def names_in(archive: bytes) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+        return members.getnames()
+
+
+def test_environments_and_files_for_secrets_are_left_out_and_named(
+    messy: Path, tmp_path: Path, deployment: Deployment
+) -> None:
+    (source,) = packed(manifest_of(tmp_path, line()), deployment).sources
+    assert names_in(source.archive) == [".env.example", "env/simulator.py", "part/model.py", "train.py"]
+    assert sorted(source.left_out) == [".aws/", ".env", "credentials.ini", "keys/server.pem", "mine/", "venv/"]
+    assert str(source).endswith(
+        "; left out .aws/, mine/, venv/, .env, credentials.ini, keys/server.pem (.traingridignore decides)"
+    )
+
+
+def test_the_ignore_file_decides_what_is_packed(messy: Path, tmp_path: Path, deployment: Deployment) -> None:
+    (messy / ".traingridignore").write_text("# mine\n!.env\n!keys/server.pem\n/part/\n*.txt\n!keep.txt\n")
+    (messy / "notes.txt").write_text("x")
+    (messy / "keep.txt").write_text("x")
+    (source,) = packed(manifest_of(tmp_path, line()), deployment).sources
+    kept = [".env", ".env.example", "env/simulator.py", "keep.txt", "keys/server.pem", "train.py"]
+    assert names_in(source.archive) == kept
+    assert sorted(source.left_out) == [".aws/", "credentials.ini", "mine/", "venv/"]
+
+
+def test_a_file_with_a_secret_is_not_packed_unless_the_ignore_file_names_it(
+    script: Path, tmp_path: Path, deployment: Deployment
+) -> None:
+    (script / "part" / "model.py").write_text(f"size = 3\nlogin('hf_{'a' * 34}')\n")
+    manifest = manifest_of(tmp_path, line())
+    with pytest.raises(UsageError, match=r"line 2 of part/model\.py looks like a secret") as refused:
+        packed(manifest, deployment)
+    assert "write part/model.py or !part/model.py into" in str(refused.value.next_step)
+    assert "hf_" not in str(refused.value)
+    (script / ".traingridignore").write_text("!part/model.py\n")
+    (source,) = packed(manifest, deployment).sources
+    assert names_in(source.archive) == ["part/model.py", "train.py"]

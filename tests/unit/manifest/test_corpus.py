@@ -36,6 +36,13 @@ class Untouchable:
         raise AssertionError(f"{name} was asked for")
 
 
+class EmptyLedger(Untouchable):
+    """A ledger without submissions, which fails the test on any write."""
+
+    def submission(self, _submission: str) -> None:
+        return None
+
+
 class OneManifest:
     """S3 with one manifest, which accepts only the report."""
 
@@ -56,9 +63,10 @@ def rejected(content: bytes) -> dict[str, Any]:
     storage: Any = OneManifest(content)
     nothing: Any = Untouchable()
     source = ManifestVersion(uri=S3Uri("bucket", "manifests/x.csv"), version="1")
-    intake = Intake(deployment=DEPLOYMENT, storage=storage, ledger=nothing, batch=nothing)
+    ledger: Any = EmptyLedger()
+    intake = Intake(deployment=DEPLOYMENT, storage=storage, ledger=ledger, batch=nothing)
     report = intake.accept(source, owner="request")
-    assert [uri for uri, _ in storage.written] == [source.report]
+    assert [uri for uri, _ in storage.written] == [source.own_report, source.report]
     return report
 
 

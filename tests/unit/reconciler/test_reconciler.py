@@ -173,7 +173,7 @@ def test_an_unreadable_submission_of_s3_is_an_error_and_ends_nothing(
     def denied(*_: object) -> None:
         raise DENIED
 
-    monkeypatch.setattr(reconciler.storage, "read_if_exists", denied)
+    monkeypatch.setattr(reconciler.storage, "read_pinned", denied)
     assert list(unreached(reconciler).done.unreachable) == [f"submission {SUBMISSION}"]
     assert states(ledger) == []
 

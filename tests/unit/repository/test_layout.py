@@ -101,16 +101,16 @@ after it."""
 TRAINING_PACKAGES = {
     "contract": {"contract"},
     "metric_history": {"contract", "metric_history"},
-    "launcher": {"contract", "launcher", "metric_history", "safe_tarfile", "trainer.config"},
+    "launcher": {"contract", "launcher", "metric_history", "trainer.config", "unpacking"},
     "ranks": {"contract", "launcher", "merge.options", "merge.parts", "ranks", "trainer.config"},
-    "merge": {"contract", "merge", "safe_tarfile", "trainer"},
+    "merge": {"contract", "merge", "trainer", "unpacking"},
     "trainer.demux": {"trainer.demux"},
     "trainer.checkpoints": {"trainer.checkpoints"},
     "trainer.reporting": {"contract", "trainer.checkpoints", "trainer.config", "trainer.reporting", "trainer.timing"},
     "trainer.data": {"contract", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
     "script_api": {
-        *("contract", "safe_tarfile", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
-        "trainer.reporting.event_upload",
+        *("contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
+        *("trainer.reporting.event_upload", "unpacking"),
     },
 }
 """The modules and packages of training_container that each of its packages may import when it is loaded."""

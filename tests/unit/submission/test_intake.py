@@ -13,6 +13,7 @@ from botocore.exceptions import EndpointConnectionError
 from tests.support.module_time import replace_time
 from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE
+from traingrid.api.submit import known_report
 from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
@@ -20,6 +21,7 @@ from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.submission.files import chunks, read_job, submission_id
 from traingrid.submission.intake import BusyError, Intake, ManifestVersion
@@ -154,6 +156,53 @@ def test_repeated_events_submit_a_version_once(intake: Intake, batch: RecordingQ
     reports = [intake.accept(source, owner=f"request-{n}") for n in range(5)]
     assert len(batch.submitted) == 1
     assert len({report["batch_job"] for report in reports}) == 1
+
+
+def test_a_repeated_event_does_not_rewrite_the_report_whatever_the_grid_is_now(
+    intake: Intake, batch: RecordingQueue
+) -> None:
+    source = upload(intake, SAMPLE)
+    first = intake.accept(source, owner="request-1")
+    written = intake.storage.current_version(source.report), intake.storage.current_version(source.own_report)
+    grid = intake.deployment.grid
+    smaller = grid.model_copy(update={"regions": {name: grid.regions[name] for name in list(grid.regions)[:1]}})
+    changed = replace(intake, deployment=replace(intake.deployment, grid=smaller))
+    with pytest.raises(ManifestError):
+        changed._read(source)
+    assert changed.accept(source, owner="request-2") == first
+    assert written == (intake.storage.current_version(source.report), intake.storage.current_version(source.own_report))
+    assert len(batch.submitted) == 1
+
+
+def test_a_report_that_was_not_written_is_written_from_the_ledger(intake: Intake, batch: RecordingQueue) -> None:
+    source = upload(intake, SAMPLE)
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr(Storage, "write_json", lambda *_: pytest.fail("killed before the report"))
+        with pytest.raises(pytest.fail.Exception):
+            intake.accept(source, owner="request-1")
+    report = intake.accept(source, owner="request-2")
+    assert (report["state"], report["jobs"], len(batch.submitted)) == ("submitted", 4, 1)
+    assert report == report_of(intake, source)
+
+
+def test_each_version_of_a_manifest_has_its_own_report(intake: Intake) -> None:
+    sources = [upload(intake, SAMPLE) for _ in range(20)] + [upload(intake, "mars,s3://ragab-ml/x\n")]
+    reports = [intake.accept(source, owner="request-1") for source in sources]
+    for source, report in zip(sources, reports, strict=True):
+        assert known_report(intake.storage, source.uri, source.version) == report
+        assert json.loads(intake.storage.read(source.own_report)) == report
+        assert ManifestVersion.from_event(created(source.own_report)) is None
+
+
+def test_the_report_of_an_intake_of_an_earlier_version_is_found(intake: Intake) -> None:
+    source = upload(intake, SAMPLE)
+    intake.storage.write_json(source.report, {"version": source.version, "state": "submitted"})
+    assert known_report(intake.storage, source.uri, source.version) == {"version": source.version, "state": "submitted"}
+    assert known_report(intake.storage, source.uri, "another") is None
+
+
+def created(uri: S3Uri) -> dict[str, Any]:
+    return {"detail": {"bucket": {"name": uri.bucket}, "object": {"key": uri.key, "version-id": "1"}}}
 
 
 def test_another_version_of_the_same_file_is_another_submission(intake: Intake, batch: RecordingQueue) -> None:

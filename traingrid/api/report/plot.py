@@ -24,6 +24,8 @@ _WIDTH, _HEIGHT = 520.0, 280.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 26.0, 10.0, 40.0
 _LABEL_HEIGHT = 11.0
 _TICKS = 5
+_SMALLEST = 1e-290
+"""The smallest range of an axis: the distance of its ticks is a normal number."""
 Point = tuple[float, float]
 
 
@@ -118,8 +120,10 @@ def swatch(place: int) -> Markup:
 
 def _range(values: Sequence[float], start: float, end: float, *, pad: float) -> _Axis:
     low, high = min(values), max(values)
-    if low == high:
-        low, high = low - (abs(low) or 1) * 0.5, high + (abs(high) or 1) * 0.5
+    if high - low < _SMALLEST:
+        size = max(abs(low), abs(high))
+        margin = size / 2 if size > _SMALLEST else 0.5
+        low, high = low - margin, high + margin
     extra = (high - low) * pad
     return _Axis(low=low - extra, high=high + extra, start=start, end=end)
 

@@ -68,6 +68,26 @@ def test_every_server_has_a_separate_secret_readable_only_by_its_user(tmp_path: 
     assert min(len(secret) for secret in secrets) >= 43
 
 
+def test_the_folder_is_private_also_if_an_earlier_server_left_it_open(tmp_path: Path) -> None:
+    for folder in (tmp_path / "new" / "folder", tmp_path / "earlier"):
+        if folder.name == "earlier":
+            folder.mkdir(mode=0o755)
+            (folder / "server.lock").touch()
+        cloud = LocalCloud(Settings(data_dir=folder))
+        cloud.start()
+        cloud.stop()
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_open_folder_with_other_files_is_neither_used_nor_changed(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+    (tmp_path / "shared" / "notes").touch()
+    with pytest.raises(lifecycle.LifecycleError, match=r"other users can access .* use a new folder, or chmod 700"):
+        lifecycle.up(tmp_path / "shared")
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == ["notes"]
+
+
 def test_a_second_server_in_the_same_process_is_refused(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path)), pytest.raises(RuntimeError, match="already runs in this process"):
         LocalCloud(Settings(data_dir=tmp_path)).start()

@@ -195,6 +195,21 @@ def test_secrets_do_not_reach_the_record(cloud: LocalCloud, client: Callable[...
     assert key["SecretAccessKey"] not in (cloud.data_dir / "record.jsonl").read_text()
 
 
+def test_values_that_are_secret_are_redacted_in_parameters_and_texts(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
+    address = f"{cloud.endpoint_url}/localcloud/cloudformation/answers/{'0f' * 16}"
+    client("secretsmanager").create_secret(Name="s", SecretString="hunter2", Description="of a database")
+    client("ssm").put_parameter(Name="p", Type="SecureString", Value="hunter2")
+    client("ssm").put_parameter(Name="q", Type="String", Value="plain")
+    queue = client("sqs").create_queue(QueueName="failed")["QueueUrl"]
+    client("sqs").send_message(QueueUrl=queue, MessageBody=json.dumps({"ResponseURL": address}))
+    text = (cloud.data_dir / "record.jsonl").read_text()
+    assert "hunter2" not in text + json.dumps(cloud.record.entries())
+    assert "0f0f" not in text
+    assert all(word in text for word in ("of a database", "plain", "/localcloud/cloudformation/answers/***"))
+
+
 def tried_once(cloud: LocalCloud) -> Any:
     session = boto3.Session(DUMMY_KEY, cloud.secret, region_name="us-east-1")
     return session.client("sqs", endpoint_url=cloud.endpoint_url, config=Config(retries={"mode": "standard"}))

@@ -1,0 +1,76 @@
+"""Secrets: values and files are refused by the forms of keys and tokens, and no others."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from traingrid.manifest import secrets
+from traingrid.manifest.secrets import is_secret, secret_in
+
+SECRETS = {
+    "hub_token": "hf_" + "EXAMPLE" * 4 + "abcdef",
+    "HF_TOKEN": "x",
+    "note": "hf_" + "a" * 34,
+    "WANDB_API_KEY": "x",
+    "MLFLOW_TRACKING_PASSWORD": "x",
+    "GITHUB_PAT": "x",
+    "SLACK_WEBHOOK": "x",
+    "OPENAI_KEY": "x",
+    "database": "postgresql://me:hunter2@host/db",
+    "remote": "https://:hunter2@host/db",
+    "chat": "https://hooks.slack.com/services/" + "T00000000/B00000000/" + "X" * 24,
+    "header": "-----BEGIN OPENSSH PRIVATE KEY-----",
+    "a": "github_pat_" + "1" * 30,
+    "b": "sk-ant-" + "x1" * 20,
+}
+DETECTED = {
+    "jwt": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+    "mail": "SG." + "a" * 22 + "." + "b" * 43,
+    "pay": "sk_live_" + "0123456789abcdefghijklmn",
+}
+PLAIN = {
+    "tokenizer": "bert-base-uncased",
+    "max_tokens": "512",
+    "token_dropout": "0.1",
+    "eos_token": "<|endoftext|>",
+    "cls_token": "true",
+    "tokenizer_key": "bert",
+    "model": "APEXNetLargeWithAttention",
+    "commit": "0123456789abcdef0123456789abcdef01234567",
+    "image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/a@sha256:" + "ab" * 32,
+    "url": "https://host:8080/path?x=a@b",
+    "data": "s3://bucket/key:with:colons@and/more",
+    "address": "8.8.8.8:5000 and more text",
+    "monkey": "banana",
+}
+
+
+@pytest.mark.parametrize("name", [*SECRETS, *DETECTED])
+def test_a_secret_is_recognised_by_its_name_or_form(name: str) -> None:
+    assert is_secret(name, (SECRETS | DETECTED)[name])
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_other_values_are_not_secrets(name: str) -> None:
+    assert not is_secret(name, PLAIN[name])
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_the_most_common_ones_are_recognised_without_the_library(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "detect_secrets"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "detect_secrets", None)
+    secrets._detectors.cache_clear()
+    try:
+        assert secrets._detectors() == ()
+        assert is_secret(name, SECRETS[name])
+    finally:
+        secrets._detectors.cache_clear()
+
+
+def test_no_file_of_the_examples_holds_a_secret() -> None:
+    examples = Path(__file__).resolve().parents[3] / "examples"
+    found = {path.name: secret_in(path.read_text().splitlines()) for path in examples.rglob("*.py")}
+    assert len(found) > 10
+    assert set(found.values()) == {None}
