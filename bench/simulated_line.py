@@ -130,7 +130,7 @@ class Ledger:
             self._item = replace(self._item, state=JobState.COMPLETED, phase="Completed")
         return self._item
 
-    def record_job(self, _key: JobKey, facts: JobFacts, _required: Precondition) -> bool:
+    def record_job(self, _key: JobKey, facts: JobFacts, _required: Precondition, **_requests: str) -> bool:
         """Update the item."""
         self._item = replace(self._item, **facts)
         return True

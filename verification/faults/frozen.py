@@ -12,6 +12,7 @@ from localcloud.faults.plan import CallFault, EventFault, Stub
 from traingrid.audit.violation import Violation
 from traingrid.backends.found_job import TrainingJob
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import intact
 from traingrid.ledger.items import JobItem
 from traingrid.reconciler.reconciler import Reconciler
 from verification.deployed_grid import until
@@ -164,12 +165,12 @@ class _Round:
     def _closed(self) -> Iterator[JobItem]:
         """Record each line as failed, as the reconciler does for a child that Batch has lost, and yield its item."""
         ledger = self._grid.plane.ledger
-        for item in list(ledger.jobs(self.submission.id)):
+        for item in list(intact(ledger.jobs(self.submission.id))):
             ledger.record_job(item.key, {"state": JobState.FAILED, "reason": "Its child's host does not answer."})
             yield item
 
     def _all_train(self) -> bool:
-        items = list(self._grid.plane.ledger.jobs(self.submission.id))
+        items = list(intact(self._grid.plane.ledger.jobs(self.submission.id)))
         return all(item.attempt == 2 and item.state in ("InProgress", "Completed") for item in items)
 
     def _kill(self, index: int) -> CallFault:

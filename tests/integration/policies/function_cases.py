@@ -65,8 +65,8 @@ def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
     yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
     model, some = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller in (intake, reconciler, registrar)
     yield caller.may_not("read a model", "s3:GetObject", model, breaks=RESOURCE if some else ACTION)
-    marks = {"breaks": "Null dynamodb:LeadingKeys"} if caller is reconciler else {}  # it deletes only items of one kind
-    yield caller.may_not("delete from the ledger", "dynamodb:DeleteItem", LEDGER, **marks)
+    broken = "Null dynamodb:LeadingKeys" if caller is reconciler else ACTION  # it deletes only items of one kind
+    yield caller.may_not("delete from the ledger", "dynamodb:DeleteItem", LEDGER, breaks=broken)
     yield caller.may_not("delete the ledger", "dynamodb:DeleteTable", LEDGER)
     yield caller.may_not("delete a training job", "sagemaker:DeleteTrainingJob", training_job(INSIDE))
 
