@@ -45,14 +45,16 @@ class Bucket:
         versions = self.objects.get((request["Bucket"], request["Key"]))
         if not versions:
             raise NoSuchKeyError({"Error": {"Code": "NoSuchKey", "Message": request["Key"]}}, "GetObject")
-        content = versions[int(request.get("VersionId", len(versions))) - 1]
+        number = int(request.get("VersionId", len(versions)))
+        content = versions[number - 1]
         match = _RANGE.fullmatch(request.get("Range", ""))
         if match:
             start, end = int(match[1]), int(match[2]) + 1
             if start >= len(content):
                 raise refusal("InvalidRange", "The requested range is not satisfiable", 416)
             content = content[start:end]
-        return {"ContentLength": len(content), "Body": StreamingBody(io.BytesIO(content), len(content))}
+        body = StreamingBody(io.BytesIO(content), len(content))
+        return {"ContentLength": len(content), "Body": body, "VersionId": str(number)}
 
     def get_paginator(self, _operation: str) -> Bucket:
         """Return a paginator of the only operation whose pages callers read: list_objects_v2."""

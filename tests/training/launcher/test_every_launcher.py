@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.training.fake_s3 import CREDENTIALS, Store
-from tests.training.launcher.test_own_ranks import Run, failure, finished, launcher, run
+from tests.training.launcher.test_own_ranks import Run, failure, finished, launcher, line_with, run
 from training_container.script_api import checkpoint_folders
 
 __all__ = ["launcher", "run"]  # the fixtures
@@ -34,9 +34,7 @@ def test_a_stopped_script_continues_from_its_checkpoint(
     run: Run, store: Store, tmp_path: Path, launcher: Mapping[str, str]
 ) -> None:
     (train,) = run(TRAINS, launcher, **HISTORY, AWS_ENDPOINT_URL=store.url)
-    assert train.stdout is not None
-    while not train.stdout.readline().startswith("epoch=2 "):
-        pass
+    line_with("epoch=2 ", train)
     train.send_signal(signal.SIGTERM)
     status, output = finished(train)
     assert status == 143, output

@@ -21,7 +21,7 @@ Write = Callable[..., Path]
 Run = Callable[..., "list[subprocess.Popen[str]]"]
 
 # Starts as many processes as torchrun does, with the same variables, and ends the others when one fails.
-TORCHRUN = """#!{python}
+TORCHRUN = """
 import argparse, os, signal, subprocess, sys, time
 parser = argparse.ArgumentParser()
 for name in ("nnodes", "nproc_per_node", "node_rank", "master_port"):
@@ -36,8 +36,8 @@ for local in range(options.nproc_per_node):
     found = dict(RANK=options.node_rank * options.nproc_per_node + local, WORLD_SIZE=size, LOCAL_RANK=local,
                  LOCAL_WORLD_SIZE=options.nproc_per_node, MASTER_ADDR=options.master_addr,
                  MASTER_PORT=options.master_port)
-    variables = {{name: str(value) for name, value in found.items()}}
-    ranks.append(subprocess.Popen(options.command, env={{**os.environ, **variables}}))
+    variables = {name: str(value) for name, value in found.items()}
+    ranks.append(subprocess.Popen(options.command, env={**os.environ, **variables}))
 def end(*_):
     for rank in ranks:
         rank.terminate()
@@ -65,7 +65,9 @@ def run(host_folder: Write, start: Start, tmp_path: Path) -> Run:
     """A function that starts `train` with a script on hosts, whose names are addresses of this machine."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "torchrun").write_text(TORCHRUN.format(python=sys.executable))
+    (programs / "torchrun.py").write_text(TORCHRUN)
+    # A first line with the path of Python would end at a blank in it.
+    (programs / "torchrun").write_text(f"#!/bin/sh\nexec '{sys.executable}' '{programs}/torchrun.py' \"$@\"\n")
     (programs / "torchrun").chmod(0o755)
 
     def started(
@@ -114,6 +116,16 @@ def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def finished(train: "subprocess.Popen[str]") -> tuple[int, str]:
     output, _ = train.communicate(timeout=60)
     return train.returncode, output
+
+
+def line_with(text: str, train: "subprocess.Popen[str]") -> str:
+    """Wait for a line of the output that contains a text, and return it."""
+    assert train.stdout is not None
+    lines = [""]
+    while text not in lines[-1]:
+        lines.append(train.stdout.readline())
+        assert lines[-1], "".join(lines)  # else the output has ended
+    return lines[-1]
 
 
 def failure(tmp_path: Path, host: int = 1) -> str:
@@ -168,9 +180,7 @@ def test_a_rank_that_fails_ends_all_hosts_with_its_reason(run: Run, tmp_path: Pa
 
 def test_a_host_that_dies_ends_the_others(run: Run, tmp_path: Path) -> None:
     first, second = run("import time\nprint('running')\ntime.sleep(100)\n", TWO, hosts=2)
-    assert second.stdout is not None
-    while "running" not in second.stdout.readline():
-        pass
+    line_with("running", second)
     second.kill()
     assert finished(first)[0] == 1
     assert failure(tmp_path).startswith("Host 127.0.0.2 ended without a report")
@@ -205,9 +215,7 @@ while not os.path.exists(os.environ["TRAINGRID_STOP_FILE"]):
     time.sleep(0.05)
 """
     (train,) = run(text, launcher)
-    assert train.stdout is not None
-    while "running" not in train.stdout.readline():
-        pass
+    line_with("running", train)
     train.send_signal(signal.SIGTERM)
     assert finished(train)[0] == 143
 
@@ -215,9 +223,7 @@ while not os.path.exists(os.environ["TRAINGRID_STOP_FILE"]):
 def test_a_script_that_continues_after_a_stop_is_ended(run: Run, launcher: Mapping[str, str]) -> None:
     text = "import time\nprint('running', flush=True)\ntime.sleep(600)\n"
     (train,) = run(text, launcher, TRAINGRID_STOP_SECONDS="1")
-    assert train.stdout is not None
-    while "running" not in train.stdout.readline():
-        pass
+    line_with("running", train)
     train.send_signal(signal.SIGTERM)
     status, output = finished(train)
     assert (status, "have not ended 1 s after the stop" in output) == (143, True), output
@@ -235,9 +241,7 @@ def test_an_image_without_torchrun_is_reported_before_any_rank_starts(
 
 
 def test_ranks_that_do_not_match_the_job_are_reported_before_the_script_starts(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "bin" / "torchrun").write_text(
-        TORCHRUN.format(python=sys.executable).replace("size = options", "size = 1 + options")
-    )
+    (tmp_path / "bin" / "torchrun.py").write_text(TORCHRUN.replace("size = options", "size = 1 + options"))
     (train,) = run(RECORDS, TWO)
     status, output = finished(train)
     assert (status, "loss" in output) == (1, False), output
@@ -256,9 +260,7 @@ def test_an_image_that_starts_mpirun_is_reported(run: Run, tmp_path: Path, launc
 def test_a_training_ends_when_train_is_killed(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:
     text = "import os, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(100)\n"
     (train,) = run(text, launcher)
-    assert train.stdout is not None
-    while "pid" not in (line := train.stdout.readline()):
-        pass
+    line = line_with("pid", train)
     train.kill()
     train.wait()
     deadline = time.monotonic() + 20

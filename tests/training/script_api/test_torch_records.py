@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.packages import needs
-from tests.training.launcher.test_own_ranks import TWO, Run, finished, run
+from tests.training.launcher.test_own_ranks import TWO, Run, finished, line_with, run
 
 __all__ = ["run"]  # the fixture
 TORCH = os.environ.get("TORCH_ENVIRONMENT", "")
@@ -48,12 +48,7 @@ def test_ranks_and_workers_read_all_records_once_and_stop_at_the_same_step(
     (tmp_path / "bin" / "torchrun").unlink()
     monkeypatch.setenv("PATH", f"{TORCH}/bin:{os.environ['PATH']}")
     (train,) = run(READS, TWO, PYTHON=f"{TORCH}/bin/python")
-    assert train.stdout is not None
-    lines = []
-    while not lines or not lines[-1].startswith("epoch=1 "):
-        lines.append(train.stdout.readline())
-        assert lines[-1], lines
-    read = lines[-1].partition("read=")[2].split(" counted=")
+    read = line_with("epoch=1 ", train).partition("read=")[2].split(" counted=")
     assert float(read[0]) == float(read[1]) > 100
     train.send_signal(signal.SIGTERM)
     status, output = finished(train)

@@ -344,9 +344,10 @@ def test_a_child_ends_on_sigterm_while_it_waits_for_aws(environment: dict[str, s
 
 
 def test_a_child_ends_on_sigterm_during_imports_and_is_retried() -> None:
-    deaf = f"trap '' TERM; exec {sys.executable} -m batch_job"  # like a container's first process
-    child = subprocess.Popen(["sh", "-c", deaf])
+    deaf = """trap '' TERM; exec "$0" -m batch_job"""  # like a container's first process
+    child = subprocess.Popen(["sh", "-c", deaf, sys.executable])
     while not _catches(child.pid, signal.SIGTERM):
+        assert child.poll() is None, "the child ended before it could handle a signal"
         time.sleep(0.001)
     child.send_signal(signal.SIGTERM)
     assert child.wait(5) == 75  # and not 2, the code for missing variables of Batch

@@ -124,7 +124,7 @@ def test_a_line_is_retried_only_when_its_frozen_child_cannot_create_any_more(pla
         while not retried(grid):
             grid.turns.pass_time(60.0)
             waited += 60.0
-        assert waited <= CREATES_END_SECONDS
+            assert waited <= CREATES_END_SECONDS
         thawed(grid, frozen)
         assert grid.account.wrong == []
         assert at_rest(grid) == []
