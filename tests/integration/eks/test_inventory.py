@@ -64,12 +64,50 @@ def test_training_jobs_are_listed_by_state_and_submission(
     assert inventory.has_our_tag(job)
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"traingrid/recorded": "2026-01-01"},
+        {"traingrid/recorded": ""},
+        {"traingrid/grid": "other", "traingrid/submission": "eeeeeeee", "traingrid/name": "other"},
+        {"traingrid/grid": None, "traingrid/submission": None, "traingrid/name": None},
+    ],
+    ids=["recorded", "recorded without a date", "changed", "removed"],
+)
+def test_a_running_training_job_is_found_and_stopped_whatever_its_labels(
+    deployment: Deployment, inventory: EksInventory, client: Client, labels: dict[str, str | None]
+) -> None:
+    create(deployment)
+    client.patch(JOB, NAME, {"metadata": {"labels": labels}})
+    (job,) = inventory.listed("InProgress", "0123abcd")
+    assert job.name == NAME
+    assert inventory.stop(job)
+    assert ended(inventory) == [NAME], "it has ended, because it had no pods"
+    assert inventory.release(job)
+    assert "traingrid/recorded" not in client.get(JOB, NAME)["metadata"].get("finalizers", [])
+
+
+def test_an_end_is_released_although_a_person_set_the_label_of_released_objects(
+    deployment: Deployment, inventory: EksInventory, cluster: Cluster, client: Client
+) -> None:
+    create(deployment)
+    finish(cluster)
+    client.patch(JOB, NAME, {"metadata": {"labels": {"traingrid/recorded": "2099-01-01"}}})
+    assert ended(inventory) == [NAME]
+    assert inventory.release(one(inventory))
+    assert "finalizers" not in client.get(JOB, NAME)["metadata"]
+
+
 def test_objects_of_another_grid_are_not_listed(
     deployment: Deployment, inventory: EksInventory, client: Client
 ) -> None:
     create(deployment)
-    client.patch(JOB, NAME, {"metadata": {"labels": {"traingrid/grid": "other"}}})
-    assert list(inventory.listed()) == []
+    made = client.get(JOB, NAME)
+    metadata = {"name": NAME.replace("traingrid", "other"), "labels": made["metadata"]["labels"]}
+    template = {**made["spec"]["template"], "metadata": {}}
+    spec = {"template": template, "backoffLimit": 0}
+    client.create(JOB, {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    assert [job.name for job in inventory.listed()] == [NAME]
 
 
 def test_a_recorded_end_is_released_once_and_keeps_its_object(

@@ -33,7 +33,10 @@ _LIVE_PODS = ",".join(f"status.phase!={phase}" for phase in ENDED_PHASES)
 
 
 class EksInventory:
-    """The training jobs of a grid in one cluster. They are found by their labels.
+    """The training jobs of a grid in one cluster.
+
+    They are found by their names. Their labels are hints, because persons and other programs can change them, so no
+    object is left out for a label.
 
     Args:
         deployment: The grid.
@@ -47,13 +50,9 @@ class EksInventory:
         self._jobs = ClusterJobs(deployment, region, make, role)
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """See `Inventory.listed`.
-
-        For active states, objects whose ends are recorded are not read, and only pods that run.
-        """
-        selector, active = labels.selector(self._grid, submission), state in ACTIVE_STATES
-        objects = self._objects(f"{selector},!{labels.RECORDED}" if active else selector)
-        pods = self._pods(selector, _LIVE_PODS if active else "")
+        """See `Inventory.listed`. For active states, only pods that run are read."""
+        objects = self._objects(submission)
+        pods = self._pods(_LIVE_PODS if state in ACTIVE_STATES else "", submission) if objects else {}
         for kind, made in objects:
             job = self._training_job(kind, made, pods.get(made["metadata"]["name"], []))
             if job and state in ("", job.state):
@@ -61,10 +60,10 @@ class EksInventory:
 
     def ended(self) -> Iterator[TrainingJob]:
         """See `Inventory.ended`; also objects that were released `KEEP_DAYS` ago."""
-        selector = labels.selector(self._grid)
-        objects = self._objects(f"{selector},!{labels.RECORDED}")
-        pods = self._pods(selector, _LIVE_PODS) if objects else {}
-        for kind, made in [*objects, *self._objects(f"{selector},{labels.outdated(time.time())}")]:
+        now = time.time()
+        objects = [(kind, made) for kind, made in self._objects() if not labels.is_kept(made["metadata"], now)]
+        pods = self._pods(_LIVE_PODS) if objects else {}
+        for kind, made in objects:
             job = self._training_job(kind, made, pods.get(made["metadata"]["name"], []))
             if job and not job.active:
                 yield job
@@ -132,18 +131,23 @@ class EksInventory:
             raise
         return True
 
-    def _objects(self, selector: str) -> list[tuple[Kind, Object]]:
-        """Return the objects that a selector selects, without their large pod templates."""
+    def _objects(self, submission: str = "") -> list[tuple[Kind, Object]]:
+        """Return the objects with names of the grid, or of a submission, without their large pod templates."""
         found = []
         for kind in KINDS:
             try:
-                found += [(kind, _small(made)) for made in self._jobs.client.all(kind, labels=selector)]
+                found += [(kind, _small(made)) for made in self._jobs.client.all(kind) if self._is_in(made, submission)]
             except ApiError as error:
                 if error.code != NOT_FOUND:  # the cluster has no MPI operator
                     raise
         return found
 
-    def _pods(self, selector: str, fields: str) -> dict[str, list[Pod]]:
+    def _is_in(self, made: Object, submission: str) -> bool:
+        identity = names.parse_training_job(self._grid, made["metadata"]["name"])
+        return identity is not None and submission in ("", identity.submission)
+
+    def _pods(self, fields: str, submission: str = "") -> dict[str, list[Pod]]:
+        selector = labels.selector(self._grid, submission)
         found: dict[str, list[Pod]] = defaultdict(list)
         for pod in self._jobs.client.all(POD, labels=selector, fields=fields):
             found[(pod["metadata"].get("labels") or {}).get(labels.NAME, "")].append(Pod(_without_spec(pod)))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GRID, SUBMISSION, JOB, ATTEMPT, NAME = (
     f"traingrid/{name}" for name in ("grid", "submission", "job", "attempt", "name")
@@ -42,7 +46,7 @@ KEEP_DAYS = 7
 
 
 def selector(grid: str, submission: str = "") -> str:
-    """Return the label selector of the objects and pods of a grid, or of one submission."""
+    """Return the label selector of the pods of a grid, or of one submission."""
     return f"{GRID}={grid}" + (f",{SUBMISSION}={submission}" if submission else "")
 
 
@@ -51,9 +55,18 @@ def today(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).date().isoformat()
 
 
-def outdated(now: float) -> str:
-    """Return the selector of the objects that were released more than `KEEP_DAYS` days ago."""
+def is_kept(metadata: Mapping[str, Any], now: float) -> bool:
+    """Return True if an object was released, at most `KEEP_DAYS` days ago.
+
+    `RECORDED` alone does not show that, because anyone can set it. A release also removes the finalizer.
+
+    Args:
+        metadata: The object's metadata.
+        now: The present time, in seconds since 1970.
+    """
+    released = (metadata.get("labels") or {}).get(RECORDED)
+    if released is None or FINALIZER in (metadata.get("finalizers") or ()):
+        return False
     day = datetime.fromtimestamp(now, UTC).date()
-    # A day more on each side: the clocks of two processes may differ.
-    kept = [(day - timedelta(days=days)).isoformat() for days in range(-1, KEEP_DAYS + 1)]
-    return f"{RECORDED},{RECORDED} notin ({','.join(kept)})"
+    # A day more: the clocks of two processes may differ.
+    return (day - timedelta(days=KEEP_DAYS)).isoformat() <= released <= (day + timedelta(days=1)).isoformat()
