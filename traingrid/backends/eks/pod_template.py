@@ -53,6 +53,19 @@ _NOT_DISRUPTED = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kub
 """Annotations by which Karpenter, EKS Auto Mode and the Cluster Autoscaler end no pod to save nodes
 (https://karpenter.sh/docs/concepts/disruption/#pod-level-controls,
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md)."""
+_NOT_INJECTED = {
+    "sidecar.istio.io/inject": "false",
+    "linkerd.io/inject": "disabled",
+    "consul.hashicorp.com/connect-inject": "false",
+    "appmesh.k8s.aws/sidecarInjectorWebhook": "disabled",
+}
+"""Annotations by which service meshes add no proxy to a pod, whose container would run on after the training
+(https://istio.io/latest/docs/setup/additional-setup/sidecar-injection/,
+https://linkerd.io/2/features/proxy-injection/, https://developer.hashicorp.com/consul/docs/k8s/annotations-and-labels,
+https://pkg.go.dev/github.com/aws/aws-app-mesh-inject)."""
+_NOT_INJECTED_LABELS = {"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"}
+"""The same as labels: of Istio since 1.13 (https://support.huaweicloud.com/intl/en-us/asm_faq/asm_faq_0037.html), and
+of Kuma (needInject in pkg/plugins/runtime/k8s/webhooks/injector/injector.go of https://github.com/kumahq/kuma)."""
 _FULL_NAMES = {"OMPI_MCA_orte_keep_fqdn_hostnames": "true", "PRTE_MCA_prte_keep_fqdn_hostnames": "true"}
 """Variables for images with their own mpirun. By default, it cuts the names of hosts at the first dot
 (https://github.com/open-mpi/ompi/issues/12089), but only the full names of other pods resolve. The first variable is
@@ -111,7 +124,8 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
     if restart_policy:
         spec["restartPolicy"] = "Never"
     annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))} | _NOT_DISRUPTED
-    pod_labels = object_labels(wanted) | ({labels.QUEUE: wanted.queue} if wanted.queue else {})
+    annotations |= _NOT_INJECTED
+    pod_labels = object_labels(wanted) | ({labels.QUEUE: wanted.queue} if wanted.queue else {}) | _NOT_INJECTED_LABELS
     return {"metadata": {"labels": pod_labels, "annotations": annotations}, "spec": spec}
 
 

@@ -25,6 +25,12 @@ SETTINGS: dict[str, Any] = {
     "node_selector": {"karpenter.sh/capacity-type": "reserved"},
 }
 QUEUED = {"kueue.x-k8s.io/queue-name": "gpus", "kueue.x-k8s.io/priority-class": "training-priority"}
+INJECT_NOTHING = {
+    "sidecar.istio.io/inject": "false",
+    "linkerd.io/inject": "disabled",
+    "consul.hashicorp.com/connect-inject": "false",
+    "appmesh.k8s.aws/sidecarInjectorWebhook": "disabled",
+}
 JOBS = {
     "plain": eks_job(),
     "hosts": eks_job(instance_count=3, instance_type="ml.p5.48xlarge", processes_per_host=8),
@@ -107,7 +113,7 @@ def test_labels_annotations_and_the_finalizer_identify_the_attempt() -> None:
     assert json.loads(metadata["annotations"]["traingrid/tags"]).items() >= {"a": "b"}.items()
     assert metadata["finalizers"] == ["traingrid/recorded"]
     template = indexed_job(wanted)["spec"]["template"]["metadata"]
-    assert template["labels"] == metadata["labels"]
+    assert template["labels"].items() >= metadata["labels"].items()
     assert json.loads(template["annotations"]["traingrid/request"]) == wanted.request
 
 
@@ -236,6 +242,16 @@ def test_no_pod_is_ended_to_save_nodes() -> None:
         annotations = template["metadata"]["annotations"]
         assert annotations["karpenter.sh/do-not-disrupt"] == "true"
         assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+
+
+def test_no_service_mesh_adds_a_container_to_a_pod() -> None:
+    wanted = training_object(eks_job(instance_count=2))
+    templates = [one["template"] for one in mpi_job(wanted)["spec"]["mpiReplicaSpecs"].values()]
+    for template in (indexed_job(wanted)["spec"]["template"], *templates):
+        metadata = template["metadata"]
+        assert metadata["annotations"].items() >= INJECT_NOTHING.items()
+        assert metadata["labels"]["sidecar.istio.io/inject"] == "false", "current versions of Istio read the label"
+        assert metadata["labels"]["kuma.io/sidecar-injection"] == "disabled"
 
 
 def test_mpirun_of_the_image_keeps_full_host_names_unless_the_line_decides() -> None:
