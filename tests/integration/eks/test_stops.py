@@ -69,11 +69,12 @@ def test_an_ended_training_job_is_not_stopped(eks: Eks, client: Client, cluster:
     assert "deletionTimestamp" not in client.get(JOB, NAME)["metadata"]
 
 
-def test_an_image_that_cannot_be_pulled_for_ten_minutes_fails_the_training_job(
-    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CreateContainerConfigError", "NewReason"])
+def test_a_container_that_cannot_start_for_ten_minutes_fails_the_training_job(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], reason: str
 ) -> None:
     start(eks)
-    add_pod(phase="Pending", prepare={"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})
+    add_pod(phase="Pending", prepare={"waiting": {"reason": reason, "message": "not found"}})
     assert (eks.describe(NAME) or start(eks)).state == "Stopping"
     remove_pods(cluster, client)
     seen = eks.describe(NAME)

@@ -153,9 +153,9 @@ class Found:
         return max(ends) if ends else next((end for end in known if end is not None), None)
 
     @property
-    def image_error(self) -> tuple[str, float] | None:
-        """See `Pod.image_error`: the first one, if the training job waits for an image."""
-        return next((pod.image_error for pod in self.pods_left if pod.image_error), None)
+    def start_error(self) -> tuple[str, float] | None:
+        """See `Pod.start_error`: the first one, if a container of the training job cannot start."""
+        return next((error for pod in self.pods_left if (error := pod.start_error)), None)
 
     @property
     def _metadata(self) -> Mapping[str, Any]:

@@ -23,6 +23,9 @@ ENDED_PHASES = ("Succeeded", "Failed")
 """The phases of a pod whose containers have ended."""
 _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError", "ErrImageNeverPull")
 """The kubelet's reasons of a container that waits for its image (pkg/kubelet/images/types.go of Kubernetes)."""
+_STARTING = ("", "ContainerCreating", "PodInitializing")
+"""The kubelet's reasons of a container that waits for its turn. Each other reason is one of a failure, also an unknown
+one, because the kubelet, the container runtime and new versions add reasons (pkg/kubelet/kuberuntime of Kubernetes)."""
 _LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shutdown", "NodeAffinity")
 """Reasons of a failed pod that its program did not cause (pkg/kubelet: eviction, nodeshutdown, lifecycle)."""
 _BY_SIGNAL = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
@@ -303,16 +306,24 @@ class Pod:
         return Results(error=f"{how}: {lines[-1]}" if lines else how)
 
     @property
-    def image_error(self) -> tuple[str, float] | None:
-        """The image that cannot be pulled and the kubelet's message, and since when, in seconds since 1970."""
-        for container in self._containers:
-            waiting = (container.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason") in _NOT_PULLED:
-                prepared = self._condition("Initialized")
-                since = seconds_of(prepared.get("lastTransitionTime")) if prepared.get("status") == "True" else None
-                text = f"{container.get('image', '')}: {waiting.get('message') or waiting['reason']}"
-                return text, max(since or 0.0, self.started_at or 0.0)
-        return None
+    def start_error(self) -> tuple[str, float] | None:
+        """Why a container cannot start, as a sentence without a full stop, and since when, in seconds since 1970.
+
+        None once the training has begun: a sidecar that is started again does not keep it from ending.
+        """
+        failed = ((one, waiting) for one in self._containers if (waiting := _failed_start(one)))
+        container, waiting = next(failed, (None, ""))
+        if container is None or self.is_training:
+            return None
+        image, prepared = container.get("image", ""), self._condition("Initialized")
+        since = prepared.get("lastTransitionTime") if prepared.get("status") == "True" else None
+        starts = (seconds_of(since), seconds_of(self._ended(PREPARE).get("finishedAt")), self.started_at)
+        message = str(container["state"]["waiting"].get("message") or waiting).rstrip(".")
+        if waiting in _NOT_PULLED:
+            text = f"The image cannot be pulled: {image}: {message}"
+        else:
+            text = f"The container {container['name']} cannot be started ({waiting}): {message}"
+        return text, max((start for start in starts if start is not None), default=0.0)
 
     @property
     def _status(self) -> Mapping[str, Any]:
@@ -340,3 +351,10 @@ class Pod:
 
     def _condition(self, name: str) -> Mapping[str, Any]:
         return next((one for one in self._status.get("conditions") or [] if one["type"] == name), {})
+
+
+def _failed_start(container: Mapping[str, Any]) -> str:
+    """Return the kubelet's reason why a container cannot start; empty if it has started, or waits for its turn."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason = str(waiting.get("reason") or "")
+    return "" if reason in _STARTING else reason

@@ -37,10 +37,10 @@ def phase_of(found: Found) -> tuple[str, str]:
     pods = found.pods
     if waiting := found.unscheduled:
         return "Pending", wait_of(found, waiting)
-    if found.image_error:
-        text, _ = found.image_error
+    if found.start_error:
+        text, _ = found.start_error
         command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."
-        return "Starting", f"The image cannot be pulled: {text}. {command}"
+        return "Starting", f"{text}. {command}"
     return _phase(pods, found.hosts), ""
 
 

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _PREFIXES = ("ClientError:", "InternalServerError:")
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
-IMAGE_PATIENCE_SECONDS = 600.0
-"""The time after which a training job whose image cannot be pulled is stopped; the kubelet tries again every 5 minutes
-(https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff), and the image may still be replicated."""
+START_PATIENCE_SECONDS = 600.0
+"""The time after which a training job is stopped if one of its containers cannot start. The kubelet tries again every 5
+minutes (https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff); the image may still be replicated, or
+a person add what is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)

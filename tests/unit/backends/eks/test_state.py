@@ -133,6 +133,21 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
         "Starting",
         "The image cannot be pulled: train:1: back-off",
     ),
+    "missing secret": (
+        found(pod(phase="Pending", **PREPARED, train=waiting("CreateContainerConfigError", 'secret "x" not found'))),
+        "Starting",
+        'The container train cannot be started (CreateContainerConfigError): secret "x" not found. `',
+    ),
+    "unknown reason": (
+        found(pod(phase="Pending", prepare=waiting("NewReason"))),
+        "Starting",
+        "The container prepare cannot be started (NewReason): NewReason. `",
+    ),
+    "sidecar is started again": (
+        found(pod(**PREPARED, train=running(), results=waiting("CrashLoopBackOff", "back-off"))),
+        "Training",
+        "",
+    ),
     "containers are created": (found(pod(prepare=waiting("ContainerCreating"))), "Starting", ""),
     "downloads": (found(pod(prepare=running())), "Downloading", ""),
     "one host downloads": (
