@@ -64,8 +64,8 @@ def is_kept(metadata: Mapping[str, Any], now: float) -> bool:
         metadata: The object's metadata.
         now: The present time, in seconds since 1970.
     """
-    released = (metadata.get("labels") or {}).get(RECORDED)
-    if released is None or FINALIZER in (metadata.get("finalizers") or ()):
+    released = str((metadata.get("labels") or {}).get(RECORDED) or "")
+    if not released or FINALIZER in (metadata.get("finalizers") or ()):
         return False
     day = datetime.fromtimestamp(now, UTC).date()
     # A day more: the clocks of two processes may differ.
