@@ -178,6 +178,15 @@ class Pod:
         return bool(self._ended(TRAIN))
 
     @property
+    def left_running(self) -> str:
+        """The first container that runs after the training although it is not ours; empty if there is none.
+
+        Sidecars are left out, because the kubelet ends them.
+        """
+        running = (one for one in self._status.get("containerStatuses") or [] if "running" in (one.get("state") or {}))
+        return next((str(one["name"]) for one in running if self.has_trained and one["name"] != TRAIN), "")
+
+    @property
     def exceeded_runtime(self) -> bool:
         """True if its work was stopped because it ran longer than `activeDeadlineSeconds`.
 

@@ -41,7 +41,7 @@ def phase_of(found: Found) -> tuple[str, str]:
         text, _ = found.start_error
         command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."
         return "Starting", f"{text}. {command}"
-    return _phase(pods, found.hosts), ""
+    return _phase(pods, found.hosts), _left_running(found)
 
 
 def overdue(found: Found, now: float) -> str:
@@ -69,6 +69,16 @@ def _phase(pods: list[Pod], hosts: int) -> str:
     if not all(pod.is_training or pod.ended for pod in pods):
         return "Downloading"
     return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
+
+
+def _left_running(found: Found) -> str:
+    """Return why a pod does not end after its training, if a container that is not ours keeps it; else empty."""
+    for pod in found.pods_left:
+        if name := pod.left_running:
+            why = f"The training has ended, but the container {name}, which is not of traingrid, keeps {pod.name}"
+            way = f"Let the program that adds it exclude the namespace {found.namespace}"
+            return f"{why} running until its max_runtime is over. {way}."
+    return ""
 
 
 def _without_pods(found: Found) -> tuple[str, str]:

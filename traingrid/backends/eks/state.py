@@ -26,7 +26,7 @@ _NOT_STARTED = ("StartError", "ContainerCannotRun")
 START_PATIENCE_SECONDS = 600.0
 """The time after which a training job is stopped if one of its containers cannot start. The kubelet tries again every 5
 minutes (https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff); the image may still be replicated, or
-a person add what is missing."""
+a missing Secret be created."""
 
 
 @dataclass(frozen=True, kw_only=True)

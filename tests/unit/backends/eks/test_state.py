@@ -77,6 +77,12 @@ def refused(reasons: str, preemption: str) -> dict[str, Any]:
     return unscheduled(f"{total}: {reasons}. no new claims to deallocate, preemption: {total}: {preemption}.")
 
 
+def with_proxy(made: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod to which a webhook has added a container that runs."""
+    made["status"].setdefault("containerStatuses", []).append({"name": "istio-proxy", "state": running()})
+    return made
+
+
 RUNNING: dict[str, tuple[Found, str, str]] = {
     "created just now": (found(), "Starting", ""),
     "suspended by Kueue": (found(suspend=True), "Queued", "It waits because its object is suspended"),
@@ -145,6 +151,16 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
     ),
     "sidecar is started again": (
         found(pod(**PREPARED, train=running(), results=waiting("CrashLoopBackOff", "back-off"))),
+        "Training",
+        "",
+    ),
+    "a proxy runs on": (
+        found(with_proxy(pod(**PREPARED, train=terminated(), results=running()))),
+        "Uploading",
+        "The training has ended, but the container istio-proxy, which is not of traingrid, keeps ",
+    ),
+    "a proxy beside the training": (
+        found(with_proxy(pod(**PREPARED, train=running(), results=running()))),
         "Training",
         "",
     ),
