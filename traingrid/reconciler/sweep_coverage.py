@@ -32,7 +32,7 @@ class UnreachedError(TraingridError):
 
     Args:
         done: What the sweep did.
-        next_step: What a person can do about the rest.
+        next_step: The action of a person for the rest.
     """
 
     def __init__(self, done: Sweep, next_step: str) -> None:
