@@ -228,7 +228,11 @@ def test_a_header_that_points_back_is_refused(tmp_path: Path) -> None:
         unpack(tmp_path / "a", tmp_path / "target", LIMITS)
 
 
-@pytest.mark.parametrize("damaged", [b"", b"no archive", packed((member("a"), b"x"))[:-8], b"\x1f\x8b"])
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"no archive", packed((member("a"), b"x"))[:-8], b"\x1f\x8b"],
+    ids=["empty", "a text", "cut off", "only two bytes"],
+)
 def test_a_damaged_archive_is_refused(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "a").write_bytes(damaged)
     with pytest.raises(ArchiveError):
