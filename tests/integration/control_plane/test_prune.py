@@ -11,11 +11,14 @@ from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import ACCOUNT, document, role
 from tests.integration.localcloud.iam.test_encryption_keys import encrypt
 from tests.support.ledger_items import job_key
+from tests.support.sample_job import sample_job
 from traingrid.aws.clients import client, renew
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.main import cli
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import SubmissionFacts
 from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.submission.files import jobs_key, normalised
 
 ROOT = f"arn:aws:iam::{ACCOUNT}:root"
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
@@ -65,7 +68,9 @@ SOMETIMES = ("dynamodb:GetItem", "s3:GetObjectVersion")
 
 
 def others(account: Account) -> None:
-    """Record a submission whose jobs are not written yet, and one by hand whose child no longer exists."""
+    """Record a submission that reads other data and has no line index, and one by hand whose child no longer exists."""
+    lines = S3Uri(account.deployment.manifest_bucket, jobs_key("0badcafe"))
+    account.storage.write(lines, normalised([sample_job(OTHER)])[0], "application/jsonl")
     facts: SubmissionFacts = {"manifest": "s3://b/manifests/x.csv", "version": "1", "jobs": 1}
     for submission, owner in (("0badcafe", "test"), ("0badbeef", "gone")):
         account.ledger.claim_submission(submission, owner, facts)
