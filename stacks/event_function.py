@@ -213,7 +213,9 @@ def _let_connect(role: iam.Role) -> None:
     (https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html). Its calls
     have no source function ARN (https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html).
     """
-    grant(role, _CONNECT, ["*"], because="Lambda refuses a role whose permissions name resources")
+    reason = "Lambda refuses a role whose permissions name resources"
+    grant(role, _CONNECT, ["*"], because=reason)
+    skip_all_in_checkov(cast(Construct, role.node.find_child("DefaultPolicy")), {"CKV_AWS_111": reason})
     grant(role, _SEE_SUBNETS, ["*"], because="The actions do not support resources")
     deny(role, [*_CONNECT, *_SEE_SUBNETS], conditions={"Null": {"lambda:SourceFunctionArn": "false"}})
 

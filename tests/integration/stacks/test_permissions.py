@@ -334,9 +334,11 @@ def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(
         "batch:DescribeJobs",
         "batch:ListJobs",
         "dynamodb:Scan",
+        "dynamodb:Query",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
         "dynamodb:UpdateItem",
+        "dynamodb:DeleteItem",  # marks of submissions without open work
         "s3:GetObject",
         "s3:GetObjectVersion",
         "s3:ListBucket",

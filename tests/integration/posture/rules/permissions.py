@@ -46,6 +46,12 @@ WITHOUT_A_RESOURCE = {
     "xray:PutTraceSegments",
 }
 """Actions that only support the resource "*" (Service Authorization Reference of each service)."""
+_OF_LAMBDA = {
+    *(f"ec2:{verb}NetworkInterface" for verb in ("Create", "Delete")),
+    *(f"ec2:{verb}PrivateIpAddresses" for verb in ("Assign", "Unassign")),
+}
+"""Actions by which Lambda connects a function to subnets. It refuses a role in which they name resources
+(https://github.com/hashicorp/terraform-provider-aws/issues/20698); another statement denies them to the function."""
 
 
 def every_statement_names_actions_and_resources(made: Synthesised) -> Iterator[str]:
@@ -55,7 +61,7 @@ def every_statement_names_actions_and_resources(made: Synthesised) -> Iterator[s
         actions = set(listed(statement.get("Action", [])))
         if any("*" in action for action in actions):
             yield f"{where} allows {sorted(actions)}"
-        if "*" in listed(statement.get("Resource", "*")) and not actions <= WITHOUT_A_RESOURCE:
+        if "*" in listed(statement.get("Resource", "*")) and not actions <= WITHOUT_A_RESOURCE | _OF_LAMBDA:
             yield f"{where} allows {sorted(actions)} on everything"
 
 
