@@ -152,15 +152,22 @@ class EksInventory:
         found = []
         for kind in KINDS:
             try:
-                found += [(kind, _small(made)) for made in self._jobs.client.all(kind) if self._is_in(made, submission)]
+                found += [
+                    (kind, _small(made)) for made in self._jobs.client.all(kind) if self._is_in(kind, made, submission)
+                ]
             except ApiError as error:
                 if error.code != NOT_FOUND:  # the cluster has no MPI operator
                     raise
         return found
 
-    def _is_in(self, made: Object, submission: str) -> bool:
-        identity = names.parse_training_job(self._grid, made["metadata"]["name"])
-        return identity is not None and submission in ("", identity.submission)
+    def _is_in(self, kind: Kind, made: Object, submission: str) -> bool:
+        """Return True if an object has a name of the grid, and our finalizer or tags; people change labels."""
+        metadata = made["metadata"]
+        identity = names.parse_training_job(self._grid, metadata["name"])
+        if identity is None or submission not in ("", identity.submission):
+            return False
+        found = Found(kind=kind, object=made, pods=[], cluster_arn="")
+        return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(tags_in(found), self._grid)
 
     def _pods(self, fields: str, submission: str = "") -> dict[str, list[Pod]]:
         selector = labels.selector(self._grid, submission)
