@@ -11,6 +11,7 @@ from tests.support.ledger_items import job_key
 from traingrid import names
 from traingrid.aws.s3 import Storage
 from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.inventory import ALL, Window
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.observed import Seen
@@ -107,12 +108,12 @@ class Region:
     world: World
     name: str
 
-    def listed(self, state: str = "", _submission: str = "", **window: float) -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", _submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         self.world.meet(self.name)
-        if window.get("before", math.inf) == math.inf:  # these are new
+        if window.before == math.inf:  # these are new
             yield from (job for job in self.world.running.get(self.name, []) if job.state == state)
             return
-        self.world.listed_before.append(window["before"])
+        self.world.listed_before.append(window.before)
         yield from self.world.older.get(self.name, [])
 
     def complete_stop(self, job: TrainingJob) -> bool:

@@ -29,6 +29,25 @@ training, and two days for its stop and uploads
 (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html)."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The part of a list of training jobs that is read; times are in seconds since 1970.
+
+    Attributes:
+        since: Omit training jobs that were created before this time, if the service keeps ended ones.
+        before: Omit training jobs that were created after this time, as `since`.
+        until: The time at which no more pages are requested.
+    """
+
+    since: float = 0.0
+    before: float = math.inf
+    until: float = math.inf
+
+
+ALL = Window()
+"""All training jobs, however long their list takes."""
+
+
 class ListingTimeoutError(TraingridError):
     """The time for a list of training jobs is over before the list is complete."""
 
@@ -62,27 +81,16 @@ class Details:
 class Inventory(Protocol):
     """The training jobs with names of a grid in one Region."""
 
-    def listed(
-        self,
-        state: str = "",
-        submission: str = "",
-        *,
-        since: float = 0.0,
-        before: float = math.inf,
-        until: float = math.inf,
-    ) -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """Yield the training jobs with names of this grid.
 
         Args:
             state: Yield only training jobs in this state; by default in any state.
             submission: Yield only training jobs of this submission; by default of all submissions.
-            since: Omit training jobs that were created before this time, in seconds since 1970, if the service keeps
-                ended ones; by default all are yielded.
-            before: Omit training jobs that were created after this time, as `since`.
-            until: The time at which no more pages are requested.
+            window: The part of the list to read; by default all of it.
 
         Raises:
-            ListingTimeoutError: `until` is over before the last page.
+            ListingTimeoutError: The time of the window is over before the last page.
         """
 
     def details(self, job: TrainingJob) -> Details | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.backends.inventory import ListingTimeoutError
+from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
 from traingrid.errors import TraingridError
 from traingrid.job.job import SERVICES
 
@@ -44,15 +43,7 @@ class JointInventory:
     def __init__(self, inventories: Mapping[BackendName, Inventory]) -> None:
         self._inventories = inventories
 
-    def listed(
-        self,
-        state: str = "",
-        submission: str = "",
-        *,
-        since: float = 0.0,
-        before: float = math.inf,
-        until: float = math.inf,
-    ) -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
 
         Raises:
@@ -62,7 +53,7 @@ class JointInventory:
         late: ListingTimeoutError | None = None
         for backend, inventory in self._inventories.items():
             try:
-                yield from inventory.listed(state, submission, since=since, before=before, until=until)
+                yield from inventory.listed(state, submission, window)
             except ListingTimeoutError as error:
                 late = error
             except (BotoCoreError, ClientError, TraingridError) as error:

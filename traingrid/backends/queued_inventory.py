@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
-from traingrid.backends.inventory import ACTIVE_STATES, Details
+from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.backends.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.job.ownership import is_of_grid
@@ -38,18 +37,9 @@ class QueuedInventory(SageMakerInventory):
         self._jobs = ServiceJobs(queue, region, make)
         self._queued: dict[str, str] = {}
 
-    def listed(
-        self,
-        state: str = "",
-        submission: str = "",
-        *,
-        since: float = 0.0,
-        before: float = math.inf,
-        until: float = math.inf,
-    ) -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`; a waiting service job is InProgress, and Batch forgets ended ones after some days."""
-        training_jobs = super().listed(state, submission, since=since, before=before, until=until)
-        return chain(self._service_jobs(state, submission), training_jobs)
+        return chain(self._service_jobs(state, submission), super().listed(state, submission, window))
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
         # A waiting job is never Stopping, because it ends at once. For one submission, one list by name has all states.

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
-from traingrid.backends.inventory import Details, ListingTimeoutError
+from traingrid.backends.inventory import ALL, Details, ListingTimeoutError, Window
 from traingrid.backends.sagemaker import description_of
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.job.state import JobState
@@ -41,15 +41,7 @@ class SageMakerInventory:
         self._region = region
         self._sagemaker: Any = make("sagemaker", region, deployment.acting_in(region))
 
-    def listed(
-        self,
-        state: str = "",
-        submission: str = "",
-        *,
-        since: float = 0.0,
-        before: float = math.inf,
-        until: float = math.inf,
-    ) -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`; the newest first.
 
         SageMaker keeps ended training jobs, and cuts a page before it filters by state, so a page may be empty and have
@@ -63,8 +55,9 @@ class SageMakerInventory:
         }
         request |= {"SortBy": "CreationTime", "SortOrder": "Descending"}
         request |= {"StatusEquals": state} if state else {}
-        request |= {"CreationTimeAfter": datetime.fromtimestamp(since, UTC)} if since else {}
-        request |= {"CreationTimeBefore": datetime.fromtimestamp(before, UTC)} if before < math.inf else {}
+        request |= {"CreationTimeAfter": datetime.fromtimestamp(window.since, UTC)} if window.since else {}
+        if window.before < math.inf:
+            request["CreationTimeBefore"] = datetime.fromtimestamp(window.before, UTC)
         seen = set[str]()  # a training job that is created meanwhile may move others to the next page
         for page in self._sagemaker.get_paginator("list_training_jobs").paginate(**request):
             for summary in page["TrainingJobSummaries"]:
@@ -72,7 +65,7 @@ class SageMakerInventory:
                 if identity and submission in ("", identity.submission) and summary["TrainingJobArn"] not in seen:
                     seen.add(summary["TrainingJobArn"])
                     yield self._training_job(summary, identity)
-            if "NextToken" in page and time.time() >= until:
+            if "NextToken" in page and time.time() >= window.until:
                 raise ListingTimeoutError(self._region)
 
     def _training_job(self, summary: Mapping[str, Any], identity: names.TrainingJobName) -> TrainingJob:

@@ -30,7 +30,7 @@ from traingrid.aws.sns import Topic
 from traingrid.backends import inventory_of, watching
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import is_superseded, owns
-from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError
+from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES, JobState
@@ -202,7 +202,7 @@ class Reconciler:
         with reach.of_region(region, whole=True):
             for state in ACTIVE_STATES:
                 try:
-                    for job in self.inventory(region).listed(state, since=since, until=until):
+                    for job in self.inventory(region).listed(state, window=Window(since=since, until=until)):
                         found.append(job)
                         if time.time() >= until:
                             reach.too_slow(region, len(found))
@@ -230,7 +230,7 @@ class Reconciler:
                 continue
             found: list[TrainingJob] = []
             with reach.of_region(region), suppress(ListingTimeoutError, PartlyListedError):
-                for job in self.inventory(region).listed(since=oldest, before=before, until=until):
+                for job in self.inventory(region).listed(window=Window(since=oldest, before=before, until=until)):
                     if _TRAINING_JOB in job.arn:
                         listed[region] = min(int(job.created_at) + 1, before)
                     if job.active:

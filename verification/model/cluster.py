@@ -7,11 +7,11 @@ differences: it sends no events, and a new training job is visible at once.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import Maker, client, gentle, once
+from traingrid.backends.inventory import ALL, Window
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_inventory import SageMakerInventory
 
@@ -50,15 +50,6 @@ class ClusterInventory(SageMakerInventory):
     def __init__(self, deployment: Deployment, region: str, make: Maker = gentle, _role: str = "") -> None:
         super().__init__(deployment, region, _of_cluster(make))
 
-    def listed(
-        self,
-        state: str = "",
-        submission: str = "",
-        *,
-        since: float = 0.0,
-        before: float = math.inf,
-        until: float = math.inf,
-    ) -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`."""
-        found = super().listed(state, submission, since=since, before=before, until=until)
-        yield from (replace(job, backend=CLUSTER) for job in found)
+        yield from (replace(job, backend=CLUSTER) for job in super().listed(state, submission, window))

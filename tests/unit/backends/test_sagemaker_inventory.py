@@ -12,7 +12,7 @@ from tests.support.module_time import replace_time
 from tests.support.sweep import World, a_reconciler
 from traingrid import names
 from traingrid.backends.found_job import TrainingJob
-from traingrid.backends.inventory import ListingTimeoutError
+from traingrid.backends.inventory import ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import JointInventory
 from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.grid.deployment import Deployment
@@ -75,14 +75,14 @@ def test_empty_pages_end_at_the_given_time_and_the_newest_jobs_come_first(
 ) -> None:
     found: list[TrainingJob] = []
     with pytest.raises(ListingTimeoutError, match="in us-east-1 is over"):
-        found.extend(inventory_of(history, deployment).listed("InProgress", until=history.now + 10))
+        found.extend(inventory_of(history, deployment).listed("InProgress", window=Window(until=history.now + 10)))
     assert (len(found), history.read) == (1, 20)
     assert (history.requests[0]["SortBy"], history.requests[0]["SortOrder"]) == ("CreationTime", "Descending")
 
 
 def test_the_last_page_is_complete_also_after_the_given_time(history: History, deployment: Deployment) -> None:
     history.pages = 1
-    assert len(list(inventory_of(history, deployment).listed("InProgress", until=history.now))) == 1
+    assert len(list(inventory_of(history, deployment).listed("InProgress", window=Window(until=history.now)))) == 1
 
 
 def test_a_job_that_moves_to_the_next_page_is_listed_once(history: History, deployment: Deployment) -> None:
@@ -93,7 +93,7 @@ def test_a_job_that_moves_to_the_next_page_is_listed_once(history: History, depl
 def test_a_list_reaches_back_to_the_given_time(history: History, deployment: Deployment) -> None:
     history.pages = 1
     inventory = inventory_of(history, deployment)
-    assert (list(inventory.listed(since=60.0)) and list(inventory.listed())) != []
+    assert (list(inventory.listed(window=Window(since=60.0))) and list(inventory.listed())) != []
     bounded, whole = history.requests
     assert bounded["CreationTimeAfter"] == datetime.fromtimestamp(60, UTC)
     assert "CreationTimeAfter" not in whole
@@ -106,7 +106,7 @@ def test_other_backends_are_listed_although_the_list_of_sagemaker_is_late(
     joint = JointInventory({"sagemaker": late, "eks": cluster})
     found: list[TrainingJob] = []
     with pytest.raises(ListingTimeoutError):
-        found.extend(joint.listed(until=history.now + 10))
+        found.extend(joint.listed(window=Window(until=history.now + 10)))
     assert len(found) == 2
 
 

@@ -181,7 +181,7 @@ def test_an_unreachable_region_fails_the_sweep_after_all_others(
         def __init__(self, _grid: Any, region: str, _make: Any) -> None:
             self.region = region
 
-        def listed(self, state: str = "", **_: float) -> list[Any]:
+        def listed(self, state: str = "", **_: Any) -> list[Any]:
             asked.append((self.region, state))
             if self.region == "us-west-2":
                 raise EndpointConnectionError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.ledger_items import job_key
 from tests.support.module_time import replace_time
 from tests.support.sweep import Region, World, a_reconciler, open_lines
-from traingrid.backends.inventory import ListingTimeoutError
+from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -255,10 +255,10 @@ def test_the_daily_list_of_older_training_jobs_continues_in_the_next_sweep(
     ]
     asked: list[int] = []
 
-    def one_each(region: Region, _state: str = "", **window: float) -> Any:
-        if region.name == HOME and window.get("before", math.inf) < math.inf:
-            asked.append(round((now - window["before"]) / (24 * 3600)))
-            left = [job for job in jobs if job.created_at < window["before"] - 1.5]
+    def one_each(region: Region, _state: str = "", window: Window = ALL) -> Any:
+        if region.name == HOME and window.before < math.inf:
+            asked.append(round((now - window.before) / (24 * 3600)))
+            left = [job for job in jobs if job.created_at < window.before - 1.5]
             yield from left[:1]
             if len(left) > 1:
                 raise ListingTimeoutError(HOME)

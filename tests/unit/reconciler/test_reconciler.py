@@ -273,7 +273,7 @@ def test_endless_listing_is_cut_off_and_its_results_are_used(
     orphans = [world.runs("ffffffff", index, FAR) for index in range(20)]
     listed = Region.listed
 
-    def slowly(self: Region, state: str = "", **window: float) -> Any:
+    def slowly(self: Region, state: str = "", **window: Any) -> Any:
         if "before" in window:
             return
         for found in listed(self, state):

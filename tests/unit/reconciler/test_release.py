@@ -11,6 +11,7 @@ from botocore.exceptions import EndpointConnectionError
 from tests.support.ledger_items import existing, job_key
 from tests.support.sweep import World, a_reconciler, open_lines
 from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.inventory import Window
 from traingrid.backends.joint_inventory import JointInventory
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
@@ -113,7 +114,7 @@ def test_a_cluster_that_cannot_be_listed_does_not_prevent_the_care_for_other_tra
     plain = reconciler.inventory
 
     class Broken:
-        def listed(self, *_: str, **_named: float) -> Iterator[TrainingJob]:
+        def listed(self, *_: str, **_window: Window) -> Iterator[TrainingJob]:
             raise UnavailableError(503, "ServiceUnavailable", "down")
 
     class Fake(JointInventory):

@@ -16,7 +16,7 @@ from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.found_job import TrainingJob
-from traingrid.backends.inventory import ACTIVE_STATES, Details
+from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.job.ownership import is_of_grid
 from traingrid.job.state import JobState
 from traingrid.kubernetes.client import POD
@@ -50,21 +50,13 @@ class EksInventory:
         self._grid, self._region = deployment.grid.name, region
         self._jobs = ClusterJobs(deployment, region, make, role)
 
-    def listed(
-        self,
-        state: str = "",
-        submission: str = "",
-        *,
-        since: float = 0.0,  # noqa: ARG002  # a cluster keeps ended objects only for days
-        before: float = math.inf,
-        until: float = math.inf,  # noqa: ARG002  # as above, its lists are short
-    ) -> Iterator[TrainingJob]:
+    def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
 
         A cluster keeps ended objects only for days, so each sweep lists all, and none is left for a list of older ones.
         For active states, only pods that run are read.
         """
-        if before < math.inf:
+        if window.before < math.inf:
             return
         objects = self._objects(submission)
         pods = self._pods(_LIVE_PODS if state in ACTIVE_STATES else "", submission) if objects else {}
