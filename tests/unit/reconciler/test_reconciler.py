@@ -13,6 +13,7 @@ from tests.support.sweep import DENIED, SILENT, SLOW, Region, World, open_lines
 from traingrid import names
 from traingrid.aws import clients
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.backends.inventory import ALL, Window
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -273,8 +274,8 @@ def test_endless_listing_is_cut_off_and_its_results_are_used(
     orphans = [world.runs("ffffffff", index, FAR) for index in range(20)]
     listed = Region.listed
 
-    def slowly(self: Region, state: str = "", **window: Any) -> Any:
-        if "before" in window:
+    def slowly(self: Region, state: str = "", window: Window = ALL) -> Any:
+        if window.before < ALL.before:
             return
         for found in listed(self, state):
             clock.now += 10.0
