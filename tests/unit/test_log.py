@@ -100,13 +100,13 @@ def test_threads_have_separate_contexts(capsys: Output) -> None:
     def other() -> None:
         with log_context(index=1):
             entered.set()
-            leave.wait(10)
+            leave.wait(120)
 
     entered, leave = threading.Event(), threading.Event()
     thread = threading.Thread(target=other)
     with log_context(index=0):
         thread.start()
-        assert entered.wait(10)
+        assert entered.wait(120)
         logger.info("in the first thread")
         leave.set()
         thread.join()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from traingrid import names
@@ -23,12 +23,18 @@ if TYPE_CHECKING:
 _IMAGE = re.compile(
     r"[a-z0-9{][A-Za-z0-9._{}-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"
 )
-_OUTPUT_BYTES = MAX_KEY_BYTES - len(f"/{'n' * most('TrainingJobName')}/output/model.tar.gz")
-"""The maximum length of an output folder: SageMaker stores the model below it and the training job's name. With the
-name of a bucket, it is also shorter than the S3OutputPath of a request may be."""
 _ECR_REGION = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
 # Encoded dots and slashes: real keys do not contain them, and a reader that decodes them would leave the folder.
 _ENCODED = re.compile(r"%2e|%2f|%5c|%00", re.IGNORECASE)
+
+
+@cache
+def _most_output_bytes() -> int:
+    """Return the maximum length of an output folder: SageMaker stores the model below it and the training job's name.
+
+    With the name of a bucket, it is also shorter than the S3OutputPath of a request may be.
+    """
+    return MAX_KEY_BYTES - len(f"/{'n' * most('TrainingJobName')}/output/model.tar.gz")
 
 
 @lru_cache(maxsize=4096)
@@ -119,10 +125,8 @@ class Rules:
             raise RefusedError(f"the execution role of {region} may write only to the bucket {bucket}", next_step)
         if not parsed.key:
             raise RefusedError("must name a folder in the bucket", next_step)
-        if (size := len(parsed.key.encode())) > _OUTPUT_BYTES:
-            reason = (
-                f"the folder may have at most {_OUTPUT_BYTES} bytes, because S3 limits the keys of results below it"
-            )
+        if (size := len(parsed.key.encode())) > (most_bytes := _most_output_bytes()):
+            reason = f"the folder may have at most {most_bytes} bytes, because S3 limits the keys of results below it"
             raise RefusedError(f"{reason} to {MAX_KEY_BYTES:,}; got {size:,}", "Write a shorter folder.")
         return parsed.key
 

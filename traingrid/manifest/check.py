@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid.job.launchers import ADDED, launcher_of
@@ -256,6 +256,7 @@ class _Check:
         runtime, longest = found.get("max_runtime", grid.job.max_runtime), grid.training.max_runtime
         given = self.row.values  # a field with an invalid value counts as present
         algorithm = "algorithm" in given or is_algorithm(found, grid)
+        most_output = _most_output_characters()
         rules = (
             ("algorithm", "image" in given, "algorithm and image cannot be combined", "Remove one of them."),
             ("metrics", algorithm, "an algorithm defines its own metrics", "Remove metrics."),
@@ -270,8 +271,8 @@ class _Check:
             ),
             (
                 "output",
-                is_ours(found, grid) and self.rules.output_uri_characters(found.get("output", "")) > _OUTPUT_CHARACTERS,
-                f"its URI has more than {_OUTPUT_CHARACTERS} characters, too many for a variable of the grid's image",
+                is_ours(found, grid) and self.rules.output_uri_characters(found.get("output", "")) > most_output,
+                f"its URI has more than {most_output} characters, too many for a variable of the grid's image",
                 "Write a shorter folder.",
             ),
             ("max_wait", not found.get("spot"), "only valid for spot jobs", "Write spot true, or remove max_wait."),
@@ -310,9 +311,13 @@ class _Check:
 
 
 _KNOWN = frozenset(FIELDS)
-_OUTPUT_CHARACTERS = most("TrainingEnvironmentValue") - len("tensorboard/")
-"""The maximum length of an output URI that is the beginning of TRAINGRID_TENSORBOARD."""
 _SETTINGS = values.SETTINGS | plan_fields.SETTINGS | eks_checks.SETTINGS
+
+
+@cache
+def _most_output_characters() -> int:
+    """Return the maximum length of an output URI that is the beginning of TRAINGRID_TENSORBOARD."""
+    return most("TrainingEnvironmentValue") - len("tensorboard/")
 
 
 def _name(name: object) -> str:

@@ -280,7 +280,7 @@ def test_a_run_has_the_dollars_of_its_plan_and_its_recipe(
         f"{region},s3://{account.data(region)}/x,0,{price}\n" for region, price in ((HOME, 12.5), (OTHER, 7))
     )
     submission = account.accept(head + lines)
-    wait_until(lambda: len(list(account.ledger.jobs(submission))) == 2, seconds=60)
+    wait_until(lambda: len(list(account.ledger.jobs(submission))) == 2)
     sync(catalog, grid)
     first, second = rows(catalog, submission)
     assert (first["estimated_dollars"], second["estimated_dollars"]) == (12.5, 7.0)

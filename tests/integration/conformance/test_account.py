@@ -122,7 +122,7 @@ def test_ctrl_c_deletes_all_resources() -> None:
         aws.wait(lambda: False)
 
     def interrupt() -> None:
-        created.wait(10)
+        created.wait(120)
         os.kill(os.getpid(), signal.SIGINT)
 
     source = page("https://docs.aws.amazon.com/")

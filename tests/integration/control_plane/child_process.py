@@ -6,6 +6,7 @@ import sys
 
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import Account
+from tests.integration.localcloud.compute import LIMIT_SECONDS
 from tests.support.ledger_items import existing
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job
@@ -56,10 +57,10 @@ class Line:
         return self.state() == "InProgress"
 
 
-def ended(child: subprocess.Popen[str], within: float = 60) -> tuple[int, str]:
+def ended(child: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for a child, and return its exit code and output."""
     try:
-        output, _ = child.communicate(timeout=within)
+        output, _ = child.communicate(timeout=LIMIT_SECONDS)
     finally:
         child.kill()
     return child.returncode, output

@@ -63,7 +63,6 @@ def test_an_example_is_planned_and_trains(account: Account, example: str, tmp_pa
     submission = account.accept(content)
     wait_until(
         lambda: [job.state in FINAL_STATES for job in intact(account.ledger.jobs(submission))] == [True] * 2,
-        seconds=120,
     )
     assert [(job.state, job.reason) for job in intact(account.ledger.jobs(submission))] == [("Completed", "")] * 2
     for index, region in enumerate(deployment.grid.regions):

@@ -68,7 +68,7 @@ def test_children_wait_for_one_probe_and_then_all_train(
     cli.main(["status"], standalone_mode=False)
     assert f"No capacity for {POOL} since 20" in capsys.readouterr().out.replace("\n", " ")
     cloud.faults.set(Plan(stubs=(Stub(),)))
-    ends = [ended(child, within=120) for child in children]
+    ends = [ended(child) for child in children]
     assert [code for code, _ in ends] == [0, 0, 0], ends
     assert known(account).until == 0
     requested = [len(created(cloud, line)) for line in lines]

@@ -55,7 +55,6 @@ def test_children_killed_around_their_manifest_files_create_one_training_job_eac
             lambda: all(
                 (item := account.ledger.job(submission, index)) and item.state in FINAL_STATES for index in (0, 1)
             ),
-            seconds=120,
         )
         assert [cloud.faults.struck()[f"calls/{number}"] for number in range(len(DEATHS))] == [2] * len(DEATHS)
     finally:

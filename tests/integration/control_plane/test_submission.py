@@ -37,8 +37,8 @@ def states(account: Account, submission: str) -> list[str]:
 
 
 def ended(account: Account, submission: str, jobs: int) -> list[str]:
-    wait_until(lambda: len(found := states(account, submission)) == jobs and FINAL_STATES.issuperset(found), seconds=60)
-    wait_until(lambda: status(account, submission).ended, seconds=30)
+    wait_until(lambda: len(found := states(account, submission)) == jobs and FINAL_STATES.issuperset(found))
+    wait_until(lambda: status(account, submission).ended)
     return states(account, submission)
 
 
@@ -109,11 +109,11 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
     account: Account, retrier: Retrier, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
     submission = account.accept(manifest(account, (HOME, "600"), (OTHER, "600")))
-    wait_until(lambda: states(account, submission) == ["InProgress", "InProgress"], seconds=30)
+    wait_until(lambda: states(account, submission) == ["InProgress", "InProgress"])
     known = tg.Grid(plane).submission(submission[:6])
     report = known.cancel(reason="the data was wrong")
     assert (len(report.batch_jobs), report.errors) == (1, {})
-    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"}, seconds=30)
+    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
     for name, region in ((f"traingrid-{submission}-0-1", HOME), (f"traingrid-{submission}-1-1", OTHER)):
         assert account.ended(name, region) == "Stopped"
     account.reconciler().sweep()
@@ -123,7 +123,7 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
     )
     assert audit(world) == []
     reason = "Cancelled by arn:aws:sts::123456789012:user/moto: the data was wrong"
-    assert [job.reason for job in known.wait(timeout=60).jobs] == [reason] * 2
+    assert [job.reason for job in known.wait(timeout=120).jobs] == [reason] * 2
     retried = known.retry()
     assert (retried.indices, set(retried.left)) == ([], {0, 1})
     output = CliRunner().invoke(cli, ["retry", submission]).output

@@ -21,7 +21,7 @@ def test_the_first_lists_are_news_once(eks: Eks, monkeypatch: pytest.MonkeyPatch
     def late(self: Client, kind: Any, *selection: str) -> Any:
         if threading.current_thread().name.startswith("watch"):
             if kind is POD:
-                assert may_list.wait(10)
+                assert may_list.wait(120)
             else:
                 listed.set()
         return pages(self, kind, *selection)
@@ -29,7 +29,7 @@ def test_the_first_lists_are_news_once(eks: Eks, monkeypatch: pytest.MonkeyPatch
     start(eks)
     monkeypatch.setattr(Client, "pages", late)
     eks.has_news(NAME)
-    assert listed.wait(10)
+    assert listed.wait(120)
     time.sleep(0.2)
     assert not eks.has_news(NAME), "a description now could miss a change of the pods"
     may_list.set()

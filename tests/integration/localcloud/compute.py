@@ -40,13 +40,15 @@ def image(ecr: Any, repository: str, code: str, *arguments: str) -> str:
 
 
 T = TypeVar("T")
+LIMIT_SECONDS = 180.0
+"""The limit of a wait. Only a failing test waits so long; a busy machine needs much more than a quiet one."""
 
 
-def wait_until(question: Callable[[], T], seconds: float = 20) -> T:
+def wait_until(question: Callable[[], T]) -> T:
     """Wait until the result of a function is true, and return it."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LIMIT_SECONDS
     while not (answer := question()):
-        assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
+        assert time.monotonic() < deadline, f"still {answer!r} after {LIMIT_SECONDS:.0f} s"
         time.sleep(0.02)
     return answer
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.integration.localcloud.compute import LIMIT_SECONDS
+
 ACCOUNT = "123456789012"
 
 
@@ -23,7 +25,7 @@ class Probe:
         self.sqs.set_queue_attributes(QueueUrl=self.url, Attributes={"Policy": json.dumps(policy)})
         return self
 
-    def messages(self, count: int, seconds: float = 5.0) -> list[Any]:
+    def messages(self, count: int, seconds: float = LIMIT_SECONDS) -> list[Any]:
         """Wait for a number of messages, or until the time is over."""
         found: list[Any] = []
         deadline = time.monotonic() + seconds
@@ -35,7 +37,7 @@ class Probe:
             time.sleep(0.02)
         return found
 
-    def events(self, count: int, seconds: float = 5.0) -> list[Any]:
+    def events(self, count: int, seconds: float = LIMIT_SECONDS) -> list[Any]:
         return [json.loads(message["Body"]) for message in self.messages(count, seconds)]
 
 

@@ -53,7 +53,7 @@ class Pod:
 
     def prepare(self) -> int:
         """Run `prepare`, and return its exit code."""
-        return self._start("prepare").wait(timeout=60)
+        return self._start("prepare").wait(timeout=120)
 
     def results(self) -> "subprocess.Popen[bytes]":
         """Start `results`, and return it after its first line."""

@@ -4,7 +4,6 @@ import io
 import json
 import signal
 import tarfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from localcloud.checkout.images import TRAINING
-from tests.integration.localcloud.compute import wait_until
+from tests.integration.localcloud.compute import LIMIT_SECONDS, wait_until
 from tests.integration.pod.conftest import NAME, ROOT, Pod
 
 DIGITS = ROOT / "build/digits/campaign-1"
@@ -75,7 +74,7 @@ def test_the_training_image_trains_and_its_results_are_in_s3(
     assert trained.returncode == 0, trained.stdout + trained.stderr
     results.send_signal(signal.SIGTERM)
     results.send_signal(signal.SIGTERM)
-    assert results.wait(timeout=60) == 0, one.log("results")
+    assert results.wait(timeout=120) == 0, one.log("results")
     artifact = f"s3://{bucket}/out/{NAME}/output/model.tar.gz"
     assert json.loads(one.message("results")) == {"artifact": artifact, "failure": "", "error": ""}
     body = s3.get_object(Bucket=bucket, Key=f"out/{NAME}/output/model.tar.gz")["Body"].read()
@@ -93,7 +92,7 @@ def test_a_failed_training_has_its_reason_in_the_termination_message(pod: Callab
     results = one.results()
     assert one.run(*TRAINING.command, **TRAINING.environment).returncode != 0
     results.send_signal(signal.SIGTERM)
-    assert results.wait(timeout=60) == 0
+    assert results.wait(timeout=120) == 0
     message = json.loads(one.message("results"))
     assert "epochs" in message["failure"]
     assert (message["artifact"], message["error"]) == ("", "")
@@ -111,10 +110,8 @@ def test_a_role_that_may_not_read_is_named(pod: Callable[..., Pod], bucket: str)
 
 def test_results_end_at_once_if_the_training_never_started(pod: Callable[..., Pod], bucket: str) -> None:
     results = (one := pod(request(bucket))).results()
-    began = time.monotonic()
     results.send_signal(signal.SIGTERM)
-    assert results.wait(timeout=30) == 0
-    assert time.monotonic() - began < 10
+    assert results.wait(LIMIT_SECONDS) == 0
     assert json.loads(one.message("results"))["artifact"] == ""
 
 
@@ -130,6 +127,6 @@ def test_a_killed_sidecar_continues(pod: Callable[..., Pod], client: Callable[[s
     (one.base / "model/weights").write_text("w")
     second = one.results()
     second.send_signal(signal.SIGTERM)
-    assert second.wait(timeout=30) == 0
+    assert second.wait(timeout=120) == 0
     wait_until(lambda: keys(s3, bucket, "killed/") == {"killed/one"})
     assert f"out/{NAME}/output/model.tar.gz" in keys(s3, bucket, "out/")

@@ -63,7 +63,7 @@ def test_threads_create_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
         return created[-1]
 
     def request(_: int) -> Any:
-        everyone.wait(30)
+        everyone.wait(120)
         return client("s3", "us-east-1")
 
     monkeypatch.setattr(clients, "_created", create)

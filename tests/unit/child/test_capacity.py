@@ -187,7 +187,7 @@ def test_of_many_children_that_read_a_due_shortage_together_exactly_one_probes(
     children, time = 40, FakeTime(seconds=100)
     recorded(shared, short(pool_of(job)))
     attempts = [capacity_of(job, shared, time, index) for index in range(children)]
-    barrier, read = threading.Barrier(children, timeout=30), shared.shortage
+    barrier, read = threading.Barrier(children, timeout=120), shared.shortage
 
     def read_together(pool: Any) -> Any:
         found = read(pool)

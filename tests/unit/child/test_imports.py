@@ -1,4 +1,4 @@
-"""Imports: children load the manifest's parser only by hand, and only grids with a cluster the client of Kubernetes."""
+"""Imports: which programs load the parser of manifests, the client of Kubernetes, and what only some lines need."""
 
 import os
 import subprocess
@@ -73,3 +73,19 @@ def test_a_grid_without_a_cluster_does_not_load_the_client_of_kubernetes() -> No
     environment = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+# Prints the modules that an import loads, and whether it read SageMaker's service model, which takes 14 MiB.
+_LOADS = """
+import sys
+from traingrid.cli import submit
+from traingrid.manifest import limits
+
+loaded = [name for name in ("re2", "pathspec", "detect_secrets") if name in sys.modules]
+print(limits._shapes.cache_info().currsize, *loaded)
+"""
+
+
+def test_a_command_starts_without_the_service_model_and_without_what_only_folders_need() -> None:
+    done = subprocess.run([sys.executable, "-c", _LOADS], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"]

@@ -329,11 +329,11 @@ def test_a_child_ends_on_sigterm_while_it_waits_for_aws(environment: dict[str, s
     child = subprocess.Popen(
         [sys.executable, "-m", "batch_job"], env=os.environ | environment | aws, stdout=subprocess.PIPE, text=True
     )
-    assert _Throttling.asked.wait(30)
+    assert _Throttling.asked.wait(120)
     time.sleep(1.5)  # long enough for botocore to wait before a retry
     child.send_signal(signal.SIGTERM)
     try:
-        output, _ = child.communicate(timeout=5)
+        output, _ = child.communicate(timeout=25)  # Batch kills it after 30 s
     finally:
         child.kill()
         server.shutdown()
@@ -350,7 +350,7 @@ def test_a_child_ends_on_sigterm_during_imports_and_is_retried() -> None:
         assert child.poll() is None, "the child ended before it could handle a signal"
         time.sleep(0.001)
     child.send_signal(signal.SIGTERM)
-    assert child.wait(5) == 75  # and not 2, the code for missing variables of Batch
+    assert child.wait(120) == 75  # and not 2, the code for missing variables of Batch
 
 
 def _catches(pid: int, number: signal.Signals) -> bool:

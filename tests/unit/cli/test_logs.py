@@ -127,4 +127,4 @@ def test_a_closed_pipe_ends_the_command_silently() -> None:
         assert command.stderr
         command.stdout.readline()
         command.stdout.close()
-        assert (command.stderr.read(), command.wait(timeout=30)) == (b"", 1)
+        assert (command.stderr.read(), command.wait(timeout=120)) == (b"", 1)

@@ -188,7 +188,7 @@ def test_replicas_that_register_at_once_are_all_recorded(s3: Any, monkeypatch: p
         item = read(self, dataset, version)
         calls.append(1)
         if len(calls) <= 4:  # both functions read before either writes
-            together.wait(60)
+            together.wait(120)
         return item
 
     monkeypatch.setattr(Datasets, "find", find)

@@ -158,7 +158,7 @@ def test_sigterm_during_the_start_is_not_lost(environment: dict[str, str], tmp_p
             break
     process.send_signal(signal.SIGTERM)
     process.stderr.read()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     process.stderr.close()
     assert json.loads((tmp_path / "log").read_text()) == {"artifact": "", "failure": "", "error": ""}
 

@@ -73,7 +73,7 @@ def test_a_host_waits_for_the_last_one(host: Make, log: RecordedLog) -> None:
     assert any(reported in log.messages or ended.wait(0.01) for _ in range(1000))
     assert not ended.wait(0.1)
     names.known.add(name(2))
-    assert ended.wait(10)
+    assert ended.wait(120)
     assert name(1) not in names.asked
 
 
@@ -84,7 +84,7 @@ def test_a_host_that_was_seen_may_be_gone_when_the_last_one_appears(host: Make) 
     while names.asked.count(name(2)) < 2:
         time.sleep(0.01)
     names.known = {name(2)}
-    assert ends(waiting).wait(10)
+    assert ends(waiting).wait(120)
 
 
 def test_a_look_ends_after_some_missing_names(host: Make) -> None:
@@ -95,7 +95,7 @@ def test_a_look_ends_after_some_missing_names(host: Make) -> None:
         time.sleep(0.01)
     assert set(names.asked) == {name(number) for number in range(1, 1 + peers.MISSING_PER_LOOK)}
     names.known = {name(number) for number in range(100)}
-    assert ends(waiting).wait(10)
+    assert ends(waiting).wait(120)
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_sigterm_ends_a_host_that_waits(host: Make, tmp_path: Path) -> None:
             if "Waiting for the start of" in line:
                 break
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 143
+        assert process.wait(120) == 143

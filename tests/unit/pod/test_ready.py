@@ -18,12 +18,12 @@ def program(command: str, folder: Path) -> "subprocess.Popen[bytes]":
 
 
 def test_the_probe_succeeds_when_results_handles_sigterm(tmp_path: Path) -> None:
-    assert program("ready", tmp_path).wait(60) == 1
+    assert program("ready", tmp_path).wait(120) == 1
     results = program("results", tmp_path)  # it ends with an error later, because there is no description of a job
     deadline = time.monotonic() + 60
     while not (tmp_path / READY.name).exists() and time.monotonic() < deadline:
         time.sleep(0.001)
     results.terminate()  # while it imports its libraries
-    assert program("ready", tmp_path).wait(60) == 0
-    assert results.wait(60) == 1, "not 143: its own error, not the signal"
+    assert program("ready", tmp_path).wait(120) == 0
+    assert results.wait(120) == 1, "not 143: its own error, not the signal"
     assert (tmp_path / "message").read_text()

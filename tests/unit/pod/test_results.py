@@ -187,7 +187,7 @@ def test_checkpoints_are_copied_during_the_training_and_a_last_time(
     write(one.base / "checkpoints/step-1/weights", "1")
     thread = threading.Thread(target=collect, args=(one, s3, training_ended, log))
     thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while "ckpt/step-1/weights" not in content():
         assert time.monotonic() < deadline
     write(one.base / "checkpoints/step-2/weights", "2", when=time.time())

@@ -214,7 +214,7 @@ def test_lines_are_reopened_concurrently(
     all_there, reopen = threading.Barrier(8), Ledger.next_attempt
 
     def together(*arguments: Any, **options: Any) -> bool:
-        all_there.wait(timeout=30)
+        all_there.wait(timeout=120)
         return reopen(*arguments, **options)
 
     monkeypatch.setattr(Ledger, "next_attempt", together)

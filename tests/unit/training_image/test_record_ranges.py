@@ -125,9 +125,9 @@ def together(folders: list[Path], known: Index | None = None, *, among_local: bo
     def one(rank: int) -> Index | str:
         def exchange(part: Part) -> list[Part]:
             sent[rank] = part
-            barrier.wait(20)
+            barrier.wait(120)
             parts = [sent[other] for other in range(ranks)]
-            barrier.wait(20)
+            barrier.wait(120)
             return parts
 
         paths = {path.name: path for path in sorted(folders[rank].iterdir())}

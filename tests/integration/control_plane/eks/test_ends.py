@@ -19,7 +19,7 @@ WITHOUT_HANDLER = "\n".join(line for line in TRAIN.splitlines() if "SIGTERM" not
 
 def test_a_failure_is_recorded_with_its_text(account: ClusterAccount, request: pytest.FixtureRequest) -> None:
     line = submitted(account, request, hyperparameters={"seconds": 0, "fails": 1})
-    code, output = ended(line.child(), within=120)
+    code, output = ended(line.child())
     assert (code, line.item().failure) == (1, "algorithm"), output
     assert line.item().reason == "AlgorithmError: ValueError: the loss is NaN, exit code: 3"
 
@@ -32,7 +32,7 @@ def test_a_program_that_ends_at_once_is_recorded_with_its_exit_code(
     ecr.create_repository(repositoryName="ends-at-once")
     process_images.push(ecr, "ends-at-once", "v1", ProcessImage(command=("/bin/false",), working_directory="/"))
     line = submitted(account, request, image=account.image.replace("train-in-pods", "ends-at-once"), retries=0)
-    code, output = ended(line.child(), within=120)
+    code, output = ended(line.child())
     assert (code, line.item().failure, line.item().reason) == (1, "algorithm", "AlgorithmError: exit code: 1"), output
 
 
@@ -44,9 +44,9 @@ def test_a_cancelled_training_job_has_no_pods_when_its_end_is_recorded(
     line = submitted(account, request, image=uri, hyperparameters={"seconds": 600})
     child = line.child()
     try:
-        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+        wait_until(lambda: line.state() and line.item().phase == "Training")
         account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "Ada", "reason": "wrong data"})
-        code, output = ended(child, within=60)
+        code, output = ended(child)
     finally:
         child.kill()
     assert (code, line.item().state, line.item().failure) == (143, "Stopped", "stopped_by_user"), output
@@ -61,7 +61,7 @@ def training_without_child(account: ClusterAccount, request: pytest.FixtureReque
     line = submitted(account, request, hyperparameters={"seconds": seconds})
     child = line.child()
     try:
-        wait_until(lambda: line.training() and objects(account, line), 60)
+        wait_until(lambda: line.training() and objects(account, line))
     finally:
         child.kill()
         child.communicate()
@@ -75,7 +75,7 @@ def test_the_cancel_command_stops_a_training_job_of_a_cluster(
     inventory = inventory_of(account.deployment, OTHER)
     (job,) = inventory.listed("InProgress", line.submission)
     assert (job.backend, inventory.is_ours(job, line.item()), inventory.stop(job)) == ("eks", True, True)
-    wait_until(lambda: [listed.state for listed in inventory.listed(submission=line.submission)] == ["Stopped"], 60)
+    wait_until(lambda: [listed.state for listed in inventory.listed(submission=line.submission)] == ["Stopped"])
     assert Wanted(submission=line.submission).scope == CANCEL_ALL
 
 
@@ -83,7 +83,7 @@ def test_the_reconciler_records_the_end_without_a_child(
     account: ClusterAccount, request: pytest.FixtureRequest
 ) -> None:
     line = training_without_child(account, request, seconds=1)
-    wait_until(lambda: objects(account, line)[0].get("status", {}).get("completionTime"), 60)
+    wait_until(lambda: objects(account, line)[0].get("status", {}).get("completionTime"))
     account.reconciler().sweep()
     assert line.item().state == "Completed"
     wait_until(lambda: released(account, line))
@@ -95,9 +95,9 @@ def test_a_training_job_deleted_by_a_person_is_recorded_as_stopped(
     line = submitted(account, request, hyperparameters={"seconds": 600})
     child = line.child()
     try:
-        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+        wait_until(lambda: line.state() and line.item().phase == "Training")
         account.cluster.delete(JOB, f"{line.name}-1")
-        code, output = ended(child, within=60)
+        code, output = ended(child)
     finally:
         child.kill()
     assert (code, line.item().state) == (143, "Stopped"), output

@@ -61,14 +61,14 @@ def test_no_host_trains_before_the_last_one_has_a_node(
         running = [pod for raw in account.cluster.all(POD, labels=labels) if (pod := Pod(raw)).is_preparing]
         return ["".join(account.cluster.log(pod.name, "prepare")) for pod in running]
 
-    wait_until(lambda: any("Waiting for the start of" in log for log in logs()), 60)
+    wait_until(lambda: any("Waiting for the start of" in log for log in logs()))
     time.sleep(1)
     assert not any(Pod(raw).is_prepared for raw in account.cluster.all(POD, labels=labels))
-    wait_until(lambda: "The pod has no node" in line.item().reason, 60)
+    wait_until(lambda: "The pod has no node" in line.item().reason)
     item = line.item()
     assert (item.phase, item.training_started_at) == ("Pending", 0)
     cloud.faults.set(Plan())
-    code, output = ended(child, within=120)
+    code, output = ended(child)
     assert (code, line.item().state) == (0, "Completed"), output
     assert "InProgress (Pending): The pod has no node: " in output
     assert "[algo-1] trains ['shard']" in output
@@ -86,12 +86,12 @@ def test_an_mpijob_whose_worker_fails_before_the_launcher_has_a_node_ends_with_i
     child = line.child()
     try:
         if not watched:
-            wait_until(lambda: list(account.cluster.all(MPI_JOB, labels=f"traingrid/submission={line.submission}")), 60)
+            wait_until(lambda: list(account.cluster.all(MPI_JOB, labels=f"traingrid/submission={line.submission}")))
             child.kill()
             child.communicate()
-            wait_until(lambda: account.reconciler().sweep() and line.item().state == "Failed", 90)
+            wait_until(lambda: account.reconciler().sweep() and line.item().state == "Failed")
         else:
-            ended(child, within=90)
+            ended(child)
     finally:
         child.kill()
     item = line.item()
@@ -107,7 +107,7 @@ def test_an_image_with_its_own_mpirun_reaches_the_other_host(
 ) -> None:
     uri = image(client("ecr", OTHER), f"own-mpirun-{kind}", MPIRUN)
     line = submitted(account, request, instance_count=2, eks_kind=kind, image=uri)
-    code, output = ended(line.child(), within=120)
+    code, output = ended(line.child())
     assert (code, line.item().state) == (0, "Completed"), output
     for rank in (0, 1):
         assert f"rank {rank} runs" in output
@@ -119,6 +119,6 @@ def test_a_program_with_torchrun_connects_to_the_first_host(
 ) -> None:
     uri = image(client("ecr", OTHER), f"connects-{kind}", CONNECT)
     line = submitted(account, request, instance_count=2, eks_kind=kind, image=uri, launcher="torchrun")
-    code, output = ended(line.child(), within=120)
+    code, output = ended(line.child())
     assert (code, line.item().state) == (0, "Completed"), output
     assert f"connected: {line.name}-1-{second}.{line.name}-1" in output

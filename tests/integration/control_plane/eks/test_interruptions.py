@@ -37,10 +37,10 @@ def test_a_line_whose_pods_are_refused_shows_the_reason_and_trains_when_they_are
     enforce("restricted")
     child = line.child()
     try:
-        wait_until(lambda: line.state() and "violates PodSecurity" in line.item().reason, 60)
+        wait_until(lambda: line.state() and "violates PodSecurity" in line.item().reason)
         assert line.item().phase == "Starting"
         enforce("baseline")
-        code, output = ended(child, within=120)
+        code, output = ended(child)
     finally:
         enforce("baseline")
         child.kill()
@@ -61,7 +61,7 @@ def slow_uploads(cloud: LocalCloud, account: ClusterAccount) -> dict[str, tuple[
     cloud.faults.set(Plan(calls=tuple(slow)))
     children = {kind: line.child() for kind, line in lines.items()}
     try:
-        return {kind: (line, *ended(children[kind], within=120)) for kind, line in lines.items()}
+        return {kind: (line, *ended(children[kind])) for kind, line in lines.items()}
     finally:
         for child in children.values():
             child.kill()
@@ -94,9 +94,9 @@ def test_an_evicted_pod_is_a_lost_node_and_the_line_is_retried(
     line = submitted(account, request, hyperparameters={"seconds": 600, "on_sigterm": on_sigterm}, retries=1)
     child = line.child()
     try:
-        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+        wait_until(lambda: line.state() and line.item().phase == "Training")
         evict(account, line)
-        code, output = ended(child, within=120)
+        code, output = ended(child)
     finally:
         child.kill()
     assert (code, line.item().state, line.item().attempt) == (0, "Completed", 2), output
@@ -110,12 +110,12 @@ def test_a_lost_node_is_recorded_after_its_pod_is_gone(
     line = submitted(account, request, hyperparameters={"seconds": 600, "on_sigterm": on_sigterm})
     child = line.child()
     try:
-        wait_until(lambda: line.state() and line.item().phase == "Training", 60)
+        wait_until(lambda: line.state() and line.item().phase == "Training")
     finally:
         child.kill()
         child.communicate()
     evict(account, line)
-    wait_until(lambda: not pods(account, line), 60)
+    wait_until(lambda: not pods(account, line))
     kinds = [condition["type"] for condition in objects(account, line)[0]["status"]["conditions"]]
     assert kinds[-1] == ("Failed" if on_sigterm else "Complete")
     account.reconciler().sweep()

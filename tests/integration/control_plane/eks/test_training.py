@@ -25,7 +25,7 @@ def test_a_child_trains_in_pods_and_the_reconciler_releases_the_end(
     account: ClusterAccount, request: pytest.FixtureRequest
 ) -> None:
     line = submitted(account, request, instance_count=2)
-    code, output = ended(line.child(), within=120)
+    code, output = ended(line.child())
     assert code == 0, output
     item = line.item()
     assert (item.state, item.backend, item.reason) == ("Completed", "eks", "")
@@ -44,7 +44,7 @@ def test_the_launcher_and_the_workers_of_an_mpijob_train(
     account: ClusterAccount, request: pytest.FixtureRequest
 ) -> None:
     line = submitted(account, request, instance_count=2, eks_kind="mpijob")
-    code, output = ended(line.child(), within=120)
+    code, output = ended(line.child())
     assert (code, line.item().state) == (0, "Completed"), output
     assert f"[algo-1] trains ['shard'] {line.name}-1-launcher.{line.name}-1" in output
     (mpi_job,) = account.cluster.all(MPI_JOB, labels=f"traingrid/submission={line.submission}")
@@ -62,11 +62,11 @@ def test_a_child_killed_at_any_point_leaves_one_training_job(
     first = line.child()
     order = ["Creating", "Starting", "Pending", "Downloading", "Training"]
     try:
-        wait_until(lambda: line.state() and line.item().phase in order[order.index(at) :], 60)
+        wait_until(lambda: line.state() and line.item().phase in order[order.index(at) :])
     finally:
         first.kill()
         first.communicate()
-    code, output = ended(line.child(), within=120)
+    code, output = ended(line.child())
     assert (code, line.item().state) == (0, "Completed"), output
     assert len(objects(account, line)) == 1
     assert len(line.item().tried) == 0
@@ -75,7 +75,7 @@ def test_a_child_killed_at_any_point_leaves_one_training_job(
 
 def test_commands_read_the_logs_of_pods(account: ClusterAccount, request: pytest.FixtureRequest) -> None:
     line = submitted(account, request, hyperparameters={"seconds": 0})
-    assert ended(line.child(), within=120)[0] == 0
+    assert ended(line.child())[0] == 0
     nothing: Any = None
     plane = ControlPlane(deployment=account.deployment, ledger=account.ledger, batch=nothing, storage=account.storage)
     reader = LogReader(plane=plane, submission=line.submission, index=0)

@@ -64,7 +64,7 @@ def run(client: Callable[..., Any], commands: list[str], **variables: str) -> tu
         found = builds.batch_get_builds(ids=[build["id"]])["builds"][0]
         return found if found["buildStatus"] != "IN_PROGRESS" else None
 
-    state = wait_until(ended, seconds=90)  # each command of a build starts a Python that imports boto3
+    state = wait_until(ended)  # each command of a build starts a Python that imports boto3
     group, stream = f"/aws/codebuild/{name}", build["id"].partition(":")[2]
     events = client("logs").get_log_events(logGroupName=group, logStreamName=stream)["events"]
     return state["buildStatus"], "\n".join(event["message"] for event in events)

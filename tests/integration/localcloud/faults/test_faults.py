@@ -162,7 +162,7 @@ def test_the_process_of_the_nth_call_is_killed(cloud: LocalCloud, client: Client
         label="process/of this test",
     )
     assert group_of(environment["AWS_ACCESS_KEY_ID"]) is group
-    assert group.wait(60) == 137
+    assert group.wait(120) == 137
     assert group.lost
     assert not runs(group.pid)
     assert accepted(cloud, "CreateQueue", prefix) == taken
@@ -182,7 +182,7 @@ def test_a_frozen_process_reads_the_response_when_it_is_thawed(cloud: LocalCloud
     assert group.wait(1.0) is None
     assert accepted(cloud, "CreateQueue", prefix) == 1
     group.thaw()
-    assert group.wait(60) == 0
+    assert group.wait(120) == 0
     assert accepted(cloud, "CreateQueue", prefix) == 2
 
 

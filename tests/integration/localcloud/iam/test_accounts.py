@@ -17,7 +17,6 @@ from tests.integration.localcloud.compute import document, wait_until
 
 HOME, OTHER = "123456789012", "210987654321"
 SERVICE = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-PATIENCE_SECONDS = 20
 
 Of = Callable[..., Any]
 
@@ -130,7 +129,7 @@ def test_an_event_reaches_another_accounts_bus_if_its_policy_allows_the_role(of:
         found.extend(of("sqs").receive_message(QueueUrl=seen).get("Messages", []))
         return bool(found)
 
-    wait_until(is_there, PATIENCE_SECONDS)
+    wait_until(is_there)
     assert json.loads(found[0]["Body"])["account"] == OTHER
 
 
@@ -164,7 +163,7 @@ def test_an_image_is_replicated_to_another_account_if_its_policy_allows_it(of: O
         time.sleep(0.5)
         assert theirs.describe_images(repositoryName=name)["imageDetails"] == []
         return
-    wait_until(lambda: theirs.describe_images(repositoryName=name)["imageDetails"], PATIENCE_SECONDS)
+    wait_until(lambda: theirs.describe_images(repositoryName=name)["imageDetails"])
     with pytest.raises(ClientError, match="RepositoryNotFoundException"):
         ours.describe_images(**asked)
     theirs.set_repository_policy(repositoryName=name, policyText=document({**whole, "Action": "ecr:DescribeImages"}))

@@ -81,7 +81,7 @@ def test_a_failing_launcher_fails_the_job_and_ends_the_workers(cluster: Cluster,
     found = cluster.ask("GET", f"{MPI_JOBS}/broken")[1]["status"]
     (failed,) = [one for one in found["conditions"] if one["type"] == "Failed"]
     assert failed["reason"] == "BackoffLimitExceeded/"
-    wait_until(lambda: [pod["spec"]["hostname"] for pod in pods(cluster, "broken")] == ["broken-launcher"], 40)
+    wait_until(lambda: [pod["spec"]["hostname"] for pod in pods(cluster, "broken")] == ["broken-launcher"])
 
 
 def test_suspension_removes_all_pods_and_resumption_makes_new_ones(

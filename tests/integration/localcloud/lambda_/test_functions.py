@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from localcloud.lambda_ import execution_environments
 from localcloud.server.local_cloud import LocalCloud
-from tests.integration.localcloud.compute import role
+from tests.integration.localcloud.compute import LIMIT_SECONDS, role
 
 ROLE = "arn:aws:iam::123456789012:role/function"
 CODE = """
@@ -29,7 +30,7 @@ def handler(event, context):
         logging.getLogger("probe").warning("slow")
         logging.getLogger("probe").info("no JSON", extra={"field": {1, 2}})
     if kind == "sleep":
-        time.sleep(30)
+        time.sleep(600)
     if kind == "exit":
         os._exit(3)
     if kind == "unfinished line":
@@ -165,9 +166,7 @@ def test_a_logger_writes_warnings_as_text_if_no_format_is_set(functions: Any) ->
 
 
 def test_a_function_that_times_out_is_killed(functions: Any) -> None:
-    begin = time.monotonic()
     answer, error, log = call(functions, {"do": "sleep"})
-    assert time.monotonic() - begin < 10
     assert error == "Unhandled"
     assert answer["errorMessage"].endswith("Task timed out after 2.00 seconds")
     assert "Task timed out after 2.00 seconds" in log
@@ -201,12 +200,11 @@ def test_logs_are_in_cloudwatch(functions: Any, client: Callable[..., Any]) -> N
     assert any("in the log" in event["message"] for event in events)
 
 
-def test_an_unfinished_last_line_is_logged_without_a_delay(functions: Any) -> None:
+def test_an_unfinished_last_line_is_logged_without_a_delay(functions: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call(functions, {})
-    begin = time.monotonic()
+    monkeypatch.setattr(execution_environments, "_LAST_LINE_SECONDS", 300.0)  # the wait for a line that is missing
     log = call(functions, {"do": "unfinished line"})[2].splitlines()
     assert log[1:3] == ['got {"do": "unfinished line"}', "no end of line"]
-    assert time.monotonic() - begin < 1.9  # the server would wait two seconds for a missing line
 
 
 def test_an_environment_serves_one_event_at_a_time(functions: Any) -> None:
@@ -246,7 +244,7 @@ def test_a_failed_asynchronous_event_goes_to_both_queues_after_three_attempts(
 
 
 def received(queues: Any, url: str) -> Any:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < deadline:
         found = queues.receive_message(QueueUrl=url, WaitTimeSeconds=1, MessageAttributeNames=["All"]).get("Messages")
         if found:

@@ -175,7 +175,7 @@ def test_a_corrected_function_handles_the_records_that_failed(place: Place) -> N
     )
     time.sleep(2)
     place.write("job#00001")
-    wait_until(lambda: ["job#00001"] in place.batches(), seconds=60)
+    wait_until(lambda: ["job#00001"] in place.batches())
 
 
 def test_a_record_that_is_too_old_is_discarded_without_an_invocation(place: Place) -> None:

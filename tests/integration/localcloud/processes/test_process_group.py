@@ -55,7 +55,7 @@ def test_a_program_gets_its_environment_and_signals_unchanged() -> None:
     code += "; print([line for line in open('/proc/self/status') if line.startswith(('SigBlk', 'SigIgn'))])"
     command = ["/bin/sh", "-c", f'exec {sys.executable} -c "$0"', code]
     group = ProcessGroup(command, environment={"A": "b c=d"}, working_directory="/", on_line=lines.append)
-    assert group.wait(60) == 0
+    assert group.wait(120) == 0
     assert "'A=b c=d'" in lines[0]
     assert "LC_CTYPE" not in lines[0]
     assert lines[0].endswith("b''")
@@ -113,4 +113,4 @@ def test_a_program_that_is_killed_before_it_runs_has_ended(tmp_path: Path, monke
     killed.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     monkeypatch.setattr("localcloud.processes.program._SUBREAPER", killed)
     group = ProcessGroup(["true"], environment={}, working_directory=tmp_path, on_line=print)
-    assert group.wait(30) == 128 + signal.SIGKILL
+    assert group.wait(120) == 128 + signal.SIGKILL

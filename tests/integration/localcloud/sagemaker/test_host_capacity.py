@@ -18,7 +18,7 @@ from tests.integration.localcloud.training_side import READ, SageMaker
 JOBS = 7
 # Each host records its start and end in an output that belongs to the job.
 NOTES = (
-    READ + "import time; begin = time.time(); time.sleep(0.3);"
+    READ + "import time; begin = time.time(); time.sleep(1);"
     "open(B + '/model/times', 'w').write(json.dumps([begin, time.time()])); print(begin, time.time())"
 )
 

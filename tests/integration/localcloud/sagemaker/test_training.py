@@ -229,7 +229,7 @@ def test_a_containers_remaining_processes_end_with_it(sagemaker: SageMaker) -> N
     leave = "import subprocess; print(subprocess.Popen(['sleep', '300'], start_new_session=True, env={}).pid)"
     job = sagemaker.run(leave)
     assert job["TrainingJobStatus"] == "Completed"
-    wait_until(lambda: not runs(int(sagemaker.lines(job)[0])), 3)
+    wait_until(lambda: not runs(int(sagemaker.lines(job)[0])))
 
 
 def test_a_manifest_with_a_missing_object_fails_the_job_during_the_download(sagemaker: SageMaker) -> None:

@@ -25,7 +25,7 @@ from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.request_filter import RequestFilter
 from tests.support.packages import chromium, needs
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 SITE = "evil.example"
 TEMPLATE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
 PAGE = """<!DOCTYPE html><title>a page of another site</title><body><script>
