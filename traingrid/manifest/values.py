@@ -15,7 +15,10 @@ from traingrid.text import shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_DIGITS = re.compile(r"\d{1,10}", re.ASCII)
+# Tools that have no missing integers, such as pandas, write a column with an empty cell as floats.
+_DIGITS = re.compile(r"(\d{1,10})(\.0+)?", re.ASCII)
+_EXACT_FLOATS = 2**53
+"""Below it, every whole number is a float. A larger float may have been another whole number."""
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,254}")
 _ENTRY_POINT = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*\.(py|sh)")
 # Variables that the container platform sets, or that change which code runs (`ld.so`(8), Python's and bash's manuals).
@@ -84,11 +87,13 @@ def scalar(value: object) -> str:
 
 
 def count(least: int, greatest: int = MAX_INTEGER) -> Callable[[object], int]:
-    """Return a reader of whole numbers; it accepts digits as text, because CSV has no numbers."""
+    """Return a reader of whole numbers: also digits as text, because CSV has no numbers, and floats such as 2.0."""
 
     def read(value: object) -> int:
-        next_step = f"Write a whole number from {least:,} to {greatest:,}."
-        if isinstance(value, str) and _DIGITS.fullmatch(value):
+        next_step = f"Write a whole number from {least} to {greatest}, in digits only."
+        if isinstance(value, str) and (match := _DIGITS.fullmatch(value)):
+            value = int(match[1])
+        elif isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_FLOATS:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise RefusedError("must be a whole number", next_step)
