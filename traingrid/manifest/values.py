@@ -20,6 +20,10 @@ _DIGITS = re.compile(r"(\d{1,10})(\.0+)?", re.ASCII)
 _EXACT_FLOATS = 2**53
 """Below it, every whole number is a float. A larger float may have been another whole number."""
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,254}")
+# What follows a number: the end of the line, an ASCII character that no number has, or one that separates digits in
+# numbers (,'_ and any outside ASCII, such as no-break blanks) without a digit after it. It has no lookahead, because
+# SageMaker does not document its engine.
+_END_OF_NUMBER = r"(?:$|[\x00-&(-*/:-DF-^`a-df-\x7f]|[^\x00-&(-+\--^`-\x7f](?:$|[^0-9]))"
 _ENTRY_POINT = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*\.(py|sh)")
 # Variables that the container platform sets, or that change which code runs (`ld.so`(8), Python's and bash's manuals).
 _RESERVED_VARIABLES = re.compile(
@@ -185,8 +189,11 @@ def metrics(value: object) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def metric_regex(name: str) -> str:
-    """Return the regular expression that finds a metric printed as `name=value`."""
-    return rf"\b{re.escape(name)}=([-+0-9.eE]+)"
+    """Return the regular expression that finds a metric printed as `name=value`.
+
+    Its first group is the whole number as it was printed: of `1,234.5` it finds nothing, rather than 1.
+    """
+    return rf"\b{re.escape(name)}=([-+0-9.eE]+){_END_OF_NUMBER}"
 
 
 def hyperparameter(name: str, value: object) -> str:
