@@ -23,7 +23,7 @@ _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,254}")
 # What follows a number: the end of the line, an ASCII character that no number has, or one that separates digits in
 # numbers (,'_ and any outside ASCII, such as no-break blanks) without a digit after it. It has no lookahead, because
 # SageMaker does not document its engine.
-_END_OF_NUMBER = r"(?:$|[\x00-&(-*/:-DF-^`a-df-\x7f]|[^\x00-&(-+\--^`-\x7f](?:$|[^0-9]))"
+_END_OF_NUMBER = r"(?:$|[\t-&(-*/:-DF-^`a-df-~]|[^\t-&(-+\--^`-~](?:$|[^0-9]))"
 _ENTRY_POINT = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*\.(py|sh)")
 # Variables that the container platform sets, or that change which code runs (`ld.so`(8), Python's and bash's manuals).
 _RESERVED_VARIABLES = re.compile(
