@@ -36,8 +36,9 @@ def with_value(lines: Sequence[bytes], row: Row, field: str, value: str) -> byte
     end = line[len(line.rstrip(b"\r\n")) :]
     if not row.csv:
         return json.dumps(row.values | {field: value}).encode() + end
-    header = next(text for text in map(_text, lines) if text.strip() and not text.lstrip().startswith("#"))
-    columns, _ = columns_of(0, _cells(header))
+    rows = Rows(chunks=lines)
+    next(iter(rows))
+    columns, _ = columns_of(0, _cells(rows.header))
     cells = _cells(_text(line))
     cells[columns.index((field, ""))] = value
     written = io.StringIO()

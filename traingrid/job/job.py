@@ -170,7 +170,8 @@ class Job(BaseModel):
     def epochs(self) -> int:
         """The hyperparameter `epochs`, which trainers commonly have; 0 if it is missing or not a natural number."""
         text = self.hyperparameters.get("epochs", "")
-        return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+        match = re.fullmatch(r"([0-9]{1,9})(\.0*)?", text)
+        return int(match[1]) if match else 0
 
     @property
     def regions(self) -> tuple[str, ...]:

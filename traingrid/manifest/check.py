@@ -21,6 +21,7 @@ from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, 
 from traingrid.manifest.move_checks import copy_source
 from traingrid.manifest.profile_checks import profile, wrong_profile
 from traingrid.manifest.queue_checks import wrong_queue
+from traingrid.manifest.trainer_checks import wrong_hyperparameters
 from traingrid.manifest.training_plan_checks import plans_of
 from traingrid.manifest.values import RefusedError, literal
 
@@ -93,7 +94,10 @@ class _Check:
             self._refuse(label, value, refused)
         for label, value, refused in wrong_queue(line, self.rules.deployment):
             self._refuse(label, value, refused)
-        for name, entry, value, refused in wrong_algorithm(line, self.rules.deployment):
+        for name, entry, value, refused in (
+            *wrong_algorithm(line, self.rules.deployment),
+            *wrong_hyperparameters(line, self.rules.grid),
+        ):
             self._refuse(self._label(name, entry), value, refused)
         return self.errors[:_MAX_ERRORS] or line
 

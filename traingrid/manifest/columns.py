@@ -34,6 +34,8 @@ FIELDS = (
     *("residency", "finish_by", "instance_types", "estimated_runtime", "estimated_dollars", "budget_dollars"),
     *("dollars_per_hour", "spot_dollars_per_hour"),
 )
+INDEX_STEP = "Name the column, or remove it. In pandas, write the table with to_csv(index=False)."
+"""The next step for a column that is probably the index of a table of pandas."""
 _FROM_THE_DEPLOYMENT = re.compile(
     r"(execution)?role(arn)?|subnets?(ids?)?|securitygroups?(ids?)?|vpc(id|config)?|(output|volume)?kmskey(id|arn)?"
     r"|account(id)?|credentials|profile|aws(accesskeyid|secretaccesskey|sessiontoken)|(access|secret)key"
@@ -46,8 +48,13 @@ def is_header(cells: list[str]) -> bool:
     return bool(names & {"region", "s3_uri"} or any(name.startswith(tuple(MAPPINGS)) for name in names))
 
 
+def are_columns(cells: list[str]) -> bool:
+    """Return True if all of a line's cells are names of columns."""
+    return is_header(cells) and all(cell in FIELDS or cell.startswith(tuple(MAPPINGS)) for cell in cells)
+
+
 def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | None], list[LineError]]:
-    """Return the field and entry of every column (None for an invalid column), and the errors of the columns.
+    """Return the field and entry of every column (None for an invalid or unnamed one), and the errors of the columns.
 
     Raises:
         ManifestError: A column is missing or repeated, so that no row can be read.
@@ -55,7 +62,7 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
     if len(cells) > MAX_COLUMNS:
         raise file_error(f"the header has {len(cells):,} columns", f"Write at most {MAX_COLUMNS}.")
     cells = [cell.lower() if cell.lower() in FIELDS else cell for cell in cells]
-    (column, times), *_ = Counter(cells).most_common(1)
+    (column, times), *_ = Counter(filter(None, cells)).most_common(1)
     if times > 1:
         raise file_error(f"the header has the column {shown(column)} {times} times", "Keep one of them.")
     if "region" not in cells:
@@ -70,7 +77,8 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
             columns.append((cell, ""))
         else:
             columns.append(None)
-            errors.append(unknown_field(number, cell, csv_form=True))
+            if cell:
+                errors.append(unknown_field(number, cell, csv_form=True))
     return columns, errors
 
 
@@ -80,6 +88,8 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
         reason = "the deployment sets this, and a manifest cannot override it"
         next_step = "Remove it; `cdk deploy` creates the roles, networks and keys."
+    elif csv_form and name.startswith("Unnamed:"):  # as pandas reads a column without a name
+        reason, next_step = "unknown field", INDEX_STEP
     elif prefix and csv_form:
         reason, next_step = "a column holds only one entry of it", f"Write a column {prefix}NAME for each entry."
     else:

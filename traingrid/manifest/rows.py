@@ -5,41 +5,27 @@ A row holds the unchecked values of one line, by field: text from CSV, JSON valu
 
 from __future__ import annotations
 
-import csv
-import json
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from traingrid.manifest.columns import columns_of, is_header
+from traingrid.manifest.columns import are_columns, is_header
+from traingrid.manifest.comments import comment_of, declared_jobs, is_almost_declared, is_empty
 from traingrid.manifest.errors import LineError, ManifestError, file_error
-from traingrid.text import shown
+from traingrid.manifest.json_row import json_row
+from traingrid.manifest.row import Row, unreadable
+from traingrid.manifest.table import PLAIN_COLUMNS, Table, cells_of, plain_row, wrong_separator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    _Reader = Callable[[int, str], Row | list[LineError]]
+
+__all__ = ["MAX_BYTES", "Row", "Rows", "too_large"]
 
 MAX_BYTES = 32 * 1024 * 1024
 """The maximum size of a manifest in bytes: 50,000 lines of 670 bytes. The intake function holds it in memory."""
 MAX_LINE_BYTES = 512 * 1024
 """The maximum size of a line in bytes; 100 hyperparameters of SageMaker's maximum length take 276,000 characters."""
-PLAIN_FORM = "Write region,s3_uri or region,s3_uri,name."
-
-_DECLARED = re.compile(r"\s*#\s*jobs\s*:\s*(\d{1,9})\s*", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """The values of one line.
-
-    Attributes:
-        number: The line number, from 1 as in an editor.
-        values: The values by field; mappings are nested. Empty cells are omitted.
-        csv: True for CSV, in which a mapping's entries are columns such as `hp.epochs`.
-    """
-
-    number: int
-    values: dict[str, Any]
-    csv: bool = True
 
 
 @dataclass(kw_only=True)
@@ -50,36 +36,82 @@ class Rows:
         chunks: The file's bytes, in chunks of any size.
         declared: The number of jobs in a comment `# jobs: 4`, or None. Set when the rows have been read.
         ended: True if the last line has a line end; a truncated file seldom has one.
-        header_errors: The errors of the header's columns.
+        header: The header's text; empty if the file has none. Set when the first row has been read.
     """
 
     chunks: Iterable[bytes]
     declared: int | None = field(default=None, init=False)
     ended: bool = field(default=True, init=False)
-    header_errors: list[LineError] = field(default_factory=list, init=False)
+    header: str = field(default="", init=False)
+    _table: Table | None = field(default=None, init=False)
+    _commented_header: LineError | None = field(default=None, init=False)
+
+    @property
+    def header_errors(self) -> list[LineError]:
+        """The errors of the header's columns, complete when the rows have been read."""
+        return self._table.errors if self._table else []
 
     def __iter__(self) -> Iterator[Row | list[LineError]]:
-        """Yield the row or the errors of each line, except blank lines, comments and the header.
+        """Yield the row or the errors of each line, except empty lines, comments and the header.
 
         Raises:
-            ManifestError: The file is too large or is not text.
+            ManifestError: The file is too large, is not text, or has another separator.
         """
-        form: _Form | None = None
+        read: _Reader | None = None
         for number, line in enumerate(self._lines(), start=1):
             text = _text(number, line)
-            if isinstance(text, str):
-                text = text.rstrip("\r\n")
-                if not text.strip() or text.lstrip().startswith("#"):
-                    self._remark(text)
-                    continue
-            if form is None and isinstance(text, str):
-                form, self.header_errors = _form_of(number, text)
-                if form.has_header:
-                    continue
             if isinstance(text, LineError):
                 yield [text]
-            elif form is not None:
-                yield form.read(number, text)
+                continue
+            if not text.strip() or (read is not json_row and is_empty(text)):
+                continue
+            if comment := comment_of(text):
+                if error := self._comment_error(number, comment):
+                    yield [error]
+                continue
+            if read is None:
+                read = self._reader(number, text)
+                if self.header:
+                    continue
+                if read is plain_row and self._commented_header:
+                    yield [self._commented_header]
+            yield read(number, text)
+
+    def _reader(self, number: int, text: str) -> _Reader:
+        """Return the reader of the file's form, from its first line that is not empty or a comment.
+
+        Raises:
+            ManifestError: The line has another separator than commas, or the header lacks or repeats a column.
+        """
+        if text.lstrip().startswith(("{", "[")):
+            return json_row
+        cells = cells_of(number, text)
+        if isinstance(cells, list) and is_header(cells):
+            self.header, self._table = text, Table(number, cells)
+            return self._table.row
+        is_plain = isinstance(cells, list) and len(cells) > 1 and cells[1].startswith("s3://")
+        if not is_plain and (error := wrong_separator(number, text)):
+            raise ManifestError([error])
+        return plain_row
+
+    def _comment_error(self, number: int, comment: str) -> LineError | None:
+        """Record the number of jobs that a comment declares, or return the error of one that seems to declare it."""
+        jobs = declared_jobs(comment)
+        if jobs is not None:
+            earlier, self.declared = self.declared, jobs
+            if earlier in (None, jobs):
+                return None
+            reason = f"the comment declares {jobs} jobs, and an earlier one declares {earlier}"
+            return unreadable(number, comment, reason, "Remove the wrong one.")
+        if is_almost_declared(comment):
+            reason = "the comment looks like the number of jobs, and is not read as one"
+            next_step = "Write it as # jobs: 4, with nothing after the number, or use other words."
+            return unreadable(number, comment, reason, next_step)
+        cells = cells_of(number, comment.lstrip("# "))
+        if isinstance(cells, list) and are_columns(cells) and cells != PLAIN_COLUMNS[: len(cells)]:
+            reason = "the names of the columns are in a comment, so they are not read"
+            self._commented_header = unreadable(number, comment, reason, "Remove the # before them.")
+        return None
 
     def _lines(self) -> Iterator[bytes]:
         """Yield lines with their line ends (LF, CRLF or CR); truncate lines that are too long."""
@@ -99,11 +131,6 @@ class Rows:
         if rest:
             yield rest
 
-    def _remark(self, text: str) -> None:
-        match = _DECLARED.fullmatch(text)
-        if match:
-            self.declared = int(match[1])
-
 
 def too_large(size: int) -> ManifestError:
     """Return the error for a file of `size` bytes, which exceeds the maximum size of a manifest."""
@@ -121,7 +148,7 @@ def _refuse_other_formats(start: bytes) -> None:
 
 
 def _text(number: int, line: bytes) -> str | LineError:
-    """Return a line's text.
+    """Return a line's text without its end, or its error.
 
     Raises:
         ManifestError: The line has a NUL byte. The file is not text, and its other lines would repeat the error.
@@ -131,119 +158,10 @@ def _text(number: int, line: bytes) -> str | LineError:
         raise file_error(reason, "Save it as UTF-8 text ('CSV UTF-8' in a spreadsheet).")
     if len(line) > MAX_LINE_BYTES:
         reason = f"a line may have at most {MAX_LINE_BYTES:,} bytes, and this one is longer"
-        return _line_error(number, line[:200].decode(errors="replace"), reason, "Write one job per line.")
+        return unreadable(number, line[:200].decode(errors="replace"), reason, "Write one job per line.")
     try:
-        return line.decode()
+        return line.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} of the line is not UTF-8 text"
         bad = line[error.start : error.start + 8].hex(" ")
         return LineError(line=number, field="line", value=bad, reason=reason, next_step="Save the file as UTF-8 text.")
-
-
-def _line_error(number: int, text: str, reason: str, next_step: str) -> LineError:
-    return LineError(line=number, field="line", value=shown(text), reason=reason, next_step=next_step)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Form:
-    has_header: bool = False
-    read: Callable[[int, str], Row | list[LineError]]
-
-
-def _form_of(number: int, text: str) -> tuple[_Form, list[LineError]]:
-    """Return the form of the file, from its first line that is not blank or a comment, and the errors of a header."""
-    if text.lstrip().startswith(("{", "[")):
-        return _Form(read=_json_row), []
-    cells = _cells(number, text)
-    if isinstance(cells, LineError) or not is_header(cells):
-        return _Form(read=_plain_row), []
-    columns, errors = columns_of(number, cells)
-
-    def read(line: int, content: str) -> Row | list[LineError]:
-        return _row_of_columns(line, content, columns)
-
-    return _Form(has_header=True, read=read), errors
-
-
-def _cells(number: int, text: str) -> list[str] | LineError:
-    try:
-        return [cell.strip() for cell in next(csv.reader([text], strict=True))]
-    except csv.Error as error:
-        reason = f"invalid CSV ({error})"
-        return _line_error(
-            number, text, reason, "Put a cell with commas or quotes in double quotes, and a job on one line."
-        )
-
-
-def _plain_row(number: int, text: str) -> Row | list[LineError]:
-    cells = _cells(number, text)
-    if isinstance(cells, LineError):
-        return [cells]
-    if not 2 <= len(cells) <= 3:
-        return [_line_error(number, text, f"a line must have 2 or 3 fields, and this one has {len(cells)}", PLAIN_FORM)]
-    region, uri, *name = cells
-    return Row(
-        number=number, values={"region": region, "s3_uri": uri} | ({"name": name[0]} if name and name[0] else {})
-    )
-
-
-def _row_of_columns(number: int, text: str, columns: list[tuple[str, str] | None]) -> Row | list[LineError]:
-    cells = _cells(number, text)
-    if isinstance(cells, LineError):
-        return [cells]
-    if len(cells) != len(columns):
-        reason = f"the line has {len(cells)} cells, and the header has {len(columns)}"
-        return [_line_error(number, text, reason, "Write a cell for every column; leave it empty for the default.")]
-    values: dict[str, Any] = {}
-    for column, cell in zip(columns, cells, strict=True):
-        if column is None or not cell:
-            continue
-        name, entry = column
-        if entry:
-            values.setdefault(name, {})[entry] = cell
-        else:
-            values[name] = cell
-    return Row(number=number, values=values)
-
-
-def _json_row(number: int, text: str) -> Row | list[LineError]:
-    example = 'Write one object per line: {"region": "us-east-1", "s3_uri": "s3://bucket/folder"}.'
-    try:
-        values = json.loads(
-            text, object_pairs_hook=_unrepeated, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
-        )
-    except json.JSONDecodeError as error:
-        return [_line_error(number, text, f"invalid JSON: {error.msg} at character {error.pos + 1}", example)]
-    except ValueError as error:
-        return [_line_error(number, text, str(error), example)]
-    except RecursionError:
-        return [_line_error(number, text, "the JSON is nested too deeply", example)]
-    if not isinstance(values, dict):
-        return [_line_error(number, text, "the line must be a JSON object", example)]
-    return Row(number=number, values=values, csv=False)
-
-
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add() returns None by design
-        raise ValueError(f"the key {shown(twice)} occurs twice")
-    return found
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {shown(text, 20)} is too large")
-    return number
-
-
-def _integer(text: str) -> int:
-    if len(text) > 20:
-        raise ValueError(f"the number {shown(text, 20)} is too large")
-    return int(text)

@@ -15,8 +15,15 @@ from traingrid.text import shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_DIGITS = re.compile(r"\d{1,10}", re.ASCII)
+# Tools that have no missing integers, such as pandas, write a column with an empty cell as floats.
+_DIGITS = re.compile(r"(\d{1,10})(\.0+)?", re.ASCII)
+_EXACT_FLOATS = 2**53
+"""Below it, every whole number is a float. A larger float may have been another whole number."""
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,254}")
+# What follows a number: the end of the line, an ASCII character that no number has, or one that separates digits in
+# numbers (,'_ and any outside ASCII, such as no-break blanks) without a digit after it. It has no lookahead, because
+# SageMaker does not document its engine.
+_END_OF_NUMBER = r"(?:$|[\t-&(-*/:-DF-^`a-df-~]|[^\t-&(-+\--^`-~](?:$|[^0-9]))"
 _ENTRY_POINT = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*\.(py|sh)")
 # Variables that the container platform sets, or that change which code runs (`ld.so`(8), Python's and bash's manuals).
 _RESERVED_VARIABLES = re.compile(
@@ -84,11 +91,13 @@ def scalar(value: object) -> str:
 
 
 def count(least: int, greatest: int = MAX_INTEGER) -> Callable[[object], int]:
-    """Return a reader of whole numbers; it accepts digits as text, because CSV has no numbers."""
+    """Return a reader of whole numbers: also digits as text, because CSV has no numbers, and floats such as 2.0."""
 
     def read(value: object) -> int:
-        next_step = f"Write a whole number from {least:,} to {greatest:,}."
-        if isinstance(value, str) and _DIGITS.fullmatch(value):
+        next_step = f"Write a whole number from {least} to {greatest}, in digits only."
+        if isinstance(value, str) and (match := _DIGITS.fullmatch(value)):
+            value = int(match[1])
+        elif isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_FLOATS:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise RefusedError("must be a whole number", next_step)
@@ -180,8 +189,11 @@ def metrics(value: object) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def metric_regex(name: str) -> str:
-    """Return the regular expression that finds a metric printed as `name=value`."""
-    return rf"\b{re.escape(name)}=([-+0-9.eE]+)"
+    """Return the regular expression that finds a metric printed as `name=value`.
+
+    Its first group is the whole number as it was printed: of `1,234.5` it finds nothing, rather than 1.
+    """
+    return rf"\b{re.escape(name)}=([-+0-9.eE]+){_END_OF_NUMBER}"
 
 
 def hyperparameter(name: str, value: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from traingrid.algorithms.trainer_config import Config
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.job import in_region
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from traingrid.submission.status import JobStatus
 
 Method = Literal["average", "ensemble", "parts"]
-_SHAPE = {"model": "resnet50", "classes": "1000", "image_size": "224"}
-"""The trainer's hyperparameters that determine the shapes of the weights, with their defaults
-(training_container/trainer/config.py)."""
-_OUTPUT = {"classes": "1000", "first_label": "1", "image_size": "224"}
+_DEFAULTS = Config()
+_SHAPE = {name: str(getattr(_DEFAULTS, name)) for name in ("model", "classes", "image_size")}
+"""The trainer's hyperparameters that determine the shapes of the weights, with their defaults."""
+_OUTPUT = {name: str(getattr(_DEFAULTS, name)) for name in ("classes", "first_label", "image_size")}
 """Those that networks with a common input and output share."""
-_SEED = {"seed": "0"}
+_SEED = {"seed": str(_DEFAULTS.seed)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,5 @@ def lines_of(content: bytes) -> list[str]:
 
 def header_of(content: bytes) -> str:
     """Return the header of a CSV manifest; empty if it has none."""
-    lines = lines_of(content)
-    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
-    row = next(iter(Rows(chunks=[content])), None)
-    return first if isinstance(row, Row) and lines[row.number - 1] != first else ""
+    rows = Rows(chunks=[content])
+    return rows.header if isinstance(next(iter(rows), None), Row) else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.algorithms.trainer_config import Config
 from traingrid.manifest.line import hyperparameters, is_algorithm, is_ours
 from traingrid.manifest.values import RefusedError
 
@@ -27,12 +28,12 @@ _NETWORK = {
 (https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html and object-detection.html, "Incremental
 Training")."""
 NEW_HEAD = "new_head"
-"""The trainer's hyperparameter that begins with a new last layer (training_container/trainer/config.py)."""
+"""The trainer's hyperparameter that begins with a new last layer."""
 _AVERAGE = "average"
 """The method of merges whose result is one network (docs/merge.md)."""
 _DEFAULTS = {
-    "model": "resnet50",
-    "classes": "1000",
+    "model": Config.model,
+    "classes": str(Config.classes),
     "num_layers": "152",
     "image_shape": "3,224,224",
     "base_network": "vgg-16",

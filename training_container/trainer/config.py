@@ -1,19 +1,57 @@
-"""Config: the trainer's hyperparameters, validated and converted from SageMaker's text. Does not import TensorFlow."""
+"""Config: the trainer's hyperparameters, validated and converted from SageMaker's text. Does not import TensorFlow.
+
+traingrid/algorithms/trainer_config.py is a copy, with which a manifest is checked before anything is paid; a test
+compares both.
+"""
 
 import dataclasses
 import difflib
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 # The flag names of AWS's train_imagenet_resnet_hvd.py (deep-learning-models), whose users know them (docs/training.md).
-_ALIASES = {"num_epochs": "epochs", "b": "batch_size", "lr_decay_mode": "lr_schedule"}
+ALIASES = {"num_epochs": "epochs", "b": "batch_size", "lr_decay_mode": "lr_schedule"}
+"""The trainer's name of each other name that it accepts."""
 _ALIAS_VALUES = {("lr_schedule", "poly"): "polynomial"}
 
 
+_WHOLE = re.compile(r"([-+]?[0-9]+)(\.0*)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One invalid hyperparameter.
+
+    Attributes:
+        name: Its name.
+        given: Its value as text; empty if the value alone is not the problem.
+        reason: Why it is invalid, as the end of a sentence about it.
+        next_step: A sentence that tells the user how to correct it; empty if the reason does.
+    """
+
+    name: str
+    given: str = ""
+    reason: str
+    next_step: str = ""
+
+    def __str__(self) -> str:
+        value = f" is {self.given!r}; it" if self.given else ""
+        return f"Hyperparameter {self.name!r}{value} {self.reason}.{self.next_step and ' '}{self.next_step}"
+
+
 class HyperparameterError(ValueError):
-    """Hyperparameters are unknown or out of range. The text has a line for each."""
+    """Hyperparameters are unknown or out of range. The text has a line for each.
+
+    Args:
+        problems: The invalid hyperparameters.
+    """
+
+    def __init__(self, problems: Collection[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
 
 
 def _number(default: float, low: float, high: float, meaning: str) -> Any:
@@ -160,62 +198,65 @@ class Config:
         """Return the validated configuration.
 
         Args:
-            texts: Each hyperparameter's value as text, by name or by a flag name of _ALIASES.
+            texts: Each hyperparameter's value as text, by name or by a flag name of ALIASES.
 
         Raises:
             HyperparameterError: Hyperparameters are unknown, malformed or out of range; the text names all of them.
         """
         fields = {entry.name: entry for entry in dataclasses.fields(cls)}
         values: dict[str, object] = {}
-        problems: list[str] = []
+        problems: list[Problem] = []
         for name, given in _without_aliases(texts).items():
+            if name not in fields:
+                problems.append(_unknown(name, fields))
+                continue
             try:
-                if name not in fields:
-                    raise _unknown(name, fields)
                 values[name] = _parsed(fields[name], given)
             except ValueError as error:
-                problems.append(str(error))
+                problems.append(Problem(name=name, given=given, reason=str(error)))
         if problems:
-            raise HyperparameterError("\n".join(problems))
+            raise HyperparameterError(problems)
         config = cls(**values)  # type: ignore[arg-type]  # _parsed() returns values of the fields' types
         if problems := _contradictions(config, values):
-            raise HyperparameterError("\n".join(problems))
+            raise HyperparameterError(problems)
         if "warmup_epochs" not in values:  # so that a short training reaches its peak rate, too
             config = dataclasses.replace(config, warmup_epochs=min(config.warmup_epochs, config.epochs / 2))
         return config
 
 
-def _contradictions(config: Config, given: Collection[str]) -> list[str]:
-    """Return a message for each hyperparameter of the user that contradicts another one."""
+def _contradictions(config: Config, given: Collection[str]) -> list[Problem]:
+    """Return each hyperparameter of the user that contradicts another one."""
     found = []
     if config.warmup_epochs > config.epochs and "warmup_epochs" in given:
-        found.append(
-            f"Hyperparameter warmup_epochs is {config.warmup_epochs:g}, but there are only {config.epochs} epochs."
-        )
+        reason = f"is {config.warmup_epochs:g}, but there are only {config.epochs} epochs"
+        found.append(Problem(name="warmup_epochs", reason=reason))
     if config.learning_rate and "base_learning_rate" in given:
-        found.append(
-            "Hyperparameters learning_rate and base_learning_rate are both given. learning_rate is that of one rank, "
-            "base_learning_rate that of 256 images of the global batch. Remove one of them."
+        next_step = (
+            "The first is the rate of one rank, the second that of 256 images of the global batch. Remove one of them."
         )
+        reason = "is given, and 'base_learning_rate', too"
+        found.append(Problem(name="learning_rate", reason=reason, next_step=next_step))
     if config.gradient_compression == "fp16" and config.precision in ("float32", "mixed_bfloat16"):
         found.append(unscaled_compression(config.precision))
     both = {"stall_seconds", "pipe_timeout_seconds"} <= {*given}
     if both and 0 < config.stall_seconds <= config.pipe_timeout_seconds:
-        found.append(
-            f"Hyperparameter pipe_timeout_seconds is {config.pipe_timeout_seconds:g}, but must be less than "
-            f"stall_seconds, {config.stall_seconds:g}: all ranks wait for a rank that waits for its stream, and would "
-            "end the job first. Increase stall_seconds, or remove it."
+        reason = (
+            f"is {config.pipe_timeout_seconds:g}, but must be less than stall_seconds, {config.stall_seconds:g}: all "
+            "ranks wait for a rank that waits for its stream, and would end the job first"
         )
+        next_step = "Increase stall_seconds, or remove it."
+        found.append(Problem(name="pipe_timeout_seconds", reason=reason, next_step=next_step))
     return found
 
 
-def unscaled_compression(precision: str) -> str:
+def unscaled_compression(precision: str) -> Problem:
     """Return the error for gradients that are sent in float16 without loss scaling: an overflow reaches the weights."""
-    return (
-        f"Hyperparameter gradient_compression is fp16, but with precision {precision} the loss is not scaled, so that "
-        "small gradients become zero and large ones infinite. Remove gradient_compression, or set precision to "
-        "mixed_float16."
+    reason = (
+        f"is fp16, but with precision {precision} the loss is not scaled, so that small gradients become zero and "
+        "large ones infinite"
     )
+    next_step = "Remove gradient_compression, or set precision to mixed_float16."
+    return Problem(name="gradient_compression", reason=reason, next_step=next_step)
 
 
 def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
@@ -230,13 +271,12 @@ def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
     values: dict[str, str] = {}
     given_as: dict[str, str] = {}
     for given, text in texts.items():
-        name = _ALIASES.get(given, given)
+        name = ALIASES.get(given, given)
         value = _ALIAS_VALUES.get((name, text.strip()), text.strip())
         if values.get(name, value) != value:
-            raise HyperparameterError(
-                f"Hyperparameter {name!r} is given twice: {given_as[name]} is {texts[given_as[name]]!r} and {given} is "
-                f"{text!r}. Remove one of them."
-            )
+            earlier = given_as[name]
+            reason = f"is given twice: {earlier} is {texts[earlier]!r} and {given} is {text!r}"
+            raise HyperparameterError([Problem(name=name, reason=reason, next_step="Remove one of them.")])
         values[name], given_as[name] = value, given
     return values
 
@@ -248,38 +288,44 @@ def _parsed(entry: dataclasses.Field[Any], given: str) -> object:
         ValueError: The text is invalid for the field. The message describes valid values.
     """
     if entry.type is bool:
-        return _boolean(entry.name, given)
+        return _boolean(given)
     if entry.type is str:
         return _word(entry, given)
     low, high = entry.metadata["low"], entry.metadata["high"]
     kind = "a whole number" if entry.type is int else "a number"
     try:
-        value = int(given) if entry.type is int else float(given)
+        value = _integer(given) if entry.type is int else float(given)
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise ValueError(f"Hyperparameter {entry.name!r} is {given!r}; it must be {kind} from {low:g} to {high:g}.")
+        raise ValueError(f"must be {kind} from {low:g} to {high:g}")
     return value
 
 
-def _unknown(name: str, names: Iterable[str]) -> ValueError:
+def _integer(given: str) -> int:
+    """Return a whole number, also of a float such as 90.0, in which form pandas writes a column with empty cells."""
+    match = _WHOLE.fullmatch(given)
+    return int(match[1] if match else given)
+
+
+def _unknown(name: str, names: Iterable[str]) -> Problem:
     """Return the error for an unknown name, with the most similar known name."""
     known = list(names)
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(known)}."
-    return ValueError(f"Hyperparameter {name!r} is unknown. {hint}")
+    return Problem(name=name, reason="is unknown", next_step=hint)
 
 
 def _word(entry: dataclasses.Field[Any], given: str) -> str:
     options, prefix = entry.metadata.get("options"), entry.metadata.get("prefix", "")
     if options and given not in options:
-        raise ValueError(f"Hyperparameter {entry.name!r} is {given!r}; it must be one of: {', '.join(options)}.")
+        raise ValueError(f"must be one of: {', '.join(options)}")
     if given and not given.startswith(prefix):
-        raise ValueError(f"Hyperparameter {entry.name!r} is {given!r}; it must begin with {prefix!r} or be empty.")
+        raise ValueError(f"must begin with {prefix!r} or be empty")
     return given
 
 
-def _boolean(name: str, given: str) -> bool:
+def _boolean(given: str) -> bool:
     if given.lower() not in ("true", "false"):
-        raise ValueError(f"Hyperparameter {name!r} is {given!r}; it must be true or false.")
+        raise ValueError("must be true or false")
     return given.lower() == "true"

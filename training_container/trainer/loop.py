@@ -62,7 +62,7 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
     tf.keras.utils.set_random_seed(config.seed + ranks.rank)
     tf.keras.mixed_precision.set_global_policy(policy(config))
     if config.gradient_compression == "fp16" and policy(config) != "mixed_float16":
-        raise HyperparameterError(unscaled_compression(policy(config)))
+        raise HyperparameterError([unscaled_compression(policy(config))])
     training = Training(job, config, ranks, stop_requested)
     training.start()
     training.run()

@@ -39,6 +39,8 @@ def test_a_progress_line_of_the_trainer_has_a_step() -> None:
         ("Epoch [3/20], Step [100/200], loss: 0.5", 100, 3),
         ("global_step=7 loss: 0.5", 7, None),
         ("epochs 9, 12 steps, steps 4, my_epoch=3 epoch=1.5 loss: 0.5", None, None),
+        ("Step 1,200/5,000, epoch 1'200, loss: 0.5", None, None),
+        ("step 12_000 epoch 3, loss: 0.5", None, 3),
         ("loss: 0.5", None, None),
     ],
 )

@@ -11,6 +11,12 @@ def test_defaults_are_resnet50_on_imagenet() -> None:
     assert (config.warmup_epochs, config.momentum, config.label_smoothing) == (10, 0.9, 0.1)
 
 
+def test_a_whole_number_may_be_a_float_as_pandas_writes_it() -> None:
+    config = Config.from_hyperparameters({"epochs": "90.0", "seed": "7.", "classes": "+10.00"})
+    assert (config.epochs, config.seed, config.classes) == (90, 7, 10)
+    assert type(config.epochs) is int
+
+
 def test_text_is_converted_to_typed_values() -> None:
     config = Config.from_hyperparameters(
         {"epochs": "3", "learning_rate": "1e-2", "cache": "True", "warmup_epochs": "1"}
@@ -24,6 +30,8 @@ def test_text_is_converted_to_typed_values() -> None:
         ("learning_rat", "0.1", "'learning_rat' is unknown. Did you mean 'learning_rate'?"),
         ("zzz", "1", "'zzz' is unknown. There are: model, classes"),
         ("epochs", "2.5", "'epochs' is '2.5'; it must be a whole number from 1 to"),
+        ("epochs", "1,000", "'epochs' is '1,000'; it must be a whole number"),
+        ("epochs", "9e1", "a whole number from 1"),
         ("epochs", "0", "a whole number from 1"),
         ("learning_rate", "nan", "it must be a number from 0 to 100"),
         ("learning_rate", "fast", "it must be a number"),
@@ -33,7 +41,7 @@ def test_text_is_converted_to_typed_values() -> None:
         ("lr_decay_mode", "steps", "'lr_schedule' is 'steps'; it must be one of: polynomial, cosine"),
         ("accumulate_steps", "0", "'accumulate_steps' is '0'; it must be a whole number from 1 to"),
         ("ema", "1", "'ema' is '1'; it must be a number from 0 to 0.999999"),
-        ("warmup_epochs", "91", "warmup_epochs is 91, but there are only 90 epochs"),
+        ("warmup_epochs", "91", "'warmup_epochs' is 91, but there are only 90 epochs"),
     ],
 )
 def test_an_invalid_hyperparameter_is_reported_with_its_rule(name: str, text: str, words: str) -> None:
@@ -56,7 +64,7 @@ def test_the_rate_follows_the_global_batch_unless_it_is_given_for_one_rank(texts
 
 
 def test_two_rates_are_refused() -> None:
-    with pytest.raises(HyperparameterError, match="learning_rate and base_learning_rate are both given"):
+    with pytest.raises(HyperparameterError, match="'learning_rate' is given, and 'base_learning_rate', too"):
         Config.from_hyperparameters({"learning_rate": "0.1", "base_learning_rate": "0.1"})
 
 
@@ -77,7 +85,7 @@ def test_all_invalid_hyperparameters_are_reported_at_once() -> None:
 
 def test_a_stream_timeout_of_at_least_the_stall_limit_is_refused() -> None:
     with pytest.raises(
-        HyperparameterError, match="pipe_timeout_seconds is 600, but must be less than stall_seconds, 300: all"
+        HyperparameterError, match="'pipe_timeout_seconds' is 600, but must be less than stall_seconds, 300: all"
     ):
         Config.from_hyperparameters({"pipe_timeout_seconds": "600", "stall_seconds": "300"})
     for stall_seconds in ("0", "601"):

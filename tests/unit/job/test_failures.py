@@ -61,6 +61,7 @@ def test_a_refused_creation_is_known_by_its_code_and_text(code: str, message: st
             "permission",
         ),
         (JobState.FAILED, "Failed", "ClientError: CannotStartContainerError. Please make sure the container", "image"),
+        (JobState.FAILED, "Failed", "ClientError: Data download failed: s3://repository/kms/ecr/forbidden", "data"),
         (JobState.FAILED, "Failed", "", "invalid_request"),
         (JobState.STOPPED, "Stopped", "", "stopped_by_user"),
         (JobState.STOPPED, "MaxRuntimeExceeded", "", "max_runtime"),

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import re2
 
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.manifest.values import metric_regex, metrics
@@ -38,3 +39,33 @@ def test_all_metrics_may_be_named_in_a_manifest_at_once() -> None:
 def test_the_trainer_prints_only_metrics_that_are_declared() -> None:
     with pytest.raises(KeyError, match="top_3 is not declared"):
         metric_lines.line(1, {"top_3": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"),
+    [
+        *((f"rate={number}{end}", number) for number in ("0.5", "7E-5", "-1e+3", "3") for end in ("", " ", ",x=1")),
+        *((f"rate=0.5{end}", "0.5") for end in ("%", "s", "'", "'}", ", 3", ";", ")", "\u2502", "\n", "\r", "/s", "]")),
+        ("x=1,234 rate=0.5", "0.5"),
+        ("rate=1,234 rate=0.5", "0.5"),
+    ],
+)
+def test_a_number_is_found_whatever_follows_it(printed: str, value: str) -> None:
+    assert [match.group(1) for match in re.finditer(metric_regex("rate"), printed)] == [value]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("1,234.5", "1,234", "12,345,678", "98,5", "1_000", "1'234.5", "1.234,5"),
+        *("1\u00a0234", "1\u202f234", "1\u2009234", "1\u2019234", "1\u066c234"),
+    ],
+)
+def test_the_part_of_a_number_before_a_separator_is_no_value(number: str) -> None:
+    for engine in (re, re2):
+        assert engine.search(metric_regex("rate"), f"epoch=3 rate={number} top1=0.5") is None
+
+
+def test_the_expression_of_the_longest_name_is_one_that_sagemaker_accepts() -> None:
+    name = "m" * 255
+    assert metrics([name]) == {name: metric_regex(name)}

@@ -109,7 +109,7 @@ def test_a_malformed_uri_names_the_violated_rule(uri: str, reason: str) -> None:
     assert reason in error.reason
 
 
-@pytest.mark.parametrize("line", ["us-east-1", "us-east-1,s3://ragab-ml/x,name,more", ","])
+@pytest.mark.parametrize("line", ["us-east-1", "us-east-1,s3://ragab-ml/x,name,more", ",,x"])
 def test_too_few_or_too_many_fields_are_refused(line: str) -> None:
     assert errors_of(line.encode())[0].line == 1
 

@@ -279,8 +279,9 @@ def test_a_queued_request_that_the_channel_of_the_model_makes_too_large_is_refus
     grid = changed(deployment, regions={**regions, **queues})
 
     def padded(characters: int) -> Line:
-        values = {f"x{number}": "y" * 2_000 for number in range(3)} | {"last": "y" * characters}
-        return a_line(grid, launch="queued", hyperparameters={"classes": 10} | values)
+        padding = {f"X{number}": "y" * 500 for number in range(9)}
+        given = {"classes": 10, "data_dir": "y" * characters}
+        return a_line(grid, launch="queued", hyperparameters=given, environment=padding)
 
     accepted = next(number for number in range(2_500, 0, -100) if not refuses(partial(padded, number)))
     models = InitialModels(deployment=grid, ledger=ledger)

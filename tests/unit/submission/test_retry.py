@@ -43,7 +43,7 @@ from traingrid.submission.retry import Retried, Retrier
 from traingrid.submission.retry_plan import ToRetry
 
 SUBMISSION = "0123abcd"
-HEADER = "region,s3_uri,name,hp.lr,priority\n"
+HEADER = "region,s3_uri,name,hp.learning_rate,priority\n"
 
 
 class FakeChildren:
@@ -126,7 +126,7 @@ def test_a_corrected_line_with_another_priority_keeps_its_job(retrier: Retrier, 
     assert attempts(retrier) == [1, 2]
     (array,) = batch.submitted
     job = read_job(retrier.storage, array.jobs, 0)
-    assert (job.index, job.name, job.hyperparameters["lr"]) == (1, "b", "0.2")
+    assert (job.index, job.name, job.hyperparameters["learning_rate"]) == (1, "b", "0.2")
     assert job.output.endswith(f"/{SUBMISSION}/1/")
 
 

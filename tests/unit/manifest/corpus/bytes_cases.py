@@ -86,7 +86,7 @@ def _sizes() -> Iterator[Case]:
     yield Case("33 MB", LINE * (33 * MEGABYTE // len(LINE) + 1), "file", "the file has more lines")
     yield Case("33 MB in one line", b"x" * 33 * MEGABYTE, "file", "a manifest may have at most")
     yield Case("100,000 columns", b"region" + b",hp.x" * 100_000 + b"\n", "file", "100,001 columns")
-    yield Case("100,000 cells", b"us-east-1" + b"," * 100_000 + b"\n", "line", "this one has 100001")
+    yield Case("100,000 cells", b"us-east-1" + b"," * 100_000 + b"x\n", "line", "this one has 100001")
     yield Case("one line more than allowed", LINE * (MAX_JOBS + 1), "file", f"at most {MAX_JOBS} jobs")
     yield Case("one job less than promised", b"# jobs: 5\n" + GOOD, "file", "declares 5 jobs and has 4")
     yield Case("one job more than promised", b"# jobs: 3\n" + GOOD, "file", "declares 3 jobs and has 4")

@@ -33,7 +33,8 @@ def _case(name: str, values: dict[str, Any], field: str, reason: str) -> Case:
 
 NO_NUMBER, OUT = "must be a whole number", "out of range"
 NOT_COUNTS: list[Any] = [
-    *(True, False, 1.0, 1.5, [1], {"a": 1}, "1.0", "1e3", "0x10", "two", "-1", "+1", " 1", "NaN", "Infinity", "True"),
+    *(True, False, 1.5, [1], {"a": 1}, "1.5", "1.", "1e3", "0x10", "two", "-1", "+1", " 1", "NaN", "Infinity"),
+    "True",
     *("1_000", "1,000", "\u0663", "9" * 11),
 ]
 NOT_DURATIONS: list[Any] = [3600, True, [], "3600", "1.5h", "-1h", "h", "1w", "1h30m", "\u0663h", "24 hours"]
@@ -43,7 +44,7 @@ NUMBERS: dict[str, list[tuple[Any, str]]] = {
         *[(0, OUT), (-1, OUT), (2**31, OUT), (10**18, OUT), ("0", OUT), ("9999999999", OUT)],
     ],
     "volume_gb": [(0, OUT), (-5, OUT), (2**31, OUT), ("100GB", NO_NUMBER), (True, NO_NUMBER)],
-    "processes_per_host": [(0, OUT), ("8.0", NO_NUMBER), (2**40, OUT)],
+    "processes_per_host": [(0, OUT), ("8.5", NO_NUMBER), (2**40, OUT)],
     "priority": [(-1, OUT), (10_000, OUT), ("high", NO_NUMBER)],
     "retries": [(-1, OUT), (31, OUT), ("none", NO_NUMBER)],
     "max_runtime": [

@@ -1,0 +1,114 @@
+"""Failure texts: the classes of real texts of SageMaker, Batch and Kubernetes, from public records.
+
+Each line of failure_texts.jsonl has the text, the class whose next step helps, that step in a few words, and the
+source.
+Account ids and names of roles are replaced, and lists are shortened.
+
+    kind        the place of the text
+    end         FailureReason of a training job, or statusReason of a service job
+    refusal     the message of CreateTrainingJob's error with this code
+    pod         status.message of a failed pod with this status.reason
+    disruption  the reason of a pod's condition DisruptionTarget
+    container   the message of a container that ended with this reason
+    waiting     the message of a container that waits with this reason
+    api         the message of a 403 of the API server
+    child       the reason of a container that Fargate did not start for AWS Batch
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.batch.retries import MAX_ATTEMPTS, Outcome, should_retry
+from tests.support.eks_jobs import NAME, REGION, at, found, pod, terminated
+from traingrid.backends.base import LaunchError
+from traingrid.backends.eks.access import Access
+from traingrid.backends.eks.refusals import Refusals
+from traingrid.backends.eks.state import seen_of
+from traingrid.grid.eks import EksCluster
+from traingrid.job.failures import FAILURES, FOR_GOOD, IMAGE, of_end, of_refusal
+from traingrid.job.observed import Seen
+from traingrid.job.state import JobState
+from traingrid.kubernetes.errors import FORBIDDEN, ApiError
+
+LEAST, SHARE = 60, 0.95
+TEXTS = [json.loads(line) for line in Path(__file__).with_name("failure_texts.jsonl").read_text().splitlines()]
+FAILED = [{"type": "Failed", "reason": "BackoffLimitExceeded", "message": "too many", "lastTransitionTime": at(60)}]
+
+
+def of_failed_pod(made: dict[str, Any]) -> str:
+    failure = of_end(seen_of(found(made, conditions=FAILED)))
+    return failure.name if failure else ""
+
+
+def of_end_of_job(row: dict[str, str]) -> str:
+    failure = of_end(Seen(state=JobState.FAILED, phase="Failed", reason=row["text"]))
+    return failure.name if failure else ""
+
+
+def of_pod(row: dict[str, str]) -> str:
+    return of_failed_pod(pod(phase="Failed", reason=row["reason"], message=row["text"], train=terminated(137)))
+
+
+def of_disruption(row: dict[str, str]) -> str:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": row["text"], "lastTransitionTime": at(40)}
+    return of_failed_pod(pod(phase="Failed", conditions=[condition], train=terminated(137)))
+
+
+def of_container(row: dict[str, str]) -> str:
+    ended = terminated(128, reason=row["reason"], message=row["text"])
+    return of_failed_pod(pod(phase="Failed", train=ended, prepare=terminated()))
+
+
+def of_waiting_container(row: dict[str, str]) -> str:
+    """Return the class with which the child stops a training job that waits for its image."""
+    waiting = {"waiting": {"reason": row["reason"], "message": row["text"]}}
+    return IMAGE.name if found(pod(phase="Pending", train=waiting)).image_error else ""
+
+
+def of_forbidden(row: dict[str, str]) -> str:
+    cluster = EksCluster.model_validate({"cluster": "research"})
+    refusals = Refusals(access=Access(grid="traingrid", region=REGION, cluster=cluster))
+    error = refusals.launch_error(NAME, ApiError(FORBIDDEN, "Forbidden", row["text"]))
+    return error.failure.name if isinstance(error, LaunchError) else ""
+
+
+def of_child(row: dict[str, str]) -> str:
+    final = [{"onExitCode": str(code), "action": "EXIT"} for code in FOR_GOOD]
+    outcome = Outcome(exit_code=None, reason=row["text"], status_reason="Task failed to start")
+    return "retried" if should_retry({"attempts": MAX_ATTEMPTS, "evaluateOnExit": final}, 1, outcome) else ""
+
+
+CLASSES: dict[str, Callable[[dict[str, str]], str]] = {
+    "end": of_end_of_job,
+    "refusal": lambda row: of_refusal(row["code"], row["text"]).name,
+    "pod": of_pod,
+    "disruption": of_disruption,
+    "container": of_container,
+    "waiting": of_waiting_container,
+    "api": of_forbidden,
+    "child": of_child,
+}
+
+
+def test_the_texts_have_a_source_and_a_class_with_a_next_step() -> None:
+    assert len({row["text"] for row in TEXTS}) >= LEAST
+    for row in TEXTS:
+        assert row["source"].startswith("https://")
+        failure = FAILURES.get(row["failure"])
+        assert row["failure"] == "retried" or failure
+        assert not row["next_step"] or failure is None or failure.next_step
+
+
+def test_nearly_all_texts_get_the_class_whose_next_step_helps() -> None:
+    classified = [(row["failure"], CLASSES[row["kind"]](row), row["text"]) for row in TEXTS]
+    wrong = [(expected, failure, text) for expected, failure, text in classified if failure != expected]
+    assert 1 - len(wrong) / len(TEXTS) >= SHARE, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_kind_of_text_has_a_record(kind: str) -> None:
+    assert any(row["kind"] == kind for row in TEXTS)

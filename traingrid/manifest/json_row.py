@@ -1,0 +1,57 @@
+"""JSON rows: reads one line of JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from traingrid.manifest.row import Row, unreadable
+from traingrid.text import shown
+
+if TYPE_CHECKING:
+    from traingrid.manifest.errors import LineError
+
+_EXAMPLE = 'Write one object per line: {"region": "us-east-1", "s3_uri": "s3://bucket/folder"}.'
+
+
+def json_row(number: int, text: str) -> Row | list[LineError]:
+    """Return the row of a line that is a JSON object, or its error."""
+    try:
+        values = json.loads(
+            text, object_pairs_hook=_unrepeated, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
+        )
+    except json.JSONDecodeError as error:
+        return [unreadable(number, text, f"invalid JSON: {error.msg} at character {error.pos + 1}", _EXAMPLE)]
+    except ValueError as error:
+        return [unreadable(number, text, str(error), _EXAMPLE)]
+    except RecursionError:
+        return [unreadable(number, text, "the JSON is nested too deeply", _EXAMPLE)]
+    if not isinstance(values, dict):
+        return [unreadable(number, text, "the line must be a JSON object", _EXAMPLE)]
+    return Row(number=number, values=values, csv=False)
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add() returns None by design
+        raise ValueError(f"the key {shown(twice)} occurs twice")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {shown(text, 20)} is too large")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20:
+        raise ValueError(f"the number {shown(text, 20)} is too large")
+    return int(text)

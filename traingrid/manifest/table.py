@@ -1,0 +1,124 @@
+"""Manifest tables: reads lines of CSV, with and without a header, as people and spreadsheets write them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING, Any
+
+from traingrid.manifest.columns import INDEX_STEP, columns_of, is_header
+from traingrid.manifest.comments import is_error_value
+from traingrid.manifest.row import Row, unreadable
+from traingrid.text import shown
+
+if TYPE_CHECKING:
+    from traingrid.manifest.errors import LineError
+
+PLAIN_COLUMNS = ["region", "s3_uri", "name"]
+_PLAIN_FORM = "Write region,s3_uri or region,s3_uri,name."
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+# The first line with which some spreadsheets read and write their separator.
+_SEPARATOR_SETTING = re.compile(r'\s*"?sep=.?"?,*\s*', re.IGNORECASE)
+
+
+def cells_of(number: int, text: str) -> list[str] | LineError:
+    """Return the cells of a line, without blanks around them, or the line's error.
+
+    Args:
+        number: The line number.
+        text: The line.
+    """
+    try:
+        cells = [cell.strip() for cell in next(csv.reader([text], strict=True))]
+    except csv.Error as error:
+        reason = f"invalid CSV ({error})"
+        return unreadable(
+            number, text, reason, "Put a cell with commas or quotes in double quotes, and a job on one line."
+        )
+    if "#" in text and (bad := next(filter(is_error_value, cells), "")):
+        return unreadable(number, text, f"the cell {bad} is an error of the spreadsheet", "Correct its formula.")
+    return cells
+
+
+def wrong_separator(number: int, text: str) -> LineError | None:
+    """Return the error of a line whose cells are not separated by commas; None if no other separator is certain."""
+    if _SEPARATOR_SETTING.fullmatch(text):
+        reason = "sep= is a setting of a spreadsheet, not a job"
+        return unreadable(number, text, reason, "Remove the line; commas separate the cells.")
+    for separator, name in _SEPARATORS.items():
+        cells = [cell.strip().strip('"') for cell in text.split(separator)]
+        if len(cells) > 1 and (is_header(cells) or cells[1].startswith("s3://")):
+            reason = f"the cells are separated by {name}, and those of a manifest by commas"
+            next_step = "Save the file with commas between cells and points in numbers."
+            return unreadable(number, text, reason, next_step)
+    return None
+
+
+def plain_row(number: int, text: str) -> Row | list[LineError]:
+    """Return the row of a line of CSV without a header, or its error."""
+    cells = cells_of(number, text)
+    if not isinstance(cells, list):
+        return [cells]
+    _drop_padding(cells, 2)
+    if not 2 <= len(cells) <= 3:
+        reason = f"a line must have 2 or 3 fields, and this one has {len(cells)}"
+        return [wrong_separator(number, text) or unreadable(number, text, reason, _PLAIN_FORM)]
+    region, uri, *name = cells
+    return Row(
+        number=number, values={"region": region, "s3_uri": uri} | ({"name": name[0]} if name and name[0] else {})
+    )
+
+
+class Table:
+    """CSV with a header.
+
+    Args:
+        number: The line number of the header.
+        header: The cells of the header.
+
+    Attributes:
+        errors: The errors of the columns, complete when all rows have been read.
+
+    Raises:
+        ManifestError: A column is missing or repeated, so that no row can be read.
+    """
+
+    def __init__(self, number: int, header: list[str]) -> None:
+        _drop_padding(header, 0)
+        self._number = number
+        self._columns, self.errors = columns_of(number, header)
+        self._unnamed = {place for place, name in enumerate(header) if not name}
+
+    def row(self, number: int, text: str) -> Row | list[LineError]:
+        """Return the row of a line, or its error."""
+        cells = cells_of(number, text)
+        if not isinstance(cells, list):
+            return [cells]
+        _drop_padding(cells, len(self._columns))
+        if len(cells) != len(self._columns):
+            reason = f"the line has {len(cells)} cells, and the header has {len(self._columns)}"
+            return [unreadable(number, text, reason, "Write a cell for every column; leave it empty for the default.")]
+        self._check_unnamed(number, cells)
+        values: dict[str, Any] = {}
+        for column, cell in zip(self._columns, cells, strict=True):
+            if column is None or not cell:
+                continue
+            name, entry = column
+            if entry:
+                values.setdefault(name, {})[entry] = cell
+            else:
+                values[name] = cell
+        return Row(number=number, values=values)
+
+    def _check_unnamed(self, number: int, cells: list[str]) -> None:
+        """Record the first value of each column without a name; such a column is padding if it has none."""
+        for place in [place for place in self._unnamed if cells[place]]:
+            self._unnamed.remove(place)
+            reason = f"column {place + 1} has no name, and line {number} has {shown(cells[place], 40)} in it"
+            self.errors.append(unreadable(self._number, "", reason, INDEX_STEP))
+
+
+def _drop_padding(cells: list[str], least: int) -> None:
+    """Remove empty cells from the end, with which spreadsheets fill lines, but keep at least `least` cells."""
+    while len(cells) > least and not cells[-1]:
+        cells.pop()
