@@ -143,7 +143,8 @@ def test_a_default_algorithm_receives_the_grids_hyperparameters() -> None:
         "num_classes": "10",
         "epochs": "6",
     }
-    assert "sagemaker_mpi_enabled" in requested(deployment, image="resnet")["HyperParameters"]
+    without = with_an_algorithm(job={**job, "hyperparameters": {}})
+    assert "sagemaker_mpi_enabled" in requested(without, image="resnet")["HyperParameters"]
 
 
 def test_the_ranks_of_an_algorithm_are_its_hosts() -> None:

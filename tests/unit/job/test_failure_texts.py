@@ -66,7 +66,7 @@ def of_container(row: dict[str, str]) -> str:
 def of_waiting_container(row: dict[str, str]) -> str:
     """Return the class with which the child stops a training job that waits for its image."""
     waiting = {"waiting": {"reason": row["reason"], "message": row["text"]}}
-    return IMAGE.name if found(pod(phase="Pending", train=waiting)).image_error else ""
+    return IMAGE.name if found(pod(phase="Pending", train=waiting)).start_error else ""
 
 
 def of_forbidden(row: dict[str, str]) -> str:
