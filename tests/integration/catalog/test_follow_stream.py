@@ -29,7 +29,6 @@ from traingrid.job.state import JobState
 
 LAYERS = (ROOT / "build" / "layer" / "python", ROOT / "build" / "layer" / "catalog" / "python")
 ENDED: JobFacts = {"state": JobState.COMPLETED, "training_job": "traingrid-job", "metrics": {"validation_top1": 0.75}}
-REACHES = 60.0
 VERSION = table("alembic_version", column("version_num"))
 
 pytestmark = [
@@ -154,9 +153,9 @@ def states(catalog: Catalog, submission: str) -> Callable[[], list[str]]:
 
 def test_the_runs_are_current_without_a_sync(catalog: Catalog, account: Account, follows: None) -> None:
     submission = account.submit((HOME, OTHER), "pass")
-    wait_until(lambda: states(catalog, submission)() == ["Pending", "Pending"], seconds=REACHES)
+    wait_until(lambda: states(catalog, submission)() == ["Pending", "Pending"])
     account.ledger.record_job(job_key(1, submission=submission), ENDED)
-    wait_until(lambda: states(catalog, submission)() == ["Pending", "Completed"], seconds=REACHES)
+    wait_until(lambda: states(catalog, submission)() == ["Pending", "Completed"])
     assert [row["instance_type"] for row in rows(catalog, submission)] == ["ml.m5.large"] * 2
 
 
@@ -172,9 +171,9 @@ def test_records_of_an_outage_are_delivered_afterwards(catalog: Catalog, account
         found = logs.filter_log_events(logGroupName="/aws/lambda/follower")["events"]
         return "".join(event["message"] for event in found)
 
-    wait_until(lambda: "of a newer version of traingrid (9999)" in lines(), seconds=REACHES)
+    wait_until(lambda: "of a newer version of traingrid (9999)" in lines())
     account.ledger.record_job(job_key(0, submission=submission), ENDED)
     assert states(catalog, submission)() == []
     with catalog.engine.begin() as connection:
         connection.execute(update(VERSION).values(version_num=before))
-    wait_until(lambda: states(catalog, submission)() == ["Completed"], seconds=REACHES)
+    wait_until(lambda: states(catalog, submission)() == ["Completed"])

@@ -54,9 +54,7 @@ def test_a_line_is_checked_against_the_algorithm_and_trains(account: Account, al
     with pytest.raises(TraingridError, match=r"hyperparameters\.seconds '9': out of range.*at most 5"):
         submit_manifest(manifest, account.deployment)
     submission = account.accept(line(account, algorithm, 0))
-    wait_until(
-        lambda: [job.state in FINAL_STATES for job in intact(account.ledger.jobs(submission))] == [True], seconds=60
-    )
+    wait_until(lambda: [job.state in FINAL_STATES for job in intact(account.ledger.jobs(submission))] == [True])
     (job,) = intact(account.ledger.jobs(submission))
     assert (job.state, job.reason) == ("Completed", "")
     described = account.described(names.training_job("traingrid", submission, 0, 1))
