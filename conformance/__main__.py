@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import conformance.claims  # noqa: F401 - declares them
-from conformance import not_modelled, report
+from conformance import not_modelled, pages, report
 from conformance.account import RefusedError, account_place, remaining
 from conformance.claim import CLAIMS, Outcome
 from conformance.local import local_place
@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.not_modelled:
         not_modelled.PAGE.write_text(not_modelled.written(not_modelled.PAGE.read_text(), CLAIMS))
+        return 0
+    if options.sources:
+        print(pages.text(CLAIMS))
         return 0
     claims = [claim for claim in CLAIMS if not options.claim or {claim.name, claim.area} & set(options.claim)]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # delete all resources, as after Ctrl-C
@@ -80,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--claim", nargs="*", default=[], help="check only claims with these names or areas")
     parser.add_argument("--report", type=Path, default=Path("conformance-report.json"))
     parser.add_argument("--not-modelled", action="store_true", help="update the list in ARCHITECTURE.md, and exit")
+    parser.add_argument("--sources", action="store_true", help="print the web pages of the claims, and exit")
     return parser
 
 

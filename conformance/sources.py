@@ -20,17 +20,25 @@ class Source:
         words: Text that an installed source contains; empty for a web page, which tests cannot read.
         service: Service of botocore's model; empty for other kinds of sources.
         shape: Operation or shape in the model, or the type of a resource schema.
+        phrase: Text that a web page contained when it was read; empty if the claim was not found there.
     """
 
     text: str
     words: str = ""
     service: str = ""
     shape: str = ""
+    phrase: str = ""
 
 
-def page(url: str) -> Source:
-    """Return a public web page: AWS documentation, or an issue that quotes a reply from a real account."""
-    return Source(url)
+def page(url: str, phrase: str = "") -> Source:
+    """Return a public web page: AWS documentation, or an issue that quotes a reply from a real account.
+
+    Args:
+        url: Its address.
+        phrase: Text of the page that supports the claim, without markup, so that a reader can find it again. It is
+            empty if the page could not be read, or was read and does not state the claim.
+    """
+    return Source(url, phrase=phrase)
 
 
 def model(service: str, shape: str, words: str) -> Source:

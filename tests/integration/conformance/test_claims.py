@@ -1,13 +1,14 @@
 """Declarations of claims: sources, dependent code and sentence."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import conformance.claims  # noqa: F401 - declares the claims
-from conformance import not_modelled
+from conformance import not_modelled, pages
 from conformance.claim import CLAIMS, Claim
-from conformance.sources import model, words_of
+from conformance.sources import model, page, words_of
 from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +41,18 @@ def test_an_installed_source_contains_the_words_that_a_claim_quotes(claim: Claim
 def test_a_claim_is_one_sentence(claim: Claim) -> None:
     assert claim.sentence.endswith(".")
     assert len(claim.sentence.split()) <= 30
+
+
+@each_claim
+def test_a_phrase_of_a_page_is_short(claim: Claim) -> None:
+    assert [source.phrase for source in claim.sources if len(source.phrase.split()) > 12] == []
+
+
+def test_pages_without_a_phrase_are_listed() -> None:
+    claim = replace(CLAIMS[0], sources=(page("https://a.example", "one is true"), page("https://b.example")))
+    listed = pages.text([claim])
+    assert f"https://a.example\n    {claim.name}: read: “one is true”" in listed
+    assert listed.endswith(f"Pages without a phrase, 1 of 2:\n    https://b.example ({claim.name})")
 
 
 def test_missing_words_in_a_source_are_detected() -> None:
