@@ -51,7 +51,10 @@ def budget_of_a_fixed_name_keeps_its_subscribers(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"),
+    page(
+        "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html",
+        "the CIDR blocks of the subnets cannot overlap",
+    ),
     used_by="stacks/network.py",
 )
 def subnets_do_not_overlap(aws: Aws) -> None:
@@ -68,8 +71,14 @@ def subnets_do_not_overlap(aws: Aws) -> None:
 
 
 @documented(
-    page("https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818"),
-    page("https://github.com/aws/containers-roadmap/issues/2614"),
+    page(
+        "https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818",
+        "Please verify that the ECS service linked role exists",
+    ),
+    page(
+        "https://github.com/aws/containers-roadmap/issues/2614",
+        "AssumeRole failure race condition during CreateCluster",
+    ),
     used_by="docs/deploy.md stacks/orchestrator.py",
     why="it needs an account that has never used Amazon ECS",
 )
@@ -78,7 +87,10 @@ def first_cluster_waits_for_its_service_linked_role(aws: Aws) -> None:
 
 
 @documented(
-    page("https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/462"),
+    page(
+        "https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/462",
+        "does not support the availability zone of the subnet",
+    ),
     used_by="stacks/control_stack.py stacks/endpoints.py",
     why="which zones an account has is chosen by AWS",
 )

@@ -7,11 +7,15 @@ from conformance.claim import claim
 from conformance.resources.batch import PREFIX, Batch
 from conformance.sources import model, page
 
-_VARIABLES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html")
-_ARRAYS = page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html")
+_VARIABLES = "https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html"
+_ARRAYS = "https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html"
 
 
-@claim(_VARIABLES, _ARRAYS, used_by="traingrid/child/environment.py traingrid/child/main.py")
+@claim(
+    page(_VARIABLES, "The array job index begins at 0"),
+    page(_ARRAYS, "The first array job index is numbered 0"),
+    used_by="traingrid/child/environment.py traingrid/child/main.py",
+)
 def index_begins_at_zero(aws: Aws) -> None:
     """The first child of an array has index 0, both in AWS_BATCH_JOB_ARRAY_INDEX and in its job id."""
     batch = Batch.of(aws)
@@ -22,7 +26,7 @@ def index_begins_at_zero(aws: Aws) -> None:
     assert variables["AWS_BATCH_JOB_ID"] == f"{batch.array()['jobId']}:0"
 
 
-@claim(_VARIABLES, used_by="traingrid/child/environment.py")
+@claim(page(_VARIABLES, "set to the size of the parent array job"), used_by="traingrid/child/environment.py")
 def children_know_the_size_of_their_array(aws: Aws) -> None:
     """AWS_BATCH_JOB_ARRAY_SIZE is the size of the array, in each of its children."""
     batch = Batch.of(aws)
@@ -33,8 +37,13 @@ def children_know_the_size_of_their_array(aws: Aws) -> None:
 
 @claim(
     model("batch", "ContainerOverrides", 'Environment variables cannot start with "AWS_BATCH"'),
-    page("https://github.com/raster-foundry/raster-foundry/pull/2525"),
-    page("https://github.com/azavea/raster-vision/pull/926"),
+    page(
+        "https://github.com/raster-foundry/raster-foundry/pull/2525",
+        "were getting wiped by AWS Batch at job scheduling time",
+    ),
+    page(
+        "https://github.com/azavea/raster-vision/pull/926", "upon execution, these environment variables do not appear"
+    ),
     used_by="traingrid/child/environment.py",
 )
 def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
@@ -45,7 +54,7 @@ def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
     assert "AWS_BATCH_MINE" not in json.loads(batch.lines(job)[0])
 
 
-@claim(_VARIABLES, used_by="traingrid/child/environment.py")
+@claim(page(_VARIABLES, "This variable is only set in child array jobs"), used_by="traingrid/child/environment.py")
 def plain_job_has_no_index(aws: Aws) -> None:
     """A job that is not an array has no AWS_BATCH_JOB_ARRAY_INDEX."""
     batch = Batch.of(aws)
@@ -53,7 +62,10 @@ def plain_job_has_no_index(aws: Aws) -> None:
     assert "AWS_BATCH_JOB_ARRAY_INDEX" not in json.loads(batch.lines(job)[0])
 
 
-@claim(_VARIABLES, used_by="traingrid/child/environment.py traingrid/child/main.py")
+@claim(
+    page(_VARIABLES, "The first attempt is numbered 1"),
+    used_by="traingrid/child/environment.py traingrid/child/main.py",
+)
 def attempts_count_from_one(aws: Aws) -> None:
     """AWS_BATCH_JOB_ATTEMPT is 1 in the first attempt and 2 in the second."""
     batch = Batch.of(aws)
@@ -61,7 +73,10 @@ def attempts_count_from_one(aws: Aws) -> None:
     assert json.loads(batch.lines(batch.child(1))[0])["AWS_BATCH_JOB_ATTEMPT"] == "2"
 
 
-@claim(_ARRAYS, used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py")
+@claim(
+    page(_ARRAYS, "the parent job also fails"),
+    used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py",
+)
 def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
     """If a child fails, the other children run until they end, and then the parent becomes FAILED."""
     batch = Batch.of(aws)
@@ -84,7 +99,7 @@ def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html"),
+    page("https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html", "prefix-name/default/ecs-task-id"),
     used_by="stacks/orchestrator.py traingrid/submission/batch_children.py",
 )
 def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:

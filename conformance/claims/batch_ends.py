@@ -5,8 +5,8 @@ from conformance.claim import claim, documented
 from conformance.resources.batch import Batch
 from conformance.sources import model, page
 
-_RETRIES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html")
-_TIMEOUTS = page("https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html")
+_RETRIES = "https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html"
+_TIMEOUTS = "https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html"
 _UNMATCHED = model("batch", "EvaluateOnExit", "conditions in a RetryStrategy match, then the job is retried")
 _STRATEGY = "stacks/orchestrator.py traingrid/job/failures.py"
 GRACE_SECONDS = 30.0
@@ -16,25 +16,25 @@ def _exit_codes(aws: Aws, index: int) -> list[int]:
     return [attempt["container"].get("exitCode") for attempt in Batch.of(aws).child(index)["attempts"]]
 
 
-@claim(_RETRIES, _UNMATCHED, used_by=_STRATEGY)
+@claim(page(_RETRIES, "none of the retry strategies match, then the job is retried"), _UNMATCHED, used_by=_STRATEGY)
 def exit_code_75_is_retried(aws: Aws) -> None:
     """A job that exits with 75, which no condition matches, is retried."""
     assert _exit_codes(aws, 1) == [75, 0]
 
 
-@claim(_RETRIES, used_by=_STRATEGY)
+@claim(page(_RETRIES, "a final entry with an action of EXIT"), used_by=_STRATEGY)
 def exit_code_2_is_not_retried(aws: Aws) -> None:
     """A job that exits with 2, for which a condition has the action EXIT, is not retried."""
     assert _exit_codes(aws, 2) == [2]
 
 
-@claim(_RETRIES, _UNMATCHED, used_by=_STRATEGY)
+@claim(page(_RETRIES, "none of the retry strategies match, then the job is retried"), _UNMATCHED, used_by=_STRATEGY)
 def unmatched_exit_code_is_retried(aws: Aws) -> None:
     """A job that exits with a code that no condition matches is retried."""
     assert _exit_codes(aws, 3) == [9, 0]
 
 
-@claim(_RETRIES, used_by=_STRATEGY)
+@claim(page(_RETRIES, "Any non-zero exit code from a container job"), used_by=_STRATEGY)
 def killed_container_is_retried(aws: Aws) -> None:
     """A container whose main process is killed has exit code 137, and is retried."""
     assert _exit_codes(aws, 4) == [137, 0]
@@ -44,7 +44,7 @@ def killed_container_is_retried(aws: Aws) -> None:
     model(
         "batch", "TerminateJob", "STARTING or RUNNING state are terminated, which causes them to transition to FAILED"
     ),
-    _TIMEOUTS,
+    page(_TIMEOUTS, "If the container is still running after 30 seconds"),
     used_by="traingrid/child/main.py traingrid/submission/cancel.py",
 )
 def terminated_container_has_30_seconds(aws: Aws) -> None:
@@ -62,7 +62,7 @@ def terminated_container_has_30_seconds(aws: Aws) -> None:
 
 @claim(
     model("batch", "JobDetail", "Indicates whether the job is terminated"),
-    _RETRIES,
+    page(_RETRIES, "Jobs that are cancelled or terminated aren't retried"),
     used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py",
 )
 def terminated_job_is_not_retried(aws: Aws) -> None:
@@ -122,7 +122,10 @@ def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html"),
+    page(
+        "https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html",
+        "all of the child jobs are cancelled or terminated with it",
+    ),
     used_by="traingrid/submission/cancel.py",
 )
 def terminated_array_terminates_its_children(aws: Aws) -> None:
@@ -136,7 +139,7 @@ def terminated_array_terminates_its_children(aws: Aws) -> None:
 
 
 @documented(
-    _TIMEOUTS,
+    page(_TIMEOUTS, "exceeding the timeout duration, it isn't retried"),
     used_by="stacks/orchestrator.py traingrid/submission/batch_children.py",
     why="a timeout takes at least 60 seconds in localcloud as well",
 )
@@ -154,7 +157,10 @@ def fargate_job_may_end_after_14_days(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html",
+        "all tasks running on that revision are stopped",
+    ),
     model("ecs", "StopTask", "will default to SIGTERM"),
     used_by="traingrid/child/main.py",
     why="the retirement of a host cannot be provoked",

@@ -52,7 +52,10 @@ def queue_cannot_gain_a_policy(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_cannot_pull_image.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_cannot_pull_image.html",
+        "it's because a route to the internet doesn't exist",
+    ),
     used_by="stacks/network.py stacks/endpoints.py",
     why="it requires a subnet without a route in the account, where jobs fail only after minutes",
     not_modelled="VPCs: routes, endpoints and security groups do not restrict connections",
@@ -62,7 +65,10 @@ def child_needs_a_route_to_services(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html"),
+    page(
+        "https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html",
+        "cross-share preemption to restore borrowed capacity back to a quota share",
+    ),
     model("batch", "ServiceJobPreemptionConfiguration", "preempted jobs will be requeued an unlimited number of times"),
     used_by="stacks/service_queues.py traingrid/backends/service_jobs.py",
     why="preemption requires instances in two shares, which exceeds the budget",
@@ -73,8 +79,11 @@ def borrowed_instances_are_taken_back(aws: Aws) -> None:
 
 
 @documented(
-    page("https://github.com/dask/dask-cloudprovider/issues/299"),
-    page("https://docs.aws.amazon.com/batch/latest/userguide/troubleshooting.html#job_stuck_in_runnable"),
+    page("https://github.com/dask/dask-cloudprovider/issues/299", "require too many VCPUs for a new AWS account"),
+    page(
+        "https://docs.aws.amazon.com/batch/latest/userguide/job_states.html",
+        "jobs can remain in this state indefinitely",
+    ),
     used_by="docs/deploy.md traingrid/grid/orchestrator.py",
     why="the limit depends on the account",
 )
@@ -83,8 +92,13 @@ def young_account_has_few_fargate_vcpus(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/aws-managed-policy/latest/reference/BatchServiceRolePolicy.html"),
-    page("https://github.com/snakemake/snakemake-executor-plugin-aws-batch/pull/48"),
+    page(
+        "https://docs.aws.amazon.com/aws-managed-policy/latest/reference/BatchServiceRolePolicy.html", "ecs:TagResource"
+    ),
+    page(
+        "https://github.com/snakemake/snakemake-executor-plugin-aws-batch/pull/48",
+        "the AWS Batch service role requires ecs:TagResource permissions",
+    ),
     used_by="stacks/orchestrator.py",
     why="no recorded response shows which principal ECS requires ecs:TagResource from",
 )

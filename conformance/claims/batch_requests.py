@@ -47,7 +47,10 @@ def job_name_has_at_most_128_characters(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"),
+    page(
+        "https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html",
+        "Maximum job payload size (for SubmitJob API operations)",
+    ),
     used_by="traingrid/aws/batch.py",
 )
 def payload_of_a_job_is_limited(aws: Aws) -> None:

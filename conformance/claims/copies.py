@@ -8,7 +8,7 @@ from conformance.resources.identity import acting_with, allow
 from conformance.resources.storage import shared_bucket
 from conformance.sources import model, page
 
-_INTEGRITY = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html")
+_INTEGRITY = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html"
 _USED_BY = "traingrid/aws/s3_copy.py traingrid/moves/object_copy.py"
 _WHOLE = {"ChecksumAlgorithm": "CRC64NVME", "ChecksumType": "FULL_OBJECT"}
 
@@ -69,7 +69,7 @@ def changed_source_is_not_copied(aws: Aws) -> None:
     s3.abort_multipart_upload(**_target(request), UploadId=upload)
 
 
-@claim(_INTEGRITY, used_by=_USED_BY)
+@claim(page(_INTEGRITY, "compute a checksum of the whole object"), used_by=_USED_BY)
 def copies_have_checksums_of_the_whole_object(aws: Aws) -> None:
     """A copy in one request and one in parts have the same CRC64NVME checksum of the whole object, if asked for."""
     s3, request = aws.client("s3"), _request(aws, "copy-checksum")
@@ -110,7 +110,7 @@ def ended_upload_accepts_no_part(aws: Aws) -> None:
 
 @claim(
     model("s3", "CompleteMultipartUploadRequest", "The expected total object size of the multipart upload request"),
-    _INTEGRITY,
+    page(_INTEGRITY, "S3 fails the request with a BadDigest error"),
     used_by=_USED_BY,
 )
 def upload_with_another_size_or_checksum_is_not_completed(aws: Aws) -> None:
@@ -125,8 +125,14 @@ def upload_with_another_size_or_checksum_is_not_completed(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html"),
-    page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html",
+        "the request include the s3:x-amz-copy-source header",
+    ),
+    page(
+        "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html",
+        "copy source bucket, prefix, or object in the copy object requests",
+    ),
     used_by="stacks/child_permissions.py",
 )
 def the_source_of_copies_may_be_limited(aws: Aws) -> None:

@@ -9,16 +9,20 @@ from conformance.claim import claim
 from conformance.resources.storage import table, table_with_index
 from conformance.sources import model, page
 
-_CONDITIONS = page(
-    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.ConditionExpressions.html"
-)
+_CONDITIONS = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.ConditionExpressions.html"
 
 
 def _key(aws: Aws, sort: str = "a") -> dict[str, dict[str, str]]:
     return {"pk": {"S": aws.name("item")}, "sk": {"S": sort}}
 
 
-@claim(_CONDITIONS, used_by="traingrid/ledger/ledger.py traingrid/aws/dynamodb.py")
+@claim(
+    page(
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html",
+        "A failed conditional write returns a ConditionalCheckFailedException",
+    ),
+    used_by="traingrid/ledger/ledger.py traingrid/aws/dynamodb.py",
+)
 def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
     """A write whose condition is not met fails with ConditionalCheckFailedException and changes nothing."""
     dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
@@ -28,7 +32,13 @@ def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
     assert dynamodb.get_item(TableName=name, Key=key, ConsistentRead=True)["Item"]["v"] == {"N": "1"}
 
 
-@claim(_CONDITIONS, used_by="traingrid/ledger/ledger.py traingrid/aws/dynamodb.py")
+@claim(
+    page(
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html",
+        "helpful in cases where multiple users attempt to modify the same item",
+    ),
+    used_by="traingrid/ledger/ledger.py traingrid/aws/dynamodb.py",
+)
 def one_of_many_writers_wins(aws: Aws) -> None:
     """If twenty writers use the same condition at the same time, exactly one succeeds."""
     dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
@@ -62,7 +72,10 @@ def query_returns_a_partition_in_order(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"),
+    page(
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html",
+        "The maximum item size in DynamoDB is 400 KB",
+    ),
     used_by="traingrid/ledger/ledger.py",
 )
 def item_has_at_most_400_kb(aws: Aws) -> None:
@@ -73,8 +86,8 @@ def item_has_at_most_400_kb(aws: Aws) -> None:
 
 @claim(
     page(
-        "https://docs.aws.amazon.com/whitepapers/latest/comparing-dynamodb-and-hbase-for-nosql/"
-        "global-secondary-index-considerations.html"
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html",
+        "results returned by a Query operation is 1 MB",
     ),
     used_by="traingrid/ledger/job_states.py traingrid/aws/dynamodb.py",
 )
@@ -96,7 +109,7 @@ def page_of_an_index_has_a_megabyte_of_its_entries(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/awslabs/aws-sdk-ios-samples/issues/58"),
+    page("https://github.com/awslabs/aws-sdk-ios-samples/issues/58", "The table does not have the specified index"),
     used_by="traingrid/aws/dynamodb.py",
 )
 def missing_index_is_a_validation_error(aws: Aws) -> None:

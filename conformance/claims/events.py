@@ -10,8 +10,8 @@ from conformance.resources.storage import bucket
 from conformance.resources.training import Training
 from conformance.sources import model, page
 
-_SAGEMAKER = page("https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-sagemaker.html")
-_S3 = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html")
+_SAGEMAKER = "https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-sagemaker.html"
+_S3 = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html"
 _OBJECT = {"source": ["aws.s3"], "detail-type": ["Object Created"]}
 KEY = "manifests/a folder/x+y ü.csv"
 
@@ -37,7 +37,7 @@ def _of_objects(aws: Aws) -> dict[str, object]:
     return aws.once("object event", make)
 
 
-@claim(_S3, used_by="traingrid/submission/intake.py stacks/manifest_intake.py")
+@claim(page(_S3, '"detail-type": "Object Created"'), used_by="traingrid/submission/intake.py stacks/manifest_intake.py")
 def upload_is_an_object_created_event(aws: Aws) -> None:
     """An upload sends an event Object Created of aws.s3 with bucket, key, size, version-id and etag in its detail."""
     found = _of_objects(aws)
@@ -51,8 +51,7 @@ def upload_is_an_object_created_event(aws: Aws) -> None:
 
 
 @claim(
-    _S3,
-    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"),
+    page(_S3),
     used_by="traingrid/submission/intake.py",
 )
 def key_of_an_event_is_plain_text(aws: Aws) -> None:
@@ -61,7 +60,11 @@ def key_of_an_event_is_plain_text(aws: Aws) -> None:
     assert event["detail"]["object"]["key"] == KEY
 
 
-@claim(_SAGEMAKER, used_by="lambda/record_job_event.py stacks/event_forwarding.py", trainings=1)
+@claim(
+    page(_SAGEMAKER, "SageMaker Training Job State Change"),
+    used_by="lambda/record_job_event.py stacks/event_forwarding.py",
+    trainings=1,
+)
 def training_job_changes_are_events(aws: Aws) -> None:
     """A training job sends events of aws.sagemaker when it changes; their detail has its name, ARN and status."""
     training = Training.of(aws)
@@ -103,8 +106,14 @@ def forwarded_event_keeps_its_region(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-bus-to-bus.html"),
-    page("https://github.com/ministryofjustice/modernisation-platform-environments/pull/19002"),
+    page(
+        "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-bus-to-bus.html",
+        "permission to receive events from the sender event bus",
+    ),
+    page(
+        "https://github.com/ministryofjustice/modernisation-platform-environments/pull/19002",
+        "it returns AccessDeniedException from PutTargets",
+    ),
     used_by="stacks/home_event_bus.py localcloud/events/target_checks.py",
 )
 def bus_refuses_targets_of_an_account_without_a_policy(aws: Aws) -> None:
@@ -120,7 +129,10 @@ def bus_refuses_targets_of_an_account_without_a_policy(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns-content-based-filtering.html"),
+    page(
+        "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns-content-based-filtering.html",
+        "match an event depending on the prefix of a value",
+    ),
     used_by="stacks/event_forwarding.py stacks/manifest_intake.py",
 )
 def prefix_matches_the_beginning_only(aws: Aws) -> None:
@@ -142,7 +154,10 @@ def prefix_matches_the_beginning_only(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html"),
+    page(
+        "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html",
+        "Each message in your DLQ will include the following custom attributes",
+    ),
     used_by="stacks/dead_letters.py",
 )
 def undelivered_event_is_a_dead_letter(aws: Aws) -> None:
@@ -196,8 +211,14 @@ def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-service-event.html"),
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html"),
+    page(
+        "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-service-event.html",
+        "in some rare cases an event might not be delivered",
+    ),
+    page(
+        "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html",
+        "the same rule can run more than once for a single event",
+    ),
     used_by="lambda/record_job_event.py traingrid/reconciler/reconciler.py",
     why="repeated and lost events cannot be provoked",
 )
@@ -207,9 +228,15 @@ def events_may_repeat_or_be_lost(aws: Aws) -> None:
 
 @documented(
     model("codebuild", "StartBuild", "AccountLimitExceededException"),
-    page("https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html"),
-    page("https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12"),
-    page("https://github.com/hashicorp-education/learn-terraform-aws-control-tower-aft/issues/7"),
+    page("https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html", "Each supported Region: 1"),
+    page(
+        "https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12",
+        "Cannot have more than 1 builds in queue for the account",
+    ),
+    page(
+        "https://github.com/hashicorp-education/learn-terraform-aws-control-tower-aft/issues/7",
+        "Cannot have more than 0 builds in queue for the account",
+    ),
     used_by="traingrid/deploy/image_build.py stacks/image_build.py",
     why="the limit of concurrent builds depends on the account",
 )
@@ -218,7 +245,10 @@ def builds_are_limited_by_the_account(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html",
+        "Your Lambda functions send trace data to X-Ray",
+    ),
     used_by="stacks/event_function.py",
     why="traces are sampled, and arrive within minutes or not at all",
     not_modelled="X-Ray: traces are accepted but not stored",

@@ -6,10 +6,10 @@ from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
 from conformance.resources.events import Inbox
 from conformance.resources.functions import function
-from conformance.sources import page
+from conformance.sources import model, page
 
-_ASYNC = page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html")
-_DESTINATIONS = page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html")
+_ASYNC = "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html"
+_DESTINATIONS = "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html"
 _FAILS = "def handler(event, context):\n    print('tried', context.aws_request_id)\n    raise ValueError('no good')\n"
 _WORKS = "def handler(event, context):\n    print('worked')\n    return {'got': event, 'id': context.aws_request_id}\n"
 
@@ -38,7 +38,11 @@ def _failure(aws: Aws) -> dict[str, object]:
     return aws.once("failure", make)
 
 
-@claim(_ASYNC, _DESTINATIONS, used_by="stacks/event_function.py")
+@claim(
+    page(_ASYNC, "Lambda attempts to run it two more times"),
+    page(_DESTINATIONS, "an event that failed three processing attempts"),
+    used_by="stacks/event_function.py",
+)
 def failed_event_is_tried_three_times(aws: Aws) -> None:
     """An asynchronous event whose function fails is attempted three times; then the destination receives a record."""
     record = json.loads(json.dumps(_failure(aws)["record"]))
@@ -48,7 +52,7 @@ def failed_event_is_tried_three_times(aws: Aws) -> None:
     assert record["responsePayload"]["errorMessage"] == "no good"
 
 
-@claim(_ASYNC, used_by="stacks/event_function.py lambda/accept_manifest.py")
+@claim(page(_ASYNC), used_by="stacks/event_function.py lambda/accept_manifest.py")
 def retry_has_the_same_request_id(aws: Aws) -> None:
     """The three attempts for an event have the same request id."""
     name, logs = _failure(aws)["function"], aws.client("logs")
@@ -62,7 +66,10 @@ def retry_has_the_same_request_id(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html",
+        "Lambda only sends the content of the event",
+    ),
     used_by="stacks/dead_letters.py",
 )
 def dead_letter_is_the_event(aws: Aws) -> None:
@@ -73,7 +80,10 @@ def dead_letter_is_the_event(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html",
+        "indicates that an error occurred during function execution",
+    ),
     used_by="docs/operations.md lambda/reconcile.py",
 )
 def invoked_function_returns_its_result(aws: Aws) -> None:
@@ -87,7 +97,11 @@ def invoked_function_returns_its_result(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced"),
+    model(
+        "lambda",
+        "LoggingConfig",
+        "sends your function's application and system logs to CloudWatch. Select between plain text",
+    ),
     used_by="stacks/event_function.py stacks/saved_queries.py",
     not_modelled="Lambda's log format JSON: the lines of Lambda itself are plain text",
 )
@@ -106,9 +120,18 @@ def log_format_json_is_of_every_line(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced"),
-    page("https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html"),
-    page("https://github.com/aws/aws-lambda-python-runtime-interface-client"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced",
+        "by using the extra keyword to pass a Python dictionary",
+    ),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html",
+        "The default application log level for log filtering is INFO",
+    ),
+    page(
+        "https://github.com/aws/aws-lambda-python-runtime-interface-client/blob/main/awslambdaric/lambda_runtime_log_utils.py",
+        "if key not in _RESERVED_FIELDS and key not in result",
+    ),
     used_by="lambda/reconcile.py lambda/accept_manifest.py lambda/record_job_event.py traingrid/deploy/region_guard.py",
 )
 def logger_writes_extra_as_fields_of_json(aws: Aws) -> None:
@@ -129,7 +152,10 @@ def logger_writes_extra_as_fields_of_json(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html",
+        "The resource specified in the request does not exist",
+    ),
     used_by="traingrid/deploy/region_guard.py docs/operations.md",
 )
 def unknown_function_is_not_found(aws: Aws) -> None:
@@ -139,8 +165,14 @@ def unknown_function_is_not_found(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions"),
-    page("https://github.com/webiny/webiny-js/issues/2580"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html#configuration-vpc-permissions",
+        "your function's execution role must have the following permissions",
+    ),
+    page(
+        "https://github.com/webiny/webiny-js/issues/2580",
+        "does not have permissions to call CreateNetworkInterface on EC2",
+    ),
     used_by="stacks/event_function.py",
 )
 def role_must_connect_the_function_to_subnets(aws: Aws) -> None:
@@ -154,7 +186,10 @@ def role_must_connect_the_function_to_subnets(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html",
+        "to create elastic network interfaces (ENIs) for a VPC-enabled function",
+    ),
     used_by="stacks/event_function.py",
     why="Lambda's own calls of EC2 are visible in CloudTrail only",
     not_modelled="the key lambda:SourceFunctionArn of calls by the code of a function",
@@ -164,8 +199,14 @@ def only_calls_of_the_code_have_a_source_function(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"),
-    page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async.html"),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
+        "New AWS accounts have reduced concurrency and memory quotas",
+    ),
+    page(
+        "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html",
+        "attempts to run the function again for up to 6 hours",
+    ),
     used_by="docs/deploy.md stacks/event_function.py",
     why="the limit of concurrent executions, 10 in a new account, belongs to the account",
 )

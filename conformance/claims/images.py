@@ -5,7 +5,7 @@ from conformance.claim import claim, documented
 from conformance.resources.storage import IMAGE_TAG, image, repository
 from conformance.sources import model, page
 
-_LATER = page("https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html#replication-considerations")
+_LATER = "https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html#replication-considerations"
 
 
 @claim(
@@ -46,7 +46,10 @@ def repository_with_images_stays(aws: Aws) -> None:
         ecr.delete_repository(repositoryName=name)
 
 
-@claim(_LATER, used_by="stacks/replication.py stacks/image_build.sh docs/images.md")
+@claim(
+    page(_LATER, "Only images pushed to a repository after replication is configured are copied"),
+    used_by="stacks/replication.py stacks/image_build.sh docs/images.md",
+)
 def only_later_pushes_are_replicated(aws: Aws) -> None:
     """An image is replicated to another Region only if it was pushed after the replication rule was created."""
     ecr, there, name = aws.client("ecr"), aws.client("ecr", aws.away), aws.name("replicated")
@@ -71,7 +74,10 @@ def only_later_pushes_are_replicated(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html",
+        "The majority of images replicate in less than 30 minutes",
+    ),
     used_by="stacks/image_build.py stacks/image_build.sh",
     why="the duration has no upper bound, and differs between images",
     not_modelled="the duration of a replication: it is 0.2 seconds",

@@ -48,7 +48,10 @@ def missing_log_stream_is_not_found(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_AnalyzeLogData-discoverable-fields.html",
+        "you use dot notation to represent JSON fields",
+    ),
     used_by="stacks/saved_queries.py",
     not_modelled="saved queries: they deploy, but queries return no results",
 )

@@ -9,10 +9,10 @@ from conformance.claim import claim, documented
 from conformance.sources import model, page
 
 _USED_BY = "traingrid/api/model_registry.py"
-_SDK = page("https://github.com/aws/sagemaker-python-sdk/blob/v2.232.0/src/sagemaker/session.py")
+_SDK = "https://github.com/aws/sagemaker-python-sdk/blob/v2.232.0/src/sagemaker/session.py"
 
 
-@claim(_SDK, used_by=_USED_BY)
+@claim(page(_SDK, '["Cannot create already existing", "already exists"]'), used_by=_USED_BY)
 def model_group_is_created_once(aws: Aws) -> None:
     """A second CreateModelPackageGroup of a name is refused with ValidationException, and the words "already exist"."""
     sagemaker, name = aws.client("sagemaker"), aws.name("group")
@@ -27,7 +27,7 @@ def model_group_is_created_once(aws: Aws) -> None:
         sagemaker.create_model_package_group(ModelPackageGroupName=name)
 
 
-@claim(_SDK, used_by=_USED_BY)
+@claim(page(_SDK), used_by=_USED_BY)
 def missing_model_group_is_refused(aws: Aws) -> None:
     """DescribeModelPackageGroup of a missing group is refused with ValidationException, and the word "exist"."""
     with refused("ValidationException", text="exist"):

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from conformance.resources.identity import Statement
 
 _DENIED = ("AccessDeniedException", "AccessDenied")
-_BATCH = page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html")
-_SAGEMAKER = page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html")
-_S3 = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html")
+_BATCH = "https://docs.aws.amazon.com/service-authorization/latest/reference/list_batch.html"
+_SAGEMAKER = "https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html"
+_S3 = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html"
 
 
 class Submitting:
@@ -43,8 +43,8 @@ class Submitting:
 
 
 @claim(
-    _BATCH,
-    page("https://github.com/wri/gfw-data-api/pull/175"),
+    page(_BATCH, "Grants permission to submit an AWS Batch job from a job definition"),
+    page("https://github.com/wri/gfw-data-api/pull/175", "is not authorized to perform: batch:TagResource on resource"),
     used_by="stacks/intake_permissions.py traingrid/aws/batch.py",
 )
 def submit_job_with_these_statements(aws: Aws) -> None:
@@ -54,7 +54,7 @@ def submit_job_with_these_statements(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/wri/gfw-data-api/pull/175"),
+    page("https://github.com/wri/gfw-data-api/pull/175", "is not authorized to perform: batch:TagResource on resource"),
     used_by="stacks/intake_permissions.py",
 )
 def submit_job_tags_the_definition(aws: Aws) -> None:
@@ -64,7 +64,10 @@ def submit_job_tags_the_definition(aws: Aws) -> None:
         it.by(it.queue, it.definitions, it.tag_jobs, it.tag_queue)
 
 
-@claim(_BATCH, used_by="stacks/intake_permissions.py")
+@claim(
+    page(_BATCH, "Grants permission to submit an AWS Batch job from a job definition"),
+    used_by="stacks/intake_permissions.py",
+)
 def submit_job_needs_the_definition(aws: Aws) -> None:
     """SubmitJob is refused without SubmitJob on the job definition."""
     it = Submitting(aws)
@@ -72,7 +75,7 @@ def submit_job_needs_the_definition(aws: Aws) -> None:
         it.by(it.queue, it.tag_jobs, it.tag_queue, it.tag_definition)
 
 
-@claim(_BATCH, used_by="stacks/intake_permissions.py")
+@claim(page(_BATCH, "job-queue*"), used_by="stacks/intake_permissions.py")
 def submit_job_needs_the_queue(aws: Aws) -> None:
     """SubmitJob is refused without SubmitJob on the queue."""
     it = Submitting(aws)
@@ -80,7 +83,10 @@ def submit_job_needs_the_queue(aws: Aws) -> None:
         it.by(it.definitions, it.tag_jobs, it.tag_queue, it.tag_definition)
 
 
-@claim(_BATCH, used_by="stacks/intake_permissions.py stacks/reconciler.py")
+@claim(
+    page(_BATCH, "Grants permission to list jobs for a specified AWS Batch job queue"),
+    used_by="stacks/intake_permissions.py stacks/reconciler.py",
+)
 def list_jobs_knows_no_resource(aws: Aws) -> None:
     """ListJobs is allowed by a statement for all resources, but not by one for the queue's ARN."""
     queue = Batch.of(aws).queue
@@ -109,7 +115,7 @@ class Creating:
         return name
 
 
-@claim(_SAGEMAKER, used_by="stacks/child_permissions.py", trainings=1)
+@claim(page(_SAGEMAKER, "sagemaker:AddTags"), used_by="stacks/child_permissions.py", trainings=1)
 def create_training_job_with_these_statements(aws: Aws) -> None:
     """CreateTrainingJob with tags is allowed by CreateTrainingJob, AddTags, and PassRole for SageMaker."""
     it = Creating(aws)
@@ -123,19 +129,19 @@ def _without(aws: Aws, missing: str, kept: Callable[[Creating], tuple[Statement,
         acting_with(aws, *kept(it))("sagemaker").create_training_job(**request)
 
 
-@claim(_SAGEMAKER, used_by="stacks/child_permissions.py")
+@claim(page(_SAGEMAKER, "iam:PassRole"), used_by="stacks/child_permissions.py")
 def create_training_job_needs_pass_role(aws: Aws) -> None:
     """CreateTrainingJob is refused without iam:PassRole on the execution role."""
     _without(aws, "iam:PassRole", lambda it: (it.create, it.add_tags))
 
 
-@claim(_SAGEMAKER, used_by="stacks/child_permissions.py")
+@claim(page(_SAGEMAKER, "sagemaker:AddTags"), used_by="stacks/child_permissions.py")
 def create_training_job_needs_add_tags(aws: Aws) -> None:
     """CreateTrainingJob with tags is refused without sagemaker:AddTags."""
     _without(aws, "sagemaker:AddTags", lambda it: (it.create, it.pass_role))
 
 
-@claim(_SAGEMAKER, used_by="stacks/watcher_permissions.py")
+@claim(page(_SAGEMAKER), used_by="stacks/watcher_permissions.py")
 def list_training_jobs_knows_no_resource(aws: Aws) -> None:
     """ListTrainingJobs is allowed by a statement for all resources, but not by one for training jobs."""
     acting_with(aws, allow("sagemaker:ListTrainingJobs"))("sagemaker").list_training_jobs(MaxResults=1)
@@ -157,7 +163,10 @@ def missing_object_is_denied_without_list_bucket(aws: Aws) -> None:
         )
 
 
-@claim(_S3, used_by="stacks/child_permissions.py stacks/intake_permissions.py")
+@claim(
+    page(_S3, "Required if you want to get a specific version of an object"),
+    used_by="stacks/child_permissions.py stacks/intake_permissions.py",
+)
 def version_of_an_object_needs_a_permission_of_its_own(aws: Aws) -> None:
     """GetObject with a version id requires s3:GetObjectVersion; s3:GetObject is not sufficient."""
     bucket, key = shared_bucket(aws), aws.name("versioned")
@@ -179,7 +188,10 @@ def caller_identity_needs_no_permission(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoncloudwatchlogs.html"),
+    page(
+        "https://docs.aws.amazon.com/service-authorization/latest/reference/list_logs.html",
+        "retrieve log events from the specified log stream",
+    ),
     used_by="stacks/child_permissions.py",
 )
 def log_events_are_read_by_stream(aws: Aws) -> None:

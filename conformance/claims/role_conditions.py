@@ -12,7 +12,7 @@ from conformance.resources.training import INSTANCE_TYPE, MAX_MINUTES
 from conformance.sources import page
 
 _DENIED = ("AccessDeniedException", "AccessDenied")
-_KEYS = page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html")
+_KEYS = "https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html"
 _CONDITIONS = "stacks/child_permissions.py stacks/training_job_permissions.py"
 
 
@@ -30,7 +30,11 @@ def _on(aws: Aws, **conditions: Any) -> Any:
     return allow("sagemaker:CreateTrainingJob", f"arn:aws:sagemaker:*:{aws.account}:training-job/tgc-*", **conditions)
 
 
-@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
+@claim(
+    page(_KEYS, "list of all instance types associated with the resource in the request"),
+    used_by=_CONDITIONS,
+    trainings=1,
+)
 def instance_types_may_be_limited(aws: Aws) -> None:
     """sagemaker:InstanceTypes restricts the instance types of CreateTrainingJob."""
     mine = {"ForAllValues:StringEquals": {"sagemaker:InstanceTypes": [INSTANCE_TYPE]}}
@@ -40,7 +44,9 @@ def instance_types_may_be_limited(aws: Aws) -> None:
     _create_if(aws, _on(aws, **other, **given), allowed=False)
 
 
-@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
+@claim(
+    page(_KEYS, "max runtime in seconds associated with the resource in the request"), used_by=_CONDITIONS, trainings=1
+)
 def runtime_may_be_limited(aws: Aws) -> None:
     """sagemaker:MaxRuntimeInSeconds restricts the maximum runtime of a new training job."""
     for seconds, allowed in ((MAX_MINUTES * 60, True), (60, False)):
@@ -48,7 +54,11 @@ def runtime_may_be_limited(aws: Aws) -> None:
         _create_if(aws, limited, allowed=allowed)
 
 
-@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
+@claim(
+    page(_KEYS, "inter container traffic encryption associated with the resource in the request"),
+    used_by=_CONDITIONS,
+    trainings=1,
+)
 def traffic_encryption_may_be_demanded(aws: Aws) -> None:
     """sagemaker:InterContainerTrafficEncryption can refuse a training job that does not request encryption."""
     encrypted = _on(aws, Bool={"sagemaker:InterContainerTrafficEncryption": "true"})
@@ -58,7 +68,8 @@ def traffic_encryption_may_be_demanded(aws: Aws) -> None:
 
 @claim(
     page(
-        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html"
+        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html",
+        "It also returns true if there are no context keys",
     ),
     used_by="stacks/child_permissions.py stacks/intake_permissions.py",
     trainings=1,
@@ -72,14 +83,14 @@ def for_all_values_is_true_without_values(aws: Aws) -> None:
     _create_if(aws, _on(aws, **subnets, Null={"sagemaker:VpcSubnets": "false"}), allowed=False)
 
 
-@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
+@claim(page(_KEYS), used_by=_CONDITIONS, trainings=1)
 def tags_of_the_request_may_be_demanded(aws: Aws) -> None:
     """aws:RequestTag refuses a training job whose tag has another value."""
     for value, allowed in ((aws.run, True), ("another", False)):
         _create_if(aws, _on(aws, StringEquals={f"aws:RequestTag/{TAG}": value}), allowed=allowed)
 
 
-@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
+@claim(page(_KEYS, "Filters access by the remote debug config in the request"), used_by=_CONDITIONS, trainings=1)
 def training_job_is_created_under_all_conditions_of_a_child(aws: Aws) -> None:
     """The product's conditions and denials together allow its request, but not kept instances or remote debugging."""
     it, denials = Creating(aws), denied_creations()
@@ -99,7 +110,10 @@ def training_job_is_created_under_all_conditions_of_a_child(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html"),
+    page(
+        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html",
+        "An explicit deny in any policy overrides any allows",
+    ),
     used_by="stacks/grants.py docs/security.md",
 )
 def explicit_deny_wins(aws: Aws) -> None:
@@ -113,7 +127,10 @@ def explicit_deny_wins(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html#iam-term-role-chaining"),
+    page(
+        "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html#iam-term-role-chaining",
+        "specifies which trusted account members are allowed to assume the role",
+    ),
     used_by="traingrid/aws/clients.py stacks/accounts.py",
 )
 def role_is_assumed_only_by_whom_it_trusts(aws: Aws) -> None:

@@ -14,7 +14,7 @@ from conformance.sources import model, page
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_EVENTS = page("https://docs.aws.amazon.com/batch/latest/userguide/service-job-events.html")
+_EVENTS = "https://docs.aws.amazon.com/batch/latest/userguide/service-job-events.html"
 ENDED = ("SUCCEEDED", "FAILED")
 
 
@@ -150,8 +150,7 @@ def client_token_of_another_request_is_refused(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html"),
-    _EVENTS,
+    page(_EVENTS, "training-job/AWSBatch"),
     used_by="traingrid/backends/service_jobs.py traingrid/names.py stacks/queue_permissions.py",
     trainings=1,
 )
@@ -189,7 +188,10 @@ def service_job_keeps_its_request(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/service-job-submit.html"),
+    page(
+        "https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html",
+        "Maximum job service request payload size",
+    ),
     used_by="traingrid/backends/service_request.py traingrid/backends/queued.py",
 )
 def payload_of_a_service_job_is_limited(aws: Aws) -> None:
@@ -216,7 +218,11 @@ def terminated_service_job_stops_its_training_job(aws: Aws) -> None:
     assert queue.training.ended(arn.rpartition("/")[2])["TrainingJobStatus"] == "Stopped"
 
 
-@claim(_EVENTS, used_by="lambda/record_job_event.py stacks/event_forwarding.py", trainings=1)
+@claim(
+    page(_EVENTS, "existing service job changes states, an event is created"),
+    used_by="lambda/record_job_event.py stacks/event_forwarding.py",
+    trainings=1,
+)
 def service_job_changes_are_events(aws: Aws) -> None:
     """A service job sends events of aws.batch when it changes; their detail has jobName, jobId and status."""
     queue = ServiceQueue.of(aws)
@@ -229,7 +235,10 @@ def service_job_changes_are_events(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html"),
+    page(
+        "https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html",
+        "capacity-based retries don't consume your configured retry attempts",
+    ),
     model("batch", "LatestServiceJobAttempt", "back to RUNNABLE state when they encounter capacity constraints"),
     used_by="traingrid/backends/queued.py docs/queues.md",
     why="a lack of capacity cannot be provoked",

@@ -10,7 +10,7 @@ from conformance.resources.identity import document
 from conformance.resources.templates import Stack
 from conformance.sources import page, schema
 
-_NAMES = page("https://github.com/KensioSoftware/yulin/issues/1113")
+_NAMES = "https://github.com/KensioSoftware/yulin/issues/1113"
 _TRUST = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
 _LOGICAL_ID = "AnExecutionRoleWithAVeryLongName12AB34CD"
 
@@ -21,7 +21,7 @@ def _role(**properties: object) -> dict[str, object]:
 
 
 @claim(
-    _NAMES,
+    page(_NAMES, "It reserves 13 characters for a random tail and its hyphen"),
     used_by="stacks/event_forwarding.py stacks/replication.py",
 )
 def long_generated_name_is_25_25_12(aws: Aws) -> None:
@@ -33,7 +33,10 @@ def long_generated_name_is_25_25_12(aws: Aws) -> None:
     assert re.fullmatch(f"{first}-{second}-[A-Za-z0-9]{{12}}", name), name
 
 
-@claim(_NAMES, used_by="stacks/event_forwarding.py traingrid/names.py")
+@claim(
+    page(_NAMES, "The two agree while the composed name fits the limit"),
+    used_by="stacks/event_forwarding.py traingrid/names.py",
+)
 def short_generated_name_is_whole(aws: Aws) -> None:
     """A generated name within the limit is <stack>-<logical id>-<random>."""
     stack = Stack(aws)
@@ -42,8 +45,14 @@ def short_generated_name_is_whole(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/awsdocs/aws-cloudformation-user-guide/issues/927"),
-    page("https://github.com/aws-amplify/amplify-cli/issues/1866"),
+    page(
+        "https://github.com/awsdocs/aws-cloudformation-user-guide/issues/927",
+        "cannot update a stack when a custom-named resource requires replacing",
+    ),
+    page(
+        "https://github.com/aws-amplify/amplify-cli/issues/1866",
+        "cannot update a stack when a custom-named resource requires replacing",
+    ),
     schema("AWS::IAM::Role", '"/properties/Path"'),
     used_by="stacks/accounts.py stacks/budget.py docs/accounts.md",
 )
@@ -57,7 +66,8 @@ def resource_of_a_fixed_name_cannot_be_replaced(aws: Aws) -> None:
 
 @claim(
     page(
-        "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-updating-stacks-update-behaviors.html"
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-updating-stacks-update-behaviors.html",
+        "creates the replacement resource first",
     ),
     schema("AWS::IAM::Role", '"/properties/RoleName"'),
     used_by="stacks/accounts.py docs/accounts.md",

@@ -12,10 +12,8 @@ from conformance.resources.storage import bucket, shared_bucket
 from conformance.resources.templates import Stack
 from conformance.sources import model, page
 
-_RETENTION = page(
-    "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html"
-)
-_IMPORT = page("https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html")
+_RETENTION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html"
+_IMPORT = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html"
 _ANSWERS = """
 import json, urllib.request
 def handler(event, context):
@@ -54,7 +52,10 @@ def _groups(aws: Aws, name: str) -> list[str]:
     return [group["logGroupName"] for group in found]
 
 
-@claim(_RETENTION, used_by="stacks/buckets.py stacks/ledger.py docs/deploy.md")
+@claim(
+    page(_RETENTION, "such as stack deletion, CloudFormation retains the resource and its contents"),
+    used_by="stacks/buckets.py stacks/ledger.py docs/deploy.md",
+)
 def retained_resource_outlives_its_stack(aws: Aws) -> None:
     """A resource with DeletionPolicy RetainExceptOnCreate is kept when its stack is deleted."""
     stack, name = Stack(aws), f"/{aws.name('kept')}"
@@ -64,7 +65,10 @@ def retained_resource_outlives_its_stack(aws: Aws) -> None:
     assert _groups(aws, name) == [name]
 
 
-@claim(_RETENTION, used_by="stacks/buckets.py docs/deploy.md")
+@claim(
+    page(_RETENTION, "If the stack operation that created the resource is rolled back"),
+    used_by="stacks/buckets.py docs/deploy.md",
+)
 def failed_creation_leaves_nothing(aws: Aws) -> None:
     """If the creation of a stack fails, a resource with RetainExceptOnCreate is deleted."""
     stack, name = Stack(aws), f"/{aws.name('not-kept')}"
@@ -76,7 +80,8 @@ def failed_creation_leaves_nothing(aws: Aws) -> None:
 @claim(
     page(
         "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html"
-        "#WorkingWithTables.Basics.DeletionProtection"
+        "#WorkingWithTables.Basics.DeletionProtection",
+        "protect a table from accidental deletion",
     ),
     used_by="stacks/ledger.py docs/deploy.md",
 )
@@ -90,7 +95,10 @@ def protected_table_stops_a_rollback(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/aws/aws-cli/issues/6216"),
+    page(
+        "https://github.com/awsdocs/aws-codepipeline-user-guide/issues/5",
+        "is in ROLLBACK_COMPLETE state and can not be updated",
+    ),
     used_by="docs/deploy.md",
 )
 def stack_that_was_never_created_is_not_updated(aws: Aws) -> None:
@@ -105,7 +113,10 @@ def stack_that_was_never_created_is_not_updated(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html",
+        "created only after the creation of the resource specified",
+    ),
     used_by="stacks/ledger.py docs/deploy.md",
 )
 def resource_that_waits_for_a_failed_one_is_never_created(aws: Aws) -> None:
@@ -120,7 +131,10 @@ def resource_that_waits_for_a_failed_one_is_never_created(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/stack-failure-options.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/stack-failure-options.html",
+        "CloudFormation rolls back the stack to the last known stable state",
+    ),
     used_by="stacks/region_guard.py docs/deploy.md",
 )
 def failed_update_is_rolled_back(aws: Aws) -> None:
@@ -134,7 +148,10 @@ def failed_update_is_rolled_back(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html",
+        "Describes the reason for a failure response",
+    ),
     used_by="traingrid/deploy/custom_resource.py traingrid/deploy/region_guard.py",
 )
 def custom_resource_fails_with_its_reason(aws: Aws) -> None:
@@ -145,7 +162,10 @@ def custom_resource_fails_with_its_reason(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html",
+        "access the values provided here by name in the template",
+    ),
     used_by="stacks/image_build.py traingrid/deploy/image_build.py",
 )
 def custom_resource_has_attributes(aws: Aws) -> None:
@@ -169,7 +189,10 @@ def _custom(arn: str, *, fail: str) -> dict[str, Any]:
 
 @claim(
     model("cloudformation", "DeleteStackInput", "FORCE_DELETE_STACK"),
-    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html",
+        "Delete the stack if it's stuck in a DELETE_FAILED state",
+    ),
     used_by="docs/deploy.md stacks/guard_stack.py",
 )
 def stack_is_deleted_by_force_after_a_failure(aws: Aws) -> None:
@@ -209,7 +232,10 @@ def _change_set(stack: Stack, what: dict[str, str]) -> str:
     return status if status.endswith(("COMPLETE", "FAILED")) else ""
 
 
-@claim(_IMPORT, used_by="docs/deploy.md")
+@claim(
+    page(_IMPORT, "existing resources that match your template and imports them during deployment"),
+    used_by="docs/deploy.md",
+)
 def kept_bucket_is_taken_over(aws: Aws) -> None:
     """With ImportExistingResources, a new stack adopts an existing bucket whose literal name is in its template."""
     name, stack = bucket(aws), Stack(aws)
@@ -220,7 +246,7 @@ def kept_bucket_is_taken_over(aws: Aws) -> None:
     assert stack.id_of("Bucket") == name
 
 
-@claim(_IMPORT, used_by="docs/deploy.md")
+@claim(page(_IMPORT), used_by="docs/deploy.md")
 def existing_bucket_is_in_the_way(aws: Aws) -> None:
     """Without ImportExistingResources, a stack with the name of an existing bucket fails: already exists."""
     name, stack = bucket(aws), Stack(aws)
@@ -231,7 +257,8 @@ def existing_bucket_is_in_the_way(aws: Aws) -> None:
 
 @claim(
     page(
-        "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-getstackoutput.html"
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-getstackoutput.html",
+        "Fn::GetStackOutput creates a weak reference",
     ),
     used_by="stacks/images_stack.py stacks/control_stack.py",
 )

@@ -5,10 +5,13 @@ from conformance.claim import claim, documented
 from conformance.resources.storage import shared_bucket
 from conformance.sources import model, page
 
-_VERSIONS = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html")
+_VERSIONS = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html"
 
 
-@claim(_VERSIONS, used_by="traingrid/aws/s3.py traingrid/submission/intake.py")
+@claim(
+    page(_VERSIONS, "all new objects are versioned and given a unique version ID"),
+    used_by="traingrid/aws/s3.py traingrid/submission/intake.py",
+)
 def every_write_is_a_version(aws: Aws) -> None:
     """In a versioned bucket, each PutObject returns a new version id, and that version stays readable."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("versions")
@@ -18,7 +21,13 @@ def every_write_is_a_version(aws: Aws) -> None:
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"two"
 
 
-@claim(_VERSIONS, used_by="traingrid/aws/s3.py")
+@claim(
+    page(
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/list-obj-version-enabled-bucket.html",
+        "with the most recently stored returned first",
+    ),
+    used_by="traingrid/aws/s3.py",
+)
 def versions_are_listed_newest_first(aws: Aws) -> None:
     """ListObjectVersions lists the versions of a key from the newest to the oldest."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("ordered")
@@ -42,7 +51,10 @@ def range_is_read_alone(aws: Aws) -> None:
 
 @claim(
     model("s3", "ListObjectsV2Request", "StartAfter is where you want Amazon S3 to start listing from"),
-    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel"),
+    page(
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel",
+        "strong read-after-write consistency for PUT and DELETE requests",
+    ),
     used_by="traingrid/aws/s3.py traingrid/submission/metric_history.py",
 )
 def list_continues_after_a_key(aws: Aws) -> None:
@@ -56,7 +68,10 @@ def list_continues_after_a_key(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html",
+        "the write operation fails, resulting in a 412 Precondition Failed response",
+    ),
     used_by="traingrid/aws/s3.py traingrid/api/source_folders.py",
 )
 def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
@@ -69,7 +84,10 @@ def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html",
+        "the delete operation fails with a 412 Precondition Failed response",
+    ),
     used_by="traingrid/aws/s3_delete.py",
 )
 def delete_of_a_changed_object_is_refused(aws: Aws) -> None:
@@ -96,7 +114,10 @@ def version_keeps_its_metadata(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel"),
+    page(
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel",
+        "strong read-after-write consistency for PUT and DELETE requests",
+    ),
     used_by="traingrid/aws/s3.py traingrid/submission/intake.py",
     why="a moment of inconsistency cannot be provoked",
 )

@@ -11,12 +11,10 @@ from conformance.resources.identity import allow, role
 from conformance.resources.storage import table_with_stream
 from conformance.sources import page
 
-_ERRORS = page("https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html")
-_FILTERS = page("https://docs.aws.amazon.com/lambda/latest/dg/with-ddb-filtering.html")
-_POLICY = page(
-    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/iam-policy-example-lamda-process-dynamodb-streams.html"
-)
-_ROLES = page("https://docs.aws.amazon.com/aurora-dsql/latest/userguide/using-database-and-iam-roles.html")
+_ERRORS = "https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html"
+_FILTERS = "https://docs.aws.amazon.com/lambda/latest/dg/with-ddb-filtering.html"
+_POLICY = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/iam-policy-example-lamda-process-dynamodb-streams.html"
+_ROLES = "https://docs.aws.amazon.com/aurora-dsql/latest/userguide/using-database-and-iam-roles.html"
 _FOLLOWER = "stacks/catalog_follower.py lambda/follow_ledger.py"
 _CODE = """
 def handler(event, context):
@@ -72,7 +70,7 @@ def _followed(aws: Aws) -> dict[str, Any]:
     return aws.once("followed", make)
 
 
-@claim(_ERRORS, used_by=_FOLLOWER)
+@claim(page(_ERRORS, "splits a failed batch into two smaller batches"), used_by=_FOLLOWER)
 def failing_record_of_a_stream_is_discarded_alone(aws: Aws) -> None:
     """Lambda splits a batch that fails, handles the other records, and sends only a failing record's position on."""
     letter = _followed(aws)["letter"]
@@ -83,7 +81,7 @@ def failing_record_of_a_stream_is_discarded_alone(aws: Aws) -> None:
     assert "Records" not in letter
 
 
-@claim(_FILTERS, used_by=_FOLLOWER)
+@claim(page(_FILTERS, "process only those records where the primary key"), used_by=_FOLLOWER)
 def filter_selects_records_of_a_stream_by_their_keys(aws: Aws) -> None:
     """A mapping with a filter on keys invokes its function only with matching records, without images for KEYS_ONLY."""
     log = "".join(_followed(aws)["log"])
@@ -93,8 +91,11 @@ def filter_selects_records_of_a_stream_by_their_keys(aws: Aws) -> None:
 
 
 @claim(
-    _POLICY,
-    page("https://github.com/aws-samples/lambda-refarch-webapp/issues/7"),
+    page(_POLICY, "needs permissions to read data from a DynamoDB stream"),
+    page(
+        "https://github.com/aws-samples/lambda-refarch-webapp/issues/7",
+        "Please ensure the role can perform the GetRecords",
+    ),
     used_by="stacks/catalog_follower.py",
 )
 def mapping_needs_a_role_that_reads_the_stream(aws: Aws) -> None:
@@ -108,7 +109,7 @@ def mapping_needs_a_role_that_reads_the_stream(aws: Aws) -> None:
 
 
 @documented(
-    _ROLES,
+    page(_ROLES, "Associate the database role with the IAM role ARN"),
     used_by="traingrid/catalog/roles.py stacks/catalog_follower.py",
     why="a cluster of Aurora DSQL has no stand-in in localcloud, and the suite creates none in an account",
 )

@@ -8,11 +8,10 @@ from conformance.resources.training import Training
 from conformance.sources import model, page
 
 _FILES = "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html"
-_VARIABLES = "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-envvariables.html"
 _CONTRACT = "training_container/contract/training_job.py"
 
 
-@claim(page(_FILES), used_by=_CONTRACT, trainings=1)
+@claim(page(_FILES, '"num_round": "128"'), used_by=_CONTRACT, trainings=1)
 def hyperparameters_are_a_file_of_texts(aws: Aws) -> None:
     """/opt/ml/input/config/hyperparameters.json contains the hyperparameters, all of them as strings."""
     training = Training.of(aws)
@@ -31,7 +30,11 @@ def container_knows_its_instance_type(aws: Aws) -> None:
     assert resources["network_interface_name"]
 
 
-@claim(page(_FILES), used_by=f"{_CONTRACT} training_container/launcher/hosts.py", trainings=2)
+@claim(
+    page(_FILES, "list of names of all containers on the container network"),
+    used_by=f"{_CONTRACT} training_container/launcher/hosts.py",
+    trainings=2,
+)
 def hosts_are_called_algo(aws: Aws) -> None:
     """The hosts of a cluster are algo-1, algo-2, ..., and resourceconfig.json lists all of them and the current one."""
     training = Training.of(aws)
@@ -40,7 +43,7 @@ def hosts_are_called_algo(aws: Aws) -> None:
     assert all(sorted(report["resources"]["hosts"]) == ["algo-1", "algo-2"] for report in reports)
 
 
-@claim(page(_FILES), used_by=_CONTRACT, trainings=1)
+@claim(page(_FILES, "/opt/ml/input/config/inputdataconfig.json"), used_by=_CONTRACT, trainings=1)
 def channels_are_in_inputdataconfig(aws: Aws) -> None:
     """inputdataconfig.json lists each channel with its TrainingInputMode and S3DistributionType."""
     training = Training.of(aws)
@@ -50,7 +53,11 @@ def channels_are_in_inputdataconfig(aws: Aws) -> None:
     assert report["inputs"]["file"]["S3DistributionType"] == "FullyReplicated"
 
 
-@claim(page(_FILES), used_by="training_container/trainer/data/channels.py", trainings=1)
+@claim(
+    page(_FILES, "creates a directory for each channel"),
+    used_by="training_container/trainer/data/channels.py",
+    trainings=1,
+)
 def file_mode_copies_the_data(aws: Aws) -> None:
     """In File mode, the objects under a prefix are files in /opt/ml/input/data/<channel>, without the prefix."""
     training = Training.of(aws)
@@ -59,7 +66,10 @@ def file_mode_copies_the_data(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html"),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html",
+        "Fast file mode provides file system access to an Amazon S3 data",
+    ),
     used_by="training_container/trainer/data/channels.py",
     trainings=1,
 )
@@ -70,7 +80,11 @@ def fast_file_mode_shows_files(aws: Aws) -> None:
     assert report["files"]["fast"] == ["a", "b/c"]
 
 
-@claim(page(_FILES), used_by="training_container/trainer/data/channels.py", trainings=1)
+@claim(
+    page(_FILES, "you need to read from the following pipes"),
+    used_by="training_container/trainer/data/channels.py",
+    trainings=1,
+)
 def pipe_mode_is_a_fifo_for_each_epoch(aws: Aws) -> None:
     """In Pipe mode, /opt/ml/input/data/<channel>_0 is a FIFO that contains the objects of the first epoch."""
     training = Training.of(aws)
@@ -104,7 +118,7 @@ def manifest_file_names_objects(aws: Aws) -> None:
     assert all([name.endswith("c") for name in report["files"]["listed"]] == [True] for report in reports)
 
 
-@claim(page(_VARIABLES), used_by=_CONTRACT, trainings=1)
+@claim(page(_FILES, "sets the following environment variables in your container"), used_by=_CONTRACT, trainings=1)
 def container_has_the_variables(aws: Aws) -> None:
     """A container has the variables TRAINING_JOB_NAME, TRAINING_JOB_ARN and those of the request."""
     training = Training.of(aws)
@@ -117,7 +131,10 @@ def container_has_the_variables(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html"),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html",
+        "[training-job-name]/algo-[instance-number-in-cluster]-[epoch_timestamp]",
+    ),
     used_by="traingrid/backends/sagemaker.py",
     trainings=2,
 )
@@ -160,7 +177,10 @@ def volume_has_the_size_that_was_asked_for(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html"),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html",
+        "limited to the peers of each training container",
+    ),
     used_by="traingrid/backends/sagemaker_request.py",
     why="isolated hosts can neither be queried nor log their connection attempts",
 )
@@ -169,7 +189,10 @@ def isolated_container_reaches_its_peers_only(aws: Aws) -> None:
 
 
 @documented(
-    page("https://github.com/NVIDIA/nvidia-container-runtime"),
+    page(
+        "https://github.com/NVIDIA/nvidia-container-runtime",
+        "controls which GPUs will be made accessible inside the container",
+    ),
     used_by="training_container/Dockerfile training_container/trainer/cluster.py",
     why="the suite uses no GPU instances, which exceed its budget",
 )

@@ -10,7 +10,14 @@ GRACE_SECONDS = 120.0
 
 
 @claim(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-signal-success-failure.html"),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-signal-success-failure.html",
+        "unsuccessful training execution should exit with a non-zero exit code",
+    ),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-output.html",
+        "the first 1024 characters from this file as FailureReason",
+    ),
     used_by="training_container/launcher/failure.py traingrid/job/failures.py",
     trainings=1,
 )
@@ -58,7 +65,7 @@ def stopping_job_may_be_stopped_again(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/awslabs/benchmark-ai/issues/928"),
+    page("https://github.com/awslabs/benchmark-ai/issues/928", "because the training job is in status Stopped"),
     used_by="traingrid/backends/sagemaker_inventory.py",
     trainings=1,
 )

@@ -10,7 +10,10 @@ UNKNOWN = ("ValidationException", "ResourceNotFound")
 
 @claim(
     model("sagemaker", "CreateTrainingJob", "ResourceInUse"),
-    page("https://github.com/aws/amazon-sagemaker-examples/issues/3108"),
+    page(
+        "https://github.com/aws/amazon-sagemaker-examples/issues/3108",
+        "Training job names must be unique within an AWS account and region",
+    ),
     used_by="traingrid/child/launch.py traingrid/job/failures.py",
     trainings=1,
 )
@@ -35,8 +38,10 @@ def name_is_unique_in_one_region(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/aws/aws-sdk/issues/165"),
-    page("https://github.com/boto/boto3/issues/2808"),
+    page(
+        "https://github.com/aws/aws-sdk/issues/165", "returns ValidationException instead of ResourceNotFoundException"
+    ),
+    page("https://github.com/boto/boto3/issues/2808", "ValidationException instead of ResourceNotFound"),
     used_by="traingrid/job/ownership.py traingrid/child/launch.py",
 )
 def unknown_name_is_a_validation_exception(aws: Aws) -> None:
@@ -46,7 +51,7 @@ def unknown_name_is_a_validation_exception(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/aws/aws-sdk/issues/165"),
+    model("sagemaker", "StopTrainingJob", "errors: ResourceNotFound"),
     used_by="traingrid/backends/sagemaker_inventory.py traingrid/job/ownership.py",
 )
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
@@ -55,7 +60,10 @@ def unknown_name_cannot_be_stopped(aws: Aws) -> None:
         aws.client("sagemaker").stop_training_job(TrainingJobName=aws.name("unknown"))
 
 
-@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/job/ownership.py")
+@claim(
+    page("https://github.com/boto/boto3/issues/4606", "when calling the ListTags operation: Resource does not exist"),
+    used_by="traingrid/job/ownership.py",
+)
 def tags_of_an_unknown_name_are_refused(aws: Aws) -> None:
     """ListTags for an unknown training job's ARN fails with ValidationException or ResourceNotFound."""
     arn = f"arn:aws:sagemaker:{aws.home}:{aws.account}:training-job/{aws.name('unknown')}"
@@ -64,7 +72,7 @@ def tags_of_an_unknown_name_are_refused(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/Kenza-AI/sagify/issues/57"),
+    page("https://github.com/Kenza-AI/sagify/issues/57", "allow TrainingJobs to have underscores in their names"),
     used_by="traingrid/names.py",
 )
 def name_has_no_underscores(aws: Aws) -> None:
@@ -83,7 +91,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/boto/boto3/issues/4606"),
+    page("https://github.com/boto/boto3/issues/4606", "even when the actual arn contains upper case letters"),
     used_by="traingrid/backends/service_jobs.py stacks/training_job_permissions.py",
     trainings=1,
 )

@@ -4,13 +4,13 @@ from conformance.aws import Aws
 from conformance.claim import documented
 from conformance.sources import page
 
-_TRAIN_VPC = page("https://docs.aws.amazon.com/sagemaker/latest/dg/train-vpc.html")
+_TRAIN_VPC = "https://docs.aws.amazon.com/sagemaker/latest/dg/train-vpc.html"
 _USED_BY = "traingrid/deploy/checkup/job_network.py"
 _WHY = "it takes instances with EFA"
 
 
 @documented(
-    _TRAIN_VPC,
+    page(_TRAIN_VPC, "should have at least 5 private IP addresses"),
     used_by=_USED_BY,
     why=_WHY,
     not_modelled="addresses of subnets: training jobs use none",
@@ -20,9 +20,15 @@ def hosts_need_addresses(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-efa.html"),
-    _TRAIN_VPC,
-    page("https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-efa.html",
+        "outbound traffic to and from the security group itself",
+    ),
+    page(_TRAIN_VPC, "connections allow all traffic from the same security group"),
+    page(
+        "https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html",
+        "allows Elastic Fabric Adapter (EFA) traffic with the destination of the same",
+    ),
     used_by=_USED_BY,
     why=_WHY,
     not_modelled="EFA, and the security groups that it needs",

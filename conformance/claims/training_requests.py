@@ -98,7 +98,9 @@ def at_most_28_days(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/Kenza-AI/sagify/issues/111"),
+    page(
+        "https://github.com/Kenza-AI/sagify/issues/111", "only supported when EnableManagedSpotTraining is set to true"
+    ),
     used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/allowed.py",
 )
 def wait_time_is_for_spot_only(aws: Aws) -> None:
@@ -118,7 +120,7 @@ def wait_time_is_not_below_the_runtime(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/aws/amazon-sagemaker-examples/issues/2489"),
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/2489", "No S3 objects found under S3 URL"),
     used_by="traingrid/job/failures.py",
 )
 def missing_data_is_refused_at_once(aws: Aws) -> None:
@@ -128,7 +130,10 @@ def missing_data_is_refused_at_once(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html"),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html",
+        "Your training job must connect to a VPC to access Amazon EFS",
+    ),
     used_by="traingrid/grid/region.py traingrid/manifest/allowed.py",
 )
 def file_system_requires_a_vpc(aws: Aws) -> None:
@@ -155,7 +160,7 @@ def data_of_another_region_is_refused(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3"),
+    page("https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3", "Could not assume role"),
     used_by="traingrid/job/failures.py",
 )
 def role_must_trust_sagemaker(aws: Aws) -> None:
@@ -165,8 +170,7 @@ def role_must_trust_sagemaker(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
-    page("https://github.com/aws/amazon-sagemaker-examples/issues/2534"),
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/1476", "Cannot find the requested image"),
     used_by="traingrid/job/failures.py",
 )
 def missing_image_is_refused_at_once(aws: Aws) -> None:
@@ -179,7 +183,7 @@ def missing_image_is_refused_at_once(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/2534", "Cannot find repository"),
     used_by="traingrid/job/failures.py",
 )
 def missing_repository_is_refused_at_once(aws: Aws) -> None:
@@ -275,7 +279,7 @@ def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
 
 @documented(
     model("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded"),
-    page("https://github.com/zenml-io/zenml/issues/847"),
+    page("https://github.com/zenml-io/zenml/issues/847", "Resource Limit Exceeded on AWS"),
     used_by="traingrid/job/failures.py traingrid/child/launch.py",
     why="a request above the expected quota would start instances if the account's quota is larger",
 )
@@ -284,8 +288,14 @@ def quota_is_refused_at_once(aws: Aws) -> None:
 
 
 @documented(
-    page("https://github.com/DIAGNijmegen/rse-grand-challenge/issues/2631"),
-    page("https://github.com/aws/deep-learning-containers/pull/1075"),
+    page(
+        "https://github.com/DIAGNijmegen/rse-grand-challenge/issues/2631",
+        "CapacityError: Unable to provision requested ML compute capacity",
+    ),
+    page(
+        "https://github.com/aws/sagemaker-pytorch-training-toolkit/pull/171",
+        "Failed Reason: CapacityError: Unable to provision requested ML compute capacity",
+    ),
     used_by="traingrid/job/failures.py traingrid/child/supervisor.py",
     why="a lack of capacity cannot be provoked",
 )
@@ -314,8 +324,11 @@ def interrupted_spot_training_is_stopped(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html"),
-    page("https://github.com/boto/botocore/issues/149"),
+    page(
+        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html",
+        "must reach AWS within five minutes of the time stamp",
+    ),
+    page("https://github.com/boto/botocore/issues/149", "Signature expired"),
     used_by="traingrid/late_request.py traingrid/aws/outage.py",
 )
 def request_that_was_signed_long_ago_is_refused(aws: Aws) -> None:

@@ -32,7 +32,12 @@ def completed_job_went_through_the_phases(aws: Aws) -> None:
     assert [phase for phase in phases if phase in wanted] == wanted, phases
 
 
-@claim(page(_ARTIFACTS), used_by="traingrid/backends/sagemaker.py", trainings=1)
+@claim(
+    page(_ARTIFACTS, "single object in compressed tar format"),
+    model("sagemaker", "ModelArtifacts", "s3://bucket-name/keynameprefix/model.tar.gz"),
+    used_by="traingrid/backends/sagemaker.py",
+    trainings=1,
+)
 def model_is_at_a_known_key(aws: Aws) -> None:
     """The model is at <S3OutputPath>/<job>/output/model.tar.gz, which ModelArtifacts contains."""
     training = Training.of(aws)
@@ -43,7 +48,11 @@ def model_is_at_a_known_key(aws: Aws) -> None:
     assert _archive(training, name, "model.tar.gz") == ["algo-1"]
 
 
-@claim(page(_ARTIFACTS), used_by="training_container/contract/training_job.py docs/training.md", trainings=1)
+@claim(
+    page(_ARTIFACTS, "artifacts you want to store other than the final model"),
+    used_by="training_container/contract/training_job.py docs/training.md",
+    trainings=1,
+)
 def other_output_is_beside_the_model(aws: Aws) -> None:
     """Files in /opt/ml/output/data are stored in output.tar.gz next to the model."""
     training = Training.of(aws)
@@ -52,7 +61,11 @@ def other_output_is_beside_the_model(aws: Aws) -> None:
     ]
 
 
-@claim(page(_ARTIFACTS), used_by="training_container/trainer/checkpoints/checkpoints.py", trainings=2)
+@claim(
+    page(_ARTIFACTS, "If multiple containers in a single training job write to this directory"),
+    used_by="training_container/trainer/checkpoints/checkpoints.py",
+    trainings=2,
+)
 def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
     """model.tar.gz contains the files that all hosts wrote to /opt/ml/model."""
     training = Training.of(aws)

@@ -10,12 +10,15 @@ from conformance.resources.product import trust_conditions
 from conformance.resources.training import Training, execution_permissions
 from conformance.sources import page
 
-_DEPUTY = page("https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html")
+_DEPUTY = "https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html"
 
 
 @claim(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html"),
-    page("https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3"),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html",
+        "using the aws:SourceArn and aws:SourceAccount global condition keys",
+    ),
+    page("https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3", "Could not assume role"),
     used_by="stacks/execution_role.py",
     trainings=1,
 )
@@ -33,8 +36,11 @@ def training_job_starts_with_a_limited_trust(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html"),
-    _DEPUTY,
+    page(
+        "https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html",
+        "use the aws:SourceAccount or aws:SourceArn condition keys",
+    ),
+    page(_DEPUTY, "include the aws:SourceAccount and aws:SourceArn global condition context keys"),
     used_by="stacks/orchestrator.py",
 )
 def child_starts_with_a_limited_trust(aws: Aws) -> None:
@@ -48,8 +54,7 @@ def child_starts_with_a_limited_trust(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-cross-region.html"),
-    _DEPUTY,
+    page(_DEPUTY, "include the aws:SourceAccount and aws:SourceArn global condition context keys"),
     used_by="stacks/event_forwarding.py",
 )
 def event_is_forwarded_with_a_limited_trust(aws: Aws) -> None:
@@ -72,7 +77,10 @@ def event_is_forwarded_with_a_limited_trust(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html"),
+    page(
+        "https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html",
+        "API actions to which a user can apply tags",
+    ),
     used_by="stacks/child_permissions.py",
     trainings=1,
 )
