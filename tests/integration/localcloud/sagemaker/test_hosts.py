@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 
 from localcloud.processes.process_group import ProcessGroup
-from localcloud.sagemaker.hosts import HostNetwork
+from localcloud.sagemaker.hosts import INTERFACE, HostNetwork
 from tests.integration.localcloud.compute import wait_until
 from tests.support.packages import OPEN_MPI, ROOT, needs
 
 PYTHON = ROOT / ".venv-training/bin/python"
 HOSTS = ["algo-1", "algo-2"]
-# training_container/launcher/open_mpi.py explains the parameter.
-MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none", "-host", "algo-1:1,algo-2:1")
+# training_container/launcher/open_mpi.py explains the parameters. Without an interface, Open MPI also uses those of
+# containers that other programs start and end.
+MPIRUN = (
+    *("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none", "-host", "algo-1:1,algo-2:1"),
+    *("-mca", "btl_tcp_if_include", INTERFACE, "-mca", "oob_tcp_if_include", INTERFACE),
+)
 GLOO = (
     *("env", f"PYTHONPATH={ROOT}", str(PYTHON), "-m", "training_container.launcher.gloo"),
     *("--hosts", "algo-1:1,algo-2:1", "--current-host", "algo-1", "--"),
