@@ -46,7 +46,7 @@ class Measured:
 def measured(name: str) -> list[Measured]:
     """Return the measurements in a file of bench/results/, which has several if its parts are measured separately."""
     document = json.loads((SUMMARIES / f"{name}.json").read_text())
-    if "rows" in document:  # of the fault suite
+    if "sabotage" in document:  # of the fault suite
         rows = [*document["rows"], *document["sabotage"]]
         return [_of(name, row["experiment"], {**row, "at": row["ended_at"], **_machine(document)}) for row in rows]
     if "runs" in document:
