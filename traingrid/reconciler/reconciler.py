@@ -220,7 +220,7 @@ class Reconciler:
     ) -> None:
         """Stop unwanted training jobs that are older than those that each sweep lists, as a part of the daily pass.
 
-        A list by state would not tell how far it has come, so all are listed, and the next sweep continues.
+        A list by state has no position at which the next sweep could continue, so all of them are listed.
         """
         progress, oldest = self.ledger.history_pass(), time.time() - LONGEST_ACTIVE_SECONDS
         listed = dict(progress.listed)
