@@ -108,6 +108,8 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
     for name in (names.images_stack("doctored"), names.control_stack("doctored"), names.guard_stack("doctored")):
         cloudformation.create_stack(StackName=name, TemplateBody=template)
     queue()
+    client("events", "us-east-1").create_event_bus(Name=names.event_bus("doctored"))
+    accept_events()
     ecr.create_repository(repositoryName="doctored/orchestrator")
     digest = ecr.put_image(repositoryName="doctored/orchestrator", imageManifest=IMAGE, imageTag="built-1")["image"]
     built = {
@@ -118,6 +120,12 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
     }
     outputs = {**json.loads(template), "Outputs": {name: {"Value": value} for name, value in built.items()}}
     cloudformation.create_stack(StackName=names.builds_stack("doctored"), TemplateBody=json.dumps(outputs))
+
+
+def accept_events() -> None:
+    """Let the account put events on the grid's bus."""
+    bus = {"EventBusName": names.event_bus("doctored"), "StatementId": "this-account"}
+    client("events", "us-east-1").put_permission(**bus, Principal=ACCOUNT, Action="events:PutEvents")
 
 
 def queue() -> None:
@@ -257,6 +265,19 @@ def test_after_a_deployment_only_removed_resources_are_reported(doctor: Doctor) 
     assert "5 wrong" in output
     run(re.search(r"campaigns-yul: (aws .*)", output)[1])  # type: ignore[index]  # None would fail the test
     assert "4 wrong" in doctor(region="ca-central-1", bucket="campaigns-yul")[1]
+
+
+def test_a_bus_without_its_policy_is_found_even_if_it_is_gone(doctor: Doctor) -> None:
+    events, name = client("events", "us-east-1"), names.event_bus("doctored")
+    events.remove_permission(EventBusName=name, StatementId="this-account")
+    _, output = doctor()
+    assert f"its policy lacks {ACCOUNT}: no events arrive from there" in output
+    assert re.search(r"us-east-1 event bus doctored: npx cdk deploy --all -c grid=\S+ --revert-drift", output)
+    events.delete_event_bus(Name=name)
+    assert "does not exist: only sweeps record the ends" in doctor()[1]
+    events.create_event_bus(Name=name)
+    accept_events()
+    assert "event bus doctored: " not in doctor()[1]
 
 
 def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_fixed(doctor: Doctor) -> None:

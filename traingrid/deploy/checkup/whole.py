@@ -14,6 +14,7 @@ from traingrid.deploy.checkup.batch_queue import batch_queue
 from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
 from traingrid.deploy.checkup.file_systems import mounts
 from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.home_event_bus import home_event_bus
 from traingrid.deploy.checkup.job_network import job_network
 from traingrid.deploy.checkup.left_stacks import left_stacks
 from traingrid.deploy.checkup.linked_roles import linked_roles
@@ -76,7 +77,7 @@ def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
     if region == grid.home and home == account:
         yield deployed.stack(names.images_stack(grid.name), region)
         yield deployed.stack(names.builds_stack(grid.name), region)
-        yield from _of_control_plane(grid)
+        yield from _of_control_plane(grid, account)
         yield deployed.stack(names.guard_stack(grid.name), region)
         if uri := wanted.built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region, rebuild=grid.rebuild)
@@ -84,7 +85,7 @@ def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
         yield from _of_training(wanted, account, region)
 
 
-def _of_control_plane(grid: Grid) -> Iterator[Finding]:
+def _of_control_plane(grid: Grid, account: str) -> Iterator[Finding]:
     """Check the control plane, and the account's quotas and roles that it needs."""
     yield from account_quotas(grid)
     yield from linked_roles(grid.home)
@@ -94,6 +95,7 @@ def _of_control_plane(grid: Grid) -> Iterator[Finding]:
     yield stack
     if stack.verdict is Verdict.GOOD:
         yield from batch_queue(grid)
+        yield from home_event_bus(grid, account)
         yield from notifications(grid)
 
 
