@@ -125,7 +125,8 @@ def test_the_manifest_of_the_torch_demo_is_accepted(
     monkeypatch.setattr(demo, "upload_folder", lambda *_: f"s3://{bucket}/digits")
     plane: Any = SimpleNamespace(deployment=deployment)
     manifest = demo.write_manifest(plane, tmp_path, on_eks=engine == "eks").read_text()
-    uploaded = manifest.replace(str(demo.HERE / "source"), f"s3://{bucket}/sources/code.tar.gz")
+    folder = json.dumps(str(demo.HERE / "source"))
+    uploaded = manifest.replace(folder, json.dumps(f"s3://{bucket}/sources/code.tar.gz"))
     jobs = jobs_of_lines(parse(uploaded.encode(), deployment), deployment, "0123abcd")
     assert [(job.backends[0], job.eks_kind, job.launcher) for job in jobs] == [
         (engine, kind, "torchrun") for kind in kinds

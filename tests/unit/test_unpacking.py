@@ -164,7 +164,9 @@ def test_files_on_a_file_system_without_links_are_copied_within_the_limits(
         unpack(archive, tmp_path / "other", Limits(size=35_000, members=9, hint=""))
 
 
-def test_modes_are_those_of_a_program_or_a_file(pack: Pack, tmp_path: Path) -> None:
+def test_modes_are_those_of_a_program_or_a_file(pack: Pack, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    users = os.umask(0o022)
+    request.addfinalizer(lambda: os.umask(users))
     unpack(pack(member("run", mode=0o6777), member("text", mode=0o666)), tmp_path / "target", LIMITS)
     assert [(tmp_path / "target" / name).stat().st_mode & 0o7777 for name in ("run", "text")] == [0o755, 0o644]
 

@@ -14,13 +14,13 @@ from botocore.exceptions import ClientError
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import forbidden
 from tests.e2e.submissions import submit, until
+from tests.support.python_programs import write_program
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
 
 HOME, REGION, ACCOUNT = "us-east-1", "eu-west-1", "123456789012"
 PLUGIN = """\
-#!{python}
 import json, os, sys
 if sys.argv[1:] == ["--version"]:
     print("1.2.650.0")
@@ -61,8 +61,7 @@ def secondary(submission: str) -> str:
 
 def shell(cloud: LocalCloud, folder: Path, submission: str, *options: str) -> "subprocess.CompletedProcess[str]":
     """Run the command with a plugin that prints its arguments and the reply that it has received."""
-    (folder / "session-manager-plugin").write_text(PLUGIN.format(python=sys.executable))
-    (folder / "session-manager-plugin").chmod(0o755)
+    write_program(folder / "session-manager-plugin", PLUGIN)
     program = "import sys; from traingrid.cli.main import main; sys.exit(main())"
     grid = str(Path(cloud.data_dir) / "grid.yaml")
     command = [sys.executable, "-c", program, "--grid", grid, "shell", submission, "0", *options]

@@ -3,16 +3,17 @@
 import hashlib
 import os
 import subprocess
-import sys
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.support.python_programs import write_program
+
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "setup/efa.sh"
-RECORDS = f"""#!{sys.executable}
+RECORDS = """\
 import os, sys
 from pathlib import Path
 name = Path(sys.argv[0]).name
@@ -56,8 +57,7 @@ class Build:
         self.runtime.write_text("")
         (self.folder / "programs").mkdir()
         for name in ("curl", "apt-get", "dpkg-query", "ldconfig", "ldd"):
-            (self.folder / "programs" / name).write_text(RECORDS)
-            (self.folder / "programs" / name).chmod(0o755)
+            write_program(self.folder / "programs" / name, RECORDS)
         self.pack("DEBS/UBUNTU2204/x86_64/libnccl-ofi_1.17.2-1_amd64.deb")
 
     @property

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.python_programs import write_program
+
 ROOT = Path(__file__).parents[3]
-NOTES_ARGUMENTS = f"""#!{sys.executable}
+NOTES_ARGUMENTS = """\
 import json, sys
 from pathlib import Path
 given = sys.argv[1:]
-Path({{noted!r}}).write_text(json.dumps(given))
+Path({noted!r}).write_text(json.dumps(given))
 Path(given[given.index("--iidfile") + 1]).write_text("an-id")
 """
 
@@ -25,10 +27,10 @@ def programs(tmp_path: Path) -> Path:
     folder = tmp_path / "programs"
     folder.mkdir()
     bodies = dict.fromkeys(("podman", "runc", "debootstrap"), "#!/bin/sh\n") | {"id": "#!/bin/sh\necho 0\n"}
-    bodies["buildah"] = NOTES_ARGUMENTS.format(noted=str(tmp_path / "noted.json"))
     for name, body in bodies.items():
         (folder / name).write_text(body)
         (folder / name).chmod(0o755)
+    write_program(folder / "buildah", NOTES_ARGUMENTS.format(noted=str(tmp_path / "noted.json")))
     return folder
 
 

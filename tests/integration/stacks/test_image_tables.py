@@ -1,7 +1,6 @@
 """AWS's own images by alias: resolved by the SDK at synthesis, and passed to all processes."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,6 +11,7 @@ from stacks.image_tables import PYTHON, ask, framework_images
 from stacks.region_stack import RegionStack
 from tests.integration.stacks.templates import REGIONS, a_grid, an_app, environment, only, resources, statements
 from tests.support.packages import needs
+from tests.support.python_programs import write_program
 from traingrid.algorithms.built_in import built_in
 from traingrid.algorithms.xgboost import VERSIONS
 from traingrid.errors import UsageError
@@ -29,17 +29,13 @@ needs_sdk = needs("make setup-images")
 
 def sdk(folder: Path, answers: Any, code: int = 0) -> Path:
     """Return an interpreter that stores its input in `asked.json`, and prints these answers."""
-    program = folder / "python"
     lines = [
-        f"#!{sys.executable}",
         "import pathlib, os, sys",
         f"pathlib.Path({str(folder / 'asked.json')!r}).write_text(sys.stdin.read())",
         f"pathlib.Path({str(folder / 'keys')!r}).write_text(os.environ.get('AWS_ACCESS_KEY_ID', 'none'))",
         f"print({json.dumps(answers)!r})" if not code else f"sys.exit('it broke') if {code} else None",
     ]
-    program.write_text("\n".join(lines) + "\n")
-    program.chmod(0o755)
-    return program
+    return write_program(folder / "python", "\n".join(lines) + "\n")
 
 
 def a_grid_with(image: dict[str, str], regions: int = 2) -> Grid:

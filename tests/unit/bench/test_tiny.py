@@ -25,10 +25,10 @@ def test_every_target_of_a_benchmark_runs_at_the_tiny_size() -> None:
 
 
 def test_the_tiny_size_does_not_replace_results(tmp_path: Path) -> None:
-    program = "from bench import results_file, plan; print(results_file.SUMMARIES, plan.DATASETS)"
+    program = "from bench import results_file, plan; print(results_file.SUMMARIES); print(plan.DATASETS)"
     command, environment = [sys.executable, "-c", program], {**os.environ, VARIABLE: TINY}
     done = subprocess.run(command, cwd=CHECKOUT, env=environment, check=True, capture_output=True, text=True)
-    folder, datasets = done.stdout.split()
+    folder, datasets = done.stdout.splitlines()
     assert Path(folder) == CHECKOUT / "build/bench/tiny"
     assert int(datasets) < 1000
 

@@ -1,13 +1,13 @@
 """`traingrid tensorboard`: copies the data, starts TensorBoard if it is installed, and reports unread Regions."""
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.support.python_programs import write_program
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.event_files import EventFiles
 from traingrid.cli.main import cli
@@ -52,11 +52,8 @@ def test_regions_that_could_not_be_read_fail_the_command(errors: dict[str, str],
 def test_the_end_of_tensorboard_ends_the_command(
     errors: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "viewer"
-    program.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.exit(sys.argv[1:] != ['--logdir', {str(tmp_path)!r}, '--port', '6006'])\n"
-    )
-    program.chmod(0o755)
+    source = f"import sys\nsys.exit(sys.argv[1:] != ['--logdir', {str(tmp_path)!r}, '--port', '6006'])\n"
+    program = write_program(tmp_path / "viewer", source)
     monkeypatch.setattr(shutil, "which", lambda _name: str(program))
     monkeypatch.setattr("traingrid.cli.tensorboard._SYNC_SECONDS", 0.05)
     error = run(tmp_path).exception

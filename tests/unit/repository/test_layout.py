@@ -283,3 +283,10 @@ def test_no_test_replaces_the_time_of_other_threads() -> None:
     of_all_threads = re.compile(r"""setattr\(time, |setattr\(["'][\w.]+\.time\.""")
     files = [file for file in (ROOT / "tests").rglob("*.py") if of_all_threads.search(file.read_text())]
     assert files == [], "use tests/support/module_time.py"
+
+
+def test_programs_of_tests_start_with_an_interpreter_whose_path_may_have_blanks() -> None:
+    """`#!` and the path of this Python fail in a checkout with a blank: use tests.support.python_programs."""
+    first_line = "#!" + "{"
+    found = [path for path in (ROOT / "tests").rglob("*.py") if first_line in path.read_text()]
+    assert found == []
