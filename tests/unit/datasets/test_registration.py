@@ -142,6 +142,13 @@ def test_folders_of_the_console_do_not_count_as_objects(s3: Any, deployment: Dep
     assert registering(deployment).register(upload(s3))["state"] == "registered"
 
 
+def test_an_empty_object_and_a_folder_with_content_count_as_objects(s3: Any, deployment: Deployment) -> None:
+    s3.put_object(Bucket="ragab-ml", Key="oslo-1/train/empty", Body=b"")
+    s3.put_object(Bucket="ragab-ml", Key="oslo-1/train/", Body=b"123")
+    assert registering(deployment).register(upload(s3))["state"] == "rejected"
+    assert registering(deployment).register(upload(s3, objects=4, bytes=12))["state"] == "registered"
+
+
 def test_an_index_of_records_does_not_count_as_an_object(s3: Any, deployment: Deployment) -> None:
     s3.put_object(Bucket="ragab-ml", Key="oslo-1/train/_records.json", Body=b"{}")
     assert registering(deployment).register(upload(s3))["state"] == "registered"

@@ -69,6 +69,12 @@ def test_the_most_common_ones_are_recognised_without_the_library(name: str, monk
         secrets._detectors.cache_clear()
 
 
+def test_the_shortest_secret_is_recognised() -> None:
+    token = "eyJhIjoxfQ.e30.x"
+    assert len(token) == secrets._SHORTEST
+    assert is_secret("note", token)
+
+
 def test_no_file_of_the_examples_holds_a_secret() -> None:
     examples = Path(__file__).resolve().parents[3] / "examples"
     found = {path.name: secret_in(path.read_text().splitlines()) for path in examples.rglob("*.py")}
