@@ -228,9 +228,11 @@ def test_a_registered_copy_is_no_replica_afterwards(copied: Any, moves: Moves) -
     datasets.add(DatasetItem(version="1", replicas=replicas, **facts))
     elsewhere = {TARGET_REGION: Replica(uri="s3://other/day1", registered_at="x")}
     datasets.add(DatasetItem(version="2", replicas=elsewhere, **facts))
+    only_source = {SOURCE_REGION: replicas[SOURCE_REGION]}
+    datasets.add(DatasetItem(version="3", replicas=only_source, **facts))
     assert prune(moves).objects == 3
-    first, second = intact(datasets.all())
-    assert (list(first.replicas), dict(second.replicas)) == ([SOURCE_REGION], elsewhere)
+    remaining = [dict(item.replicas) for item in intact(datasets.all())]
+    assert remaining == [only_source, elsewhere, only_source]
     assert stored(copied) == {}
 
 

@@ -1,4 +1,4 @@
-"""Clusters of Aurora DSQL that remain; the local AWS has none, so the lookup by tag is replaced."""
+"""Clusters of Aurora DSQL and keys that remain; the lookup by tag is replaced, as the local AWS has no clusters."""
 
 from pathlib import Path
 
@@ -24,3 +24,12 @@ def test_a_cluster_is_listed_with_the_commands_that_delete_it(tmp_path: Path, mo
     unprotect, delete = found.remove.split(" && ")
     assert unprotect.endswith("update-cluster --region us-east-1 --identifier abc123 --no-deletion-protection-enabled")
     assert delete == "aws dsql delete-cluster --region us-east-1 --identifier abc123"
+
+
+def test_a_key_that_is_deleted_or_will_be_does_not_remain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {"key/used": {"KeyState": "Enabled"}, "key/scheduled": {"KeyState": "PendingDeletion"}, "key/gone": None}
+    monkeypatch.setattr(retained, "_tagged", lambda *_: list(states))
+    monkeypatch.setattr(retained, "_described_key", lambda arn, _: states[arn])
+    (tmp_path / "grid.yaml").write_text(GOOD)
+    (found,) = retained._keys(load_grid(tmp_path / "grid.yaml"), "us-east-1")
+    assert (found.kind, found.name) == ("key", "key/used")
