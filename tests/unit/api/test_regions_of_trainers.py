@@ -1,4 +1,4 @@
-"""Regions of trainers: the arguments of `from_model_trainer` that are not the SDK's; tests/notebook/sdk tests the others."""
+"""Regions of trainers: the arguments that are not the SDK's; tests/notebook/sdk tests the others."""
 
 from typing import Any
 
