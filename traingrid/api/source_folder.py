@@ -126,9 +126,9 @@ class _Choice:
     """
 
     def __init__(self, where: str, folder: Path, patterns: Sequence[str]) -> None:
-        self._where, self._folder, self.left_out = where, folder, list[str]()
         from pathspec import GitIgnoreSpec  # noqa: PLC0415  # its import of RE2 takes 3 MiB
 
+        self._where, self._folder, self.left_out = where, folder, list[str]()
         own = folder / IGNORE_FILE
         lines = own.read_text(encoding="utf-8-sig").splitlines() if own.is_file() else []
         try:

@@ -38,7 +38,8 @@ def home_event_bus(grid: Grid, account: str) -> Iterator[Finding]:
                 raise
             return finding("does not exist: only sweeps record the ends of training jobs whose child has died")
         statements = json.loads(policy or "{}").get("Statement", [])
-        lacking = [one for one in sorted({account, *grid.elsewhere().values()}) if not _is_allowed(one, statements)]
+        senders = sorted({account, *grid.elsewhere().values()})
+        lacking = [sender for sender in senders if not _is_allowed(sender, statements)]
         return finding(f"its policy lacks {', '.join(lacking)}: no events arrive from there" if lacking else "")
 
     yield looked(region, f"event bus {name}", look, "events:DescribeEventBus")
