@@ -89,20 +89,31 @@ class Records:
             return len(range_of(sum(entry.records for entry in self.index.values()), *self.among))
         return self.shard.count()
 
-    def records(self, epoch: int) -> Iterator[bytes]:
+    def records(self, epoch: int, worker: int = 0, workers: int = 1) -> Iterator[bytes]:
         """Yield this rank's records of an epoch. For a stream, every call reads the next one.
+
+        Args:
+            epoch: The epoch, which determines the order of the records.
+            worker: The number of this process among those that share the rank's files, from 0.
+            workers: The number of these processes. With `shard_by` "auto", each one reads only its own range.
 
         Raises:
             StreamError: A file or stream is truncated or corrupt, or the stream timed out.
         """
-        found = self._of_stream() if self.stream else self._of_files(epoch)
-        if not self.stream and not self.in_ranges:
-            found = islice(found, self.shard.offset, None, self.shard.every)
+        if self.stream:
+            found = self._of_stream()
+        elif self.reading.shard_by == "auto":
+            rank, ranks = self.among
+            found = self._of_files(self._range(epoch, rank * workers + worker, ranks * workers))
+        else:
+            own = self.shard
+            whole = [Segment(path=path) for path in self._ordered(own.files, self._choice(epoch))]
+            found = islice(self._of_files(whole), own.offset + worker * own.every, None, own.every * workers)
         return _shuffled(found, self.reading.shuffle_records, f"{self.reading.seed}/{epoch}/{self.place.rank}")
 
-    def _of_files(self, epoch: int) -> Iterator[bytes]:
+    def _of_files(self, parts: Iterable[Segment]) -> Iterator[bytes]:
         left = self.reading.tolerate
-        for part in self._segments(epoch):
+        for part in parts:
             start, stop = byte_range(part)
             splitter = Splitter(self.name, str(part.path), tolerate=left)
             splitter.start, splitter.record = start, part.first
@@ -111,17 +122,26 @@ class Records:
             splitter.finish()
             left = splitter.tolerate
 
-    def _segments(self, epoch: int) -> list[Segment]:
-        """Return the records of an epoch before shuffling. All ranks have the same order of files and first cut."""
-        paths = list(self.files if self.in_ranges else self.shard.files)
-        choice = random.Random(f"{self.reading.seed}/{epoch}")  # noqa: S311  # no secret depends on it
-        if self.reading.shuffle_files:
-            choice.shuffle(paths)
-        if not self.in_ranges:
+    def _range(self, epoch: int, number: int, ranges: int) -> list[Segment]:
+        """Return one of the ranges into which the records of an epoch are cut, before they are shuffled."""
+        choice = self._choice(epoch)
+        paths = self._ordered(self.files, choice)
+        if ranges == 1:
             return [Segment(path=path) for path in paths]
         files = [(path, self.index[self._name(path)]) for path in paths]
         total = sum(entry.records for _, entry in files)
-        return segments(files, *self.among, choice.randrange(total) if self.reading.shuffle_files and total else 0)
+        return segments(files, number, ranges, choice.randrange(total) if self.reading.shuffle_files and total else 0)
+
+    def _ordered(self, files: Iterable[Path], choice: random.Random) -> list[Path]:
+        """Return the files in the order of an epoch."""
+        paths = list(files)
+        if self.reading.shuffle_files:
+            choice.shuffle(paths)
+        return paths
+
+    def _choice(self, epoch: int) -> random.Random:
+        """Return the random numbers of an epoch, which are the same for all ranks."""
+        return random.Random(f"{self.reading.seed}/{epoch}")  # noqa: S311  # no secret depends on it
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.place.folders.data / self.name).as_posix()

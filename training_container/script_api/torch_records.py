@@ -10,7 +10,6 @@ Example:
 """
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
 import torch.utils.data
@@ -19,7 +18,11 @@ from training_container.script_api.records import ChannelError, Records
 
 
 class TorchRecords(torch.utils.data.IterableDataset):
-    """A rank's records. With several workers, each one yields every n-th record, and all of them read all bytes.
+    """A rank's records. Each worker of a DataLoader reads its own range of them, so no byte is read twice.
+
+    The records of all files are counted at the start, by their headers, unless the channel has `_records.json`. With
+    `shard_by` "file" or "record", nothing is counted: every worker reads all of the rank's bytes, and yields every n-th
+    record.
 
     Args:
         records: The records of this rank.
@@ -29,6 +32,8 @@ class TorchRecords(torch.utils.data.IterableDataset):
     def __init__(self, records: Records, decode: Callable[[bytes], Any] | None = None) -> None:
         self._records, self._decode = records, decode
         self._epoch = 0
+        if records.files and records.reading.shard_by == "auto":
+            _ = records.index  # before a DataLoader starts workers, each of which would count
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, which determines the order of the records."""
@@ -41,9 +46,8 @@ class TorchRecords(torch.utils.data.IterableDataset):
             ChannelError: A stream would be read by several workers.
         """
         worker = torch.utils.data.get_worker_info()
-        found = self._records.records(self._epoch)
-        if worker is not None:
-            if self._records.stream:
-                raise ChannelError(f"Channel {self._records.name} is a stream, which only num_workers=0 can read.")
-            found = islice(found, worker.id, None, worker.num_workers)
+        if worker is not None and self._records.stream:
+            raise ChannelError(f"Channel {self._records.name} is a stream, which only num_workers=0 can read.")
+        mine = () if worker is None else (worker.id, worker.num_workers)
+        found = self._records.records(self._epoch, *mine)
         return found if self._decode is None else map(self._decode, found)

@@ -51,15 +51,28 @@ def place(folders: Folders, rank: int = 0, size: int = 1, local_size: int = 1) -
     return Ranks(rank=rank, size=size, local_rank=rank % local_size, local_size=local_size, folders=folders)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(("files", "by"), [(1, "auto"), (3, "auto"), (1, "record"), (3, "record"), (4, "file")])
-def test_ranks_together_read_every_record_once(folders: Callable[..., Folders], files: int, by: str) -> None:
+def test_ranks_and_their_workers_together_read_every_record_once(
+    folders: Callable[..., Folders], files: int, by: str, workers: int
+) -> None:
     job = folders(train={})
     write(job, {f"{file}": framed(*(b"%d-%d" % (file, record) for record in range(6))) for file in range(files)})
     reading = ReadOptions(shard_by=by)
     shares = [records.open("train", place=place(job, rank, 2), reading=reading) for rank in (0, 1)]
-    found = [list(share.records(3)) for share in shares]
+    found = [[one for worker in range(workers) for one in share.records(3, worker, workers)] for share in shares]
     assert [len(one) for one in found] == [share.count for share in shares] == [3 * files, 3 * files]
     assert sorted(found[0] + found[1]) == sorted(b"%d-%d" % (a, b) for a in range(files) for b in range(6))
+    assert [set(one) for one in found] == [set(share.records(3)) for share in shares]
+
+
+def test_a_worker_reads_no_records_of_another(folders: Callable[..., Folders]) -> None:
+    job = folders(train={})
+    write(job, {"a": framed(b"one", b"two", b"three", b"four").replace(b"three", b"thsee")})
+    train = records.open("train", place=place(job), reading=UNSHUFFLED)
+    assert list(train.records(0, 0, 2)) == [b"one", b"two"]
+    with pytest.raises(StreamError, match="is corrupt"):
+        list(train.records(0, 1, 2))
 
 
 def test_up_to_the_allowed_number_of_corrupt_records_is_skipped(folders: Callable[..., Folders]) -> None:
