@@ -50,8 +50,8 @@ def main() -> None:
     summarized = summary(figures, settings)
     print(report(summarized, machine))
     if not settings.on_cpu:
-        copied = {"commit": commit} if commit and results_file.commit() == results_file.UNKNOWN else {}
-        results_file.write("gpu-torch", {**copied, **summarized}, figures, machine)
+        stated = {"commit": commit} if commit else {}
+        results_file.write("gpu-torch", {**stated, **summarized}, figures, machine)
 
 
 def parsed() -> argparse.Namespace:
@@ -65,7 +65,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--steps", type=int, default=size(48, 1), help="steps of a block: batches arrive in bursts of --workers"
     )
-    parser.add_argument("--commit", default="", help="the commit of a copy without the history of git")
+    parser.add_argument("--commit", default="", help="the commit of a copy whose git has another one, or none")
     parser.add_argument("--on-cpu", action="store_true", default=IS_TINY, help="accept CPUs, and write no file")
     return parser.parse_args()
 
