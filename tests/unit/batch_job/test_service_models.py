@@ -1,5 +1,6 @@
 """Service models: the orchestrator image's reduced copies of botocore's models match them for a child's calls."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,14 @@ def test_tags_are_listed_page_by_page(folder: Path) -> None:
 def test_the_other_services_keep_all_operations(folder: Path, service: str) -> None:
     small, whole = a_client(service, "us-east-1", folder), a_client(service, "us-east-1")
     assert small.meta.service_model.operation_names == whole.meta.service_model.operation_names
+
+
+def test_the_endpoints_are_those_of_the_services_that_a_child_calls(folder: Path) -> None:
+    written = json.loads((folder / "endpoints.json").read_text())["partitions"]
+    whole = Loader().load_data("endpoints")["partitions"]
+    assert [part["regions"] for part in written] == [part["regions"] for part in whole]
+    assert {name for part in written for name in part["services"]} <= set(service_models.OPERATIONS)
+    assert written[0]["services"]["s3"] == whole[0]["services"]["s3"]
 
 
 def test_only_the_services_that_a_child_calls_are_kept(tmp_path: Path) -> None:

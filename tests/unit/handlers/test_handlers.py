@@ -78,6 +78,12 @@ def test_a_report_is_not_treated_as_a_manifest(deployment: Deployment) -> None:
     assert fresh("lambda.accept_manifest").handler(event, CONTEXT)["state"] == "ignored"
 
 
+def test_only_a_marker_is_registered_as_a_data_set() -> None:
+    event = {**object_created("a-data-bucket", "oslo-1/train/0.tfrecord", "1"), "region": "us-east-1"}
+    report = fresh("lambda.register_dataset").handler(event, CONTEXT)
+    assert report == {"state": "ignored", "key": "oslo-1/train/0.tfrecord"}
+
+
 def test_a_missing_variable_is_named(monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> None:
     monkeypatch.delenv("TRAINGRID_TABLE")
     handler = fresh("lambda.accept_manifest").handler
