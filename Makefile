@@ -318,8 +318,8 @@ node_modules/.installed: package.json package-lock.json
 tests/integration/policies/node_modules/.installed: tests/integration/policies/package.json tests/integration/policies/package-lock.json
 	$(STEP) $@ "IAM simulator" $^ -- $(NPM) --prefix tests/integration/policies
 
-# The libraries that AWS Lambda's runtime lacks, for Lambda's Linux and for this machine: compiled files have different names.
-build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
+# The libraries of the Lambda functions, for Lambda's Linux and for this machine: compiled files have different names.
+build/layer/.installed: requirements-layer.txt setup/layer.sh setup/layer-services.txt .venv/.installed
 	$(STEP) $@ "Lambda layer" $^ -- setup/layer.sh build/layer
 
 # The libraries of the function of `catalog: dsql`, in a layer that only this function has.

@@ -1,5 +1,8 @@
 #!/bin/sh
-# Fills the Lambda layer: the packages that traingrid needs beyond AWS's Python 3.11 runtime.
+# Fills the Lambda layer: the packages that traingrid needs in AWS's Python 3.11 runtime. They include boto3, because AWS
+# changes the version in its runtime at any time, and recommends to bring one's own
+# (https://docs.aws.amazon.com/lambda/latest/dg/lambda-python.html). Of botocore, only the services that functions call
+# are kept (setup/layer-services.txt).
 # Usage: setup/layer.sh FOLDER [REQUIREMENTS], by default requirements-layer.txt
 #
 # Lambda runs Linux on x86_64, in Amazon Linux 2 for Python 3.11, with glibc 2.26
@@ -31,4 +34,11 @@ if [ -d "$folder/machine" ]; then
     (cd "$folder/machine" && find . -name '*.so' -exec cp {} ../python/{} \;)
     rm -rf "$folder/machine"
 fi
-find "$folder/python" \( -name __pycache__ -o -name .lock \) -prune -exec rm -rf {} +
+for models in "$folder"/python/botocore/data/*/; do
+    grep -qx "$(basename "$models")" "$here/setup/layer-services.txt" || rm -rf "$models"
+done
+find "$folder/python" \( -name __pycache__ -o -name .lock -o -name examples-1.json \) -prune -exec rm -rf {} +
+
+# Lambda cannot write compiled files to /opt. unchecked-hash: they contain no time, and the sources never change.
+PYTHONHASHSEED=0 "$here/.venv/bin/python" -m compileall -q --invalidation-mode unchecked-hash \
+    -s "$folder/python" -p /opt/python "$folder/python"

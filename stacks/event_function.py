@@ -70,18 +70,13 @@ def repository_code() -> lambda_.Code:
 def libraries(
     scope: Construct,
     folder: Path,
-    description: str = "Libraries that traingrid requires in addition to Lambda's Python runtime",
+    description: str = "Libraries that traingrid requires, with the AWS SDK",
 ) -> lambda_.LayerVersion:
-    """Return the Lambda layer of `folder`/python.
-
-    Compiled files are excluded: they contain the time of their compilation, and a template must not depend on it.
-    """
+    """Return the Lambda layer of `folder`/python."""
     return lambda_.LayerVersion(
         scope,
         "Libraries",
-        code=lambda_.Code.from_asset(
-            str(folder), exclude=["/*", "!/python", "__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
-        ),
+        code=lambda_.Code.from_asset(str(folder), exclude=["/*", "!/python"], ignore_mode=IgnoreMode.GIT),
         compatible_runtimes=[lambda_.Runtime.PYTHON_3_11],
         description=description,
     )

@@ -1,5 +1,7 @@
 """The Lambda layer contains wheels for Lambda on any machine, even in a checkout whose path contains blanks."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ LIMIT = 250 * 1024**2
 """The unzipped size of a function with its layers
 (https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
 LAYERS = (ROOT / "build" / "layer" / "python", ROOT / "build" / "layer" / "catalog" / "python")
+
+HANDLERS = {path.stem for path in (ROOT / "lambda").glob("*.py")} - {"__init__", "follow_ledger"}
+"""The modules of the functions, without that of `catalog: dsql`, which has a second layer."""
 
 # A fake of uv: writes a module for the requested platform into the requested folder.
 UV = """
@@ -30,6 +35,7 @@ touch "$target/package/$file"
 @pytest.mark.parametrize("machine", ["Linux x86_64", "Linux aarch64", "Darwin arm64"])
 def test_the_layer_has_wheels_for_lambda_on_every_machine(checkout: Checkout, machine: str) -> None:
     checkout.uv(UV, machine)
+    checkout.program(checkout.root / ".venv/bin/python", "")
     ended = checkout.run("setup/layer.sh", "build/layer")
     assert ended.returncode == 0, ended.stderr
     own = set() if machine == "Linux x86_64" else {"machine.so"}
@@ -44,6 +50,7 @@ def test_the_layer_has_wheels_for_lambda_on_every_machine(checkout: Checkout, ma
 
 def test_the_function_of_the_catalog_has_its_requirements_in_a_separate_folder(checkout: Checkout) -> None:
     checkout.uv(UV)
+    checkout.program(checkout.root / ".venv/bin/python", "")
     for words in (["build/layer"], ["build/layer/catalog", "requirements-catalog-function.txt"]):
         ended = checkout.run("setup/layer.sh", *words)
         assert ended.returncode == 0, ended.stderr
@@ -52,6 +59,31 @@ def test_the_function_of_the_catalog_has_its_requirements_in_a_separate_folder(c
     assert f"{checkout.root}/requirements-layer.txt" in requirements
     assert list((checkout.root / "build/layer/python").rglob("*.so"))
     assert list((checkout.root / "build/layer/catalog/python").rglob("*.so"))
+
+
+def test_functions_bring_the_pinned_sdk_with_the_services_that_they_call() -> None:
+    services = (ROOT / "setup" / "layer-services.txt").read_text().split()
+    script = """
+import importlib, sys
+for name in sys.argv[1].split(): importlib.import_module(f"lambda.{name}")
+import boto3
+for name in sys.argv[2].split(): boto3.client(name, region_name="us-east-1")
+print(boto3.__version__, boto3.__file__)
+"""
+    without_site_packages = [sys.executable, "-S", "-c", script, " ".join(sorted(HANDLERS)), " ".join(services)]
+    environment = {"PYTHONPATH": f"{ROOT}:{LAYERS[0]}"}
+    ended = subprocess.run(without_site_packages, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    version, file = ended.stdout.split(maxsplit=1)
+    assert Path(file.strip()).parent == LAYERS[0] / "boto3"
+    assert f"boto3=={version} " in (ROOT / "requirements.txt").read_text()
+    assert {path.name for path in (LAYERS[0] / "botocore" / "data").iterdir() if path.is_dir()} == set(services)
+
+
+def test_functions_need_not_compile_the_layer() -> None:
+    """Lambda cannot write to /opt, so each cold start would compile it."""
+    sources = {path.with_suffix("") for path in LAYERS[0].rglob("*.py")}
+    assert {path.parents[1] / path.name.partition(".")[0] for path in LAYERS[0].rglob("*.cpython-311.pyc")} == sources
 
 
 @needs("make setup-catalog")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.integration.posture.rule import Rule, listed, put, referred
 from tests.integration.posture.synthesised import Synthesised
-from tests.integration.stacks.templates import flat
+from tests.integration.stacks.templates import ROOT, flat
 
 POLICY, MANAGED, ROLE = "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::Role"
 INLINE_LIMIT, MANAGED_LIMIT, MANAGED_POLICIES = 10_240, 6_144, 10
@@ -52,6 +52,9 @@ _OF_LAMBDA = {
 }
 """Actions by which Lambda connects a function to subnets. It refuses a role in which they name resources
 (https://github.com/hashicorp/terraform-provider-aws/issues/20698); another statement denies them to the function."""
+
+_WITHOUT_CALLS = {"ec2", "iam", "kms", "sqs", "xray"}
+"""Services that functions never call: Lambda and the services that they do call use these permissions."""
 
 
 def every_statement_names_actions_and_resources(made: Synthesised) -> Iterator[str]:
@@ -124,6 +127,21 @@ def the_policies_of_a_role_fit_into_iams_limits(made: Synthesised) -> Iterator[s
             yield f"{role} has {characters} characters of inline policies and {managed[role]} managed ones"
 
 
+def the_layer_has_the_sdks_model_of_each_service_that_a_function_calls(made: Synthesised) -> Iterator[str]:
+    functions = {
+        f"{stack}/{name}"
+        for stack, name, role in made.each(ROLE)
+        if "lambda.amazonaws.com" in str(role["Properties"]["AssumeRolePolicyDocument"])
+    }
+    models = set((ROOT / "setup" / "layer-services.txt").read_text().split())
+    for where, policy in (*made.properties(POLICY), *made.properties(MANAGED)):
+        if functions & {f"{where.partition('/')[0]}/{referred(role)}" for role in policy["Roles"]}:
+            actions = (listed(statement["Action"]) for statement in policy["PolicyDocument"]["Statement"])
+            services = {action.partition(":")[0] for allowed in actions for action in allowed}
+            if services - models - _WITHOUT_CALLS:
+                yield f"{where} allows calls of {sorted(services - models - _WITHOUT_CALLS)}"
+
+
 def _allowing(made: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
     for where, policy in (*made.properties(POLICY), *made.properties(MANAGED)):
         for statement in policy["PolicyDocument"]["Statement"]:
@@ -159,6 +177,10 @@ def _pass_any_role(made: Synthesised) -> None:
 
 def _pass_to_any_service(made: Synthesised) -> None:
     del _statement("iam:PassRole")(made)["Condition"]
+
+
+def _call_another_service(made: Synthesised) -> None:
+    _statement("batch:SubmitJob")(made)["Action"] = "rds:StartDBCluster"
 
 
 def _create_anywhere(made: Synthesised) -> None:
@@ -197,5 +219,6 @@ RULES = (
         the_policies_of_a_role_fit_into_iams_limits,
         (put(POLICY, f"{FIRST}.Resource", [f"arn:aws:s3:::bucket-{number:040}" for number in range(200)]),),
     ),
+    Rule(the_layer_has_the_sdks_model_of_each_service_that_a_function_calls, (_call_another_service,)),
     Rule(no_role_has_a_policy_of_aws, (put(ROLE, "ManagedPolicyArns", ["arn:aws:iam::aws:policy/ReadOnlyAccess"]),)),
 )
