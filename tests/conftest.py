@@ -1,6 +1,5 @@
 import gc
 import os
-import random
 import sys
 from collections.abc import Iterator
 
@@ -11,7 +10,7 @@ from xdist.scheduler import LoadFileScheduling
 from tests.support.interrupts import allow_interrupts
 from tests.support.leftovers import ProcessState
 
-pytest_plugins = ["tests.support.lanes", "tests.support.skipped_tests"]
+pytest_plugins = ["tests.support.file_order", "tests.support.lanes", "tests.support.skipped_tests"]
 # Read when the CDK starts. Its validation of templates takes more than half of the CPU time of a synthesis;
 # tests/integration/posture runs it on every kind of grid.
 os.environ["CDK_VALIDATION"] = "false"
@@ -22,34 +21,13 @@ allow_interrupts()
 gc.set_threshold(100_000, 50, 100)
 
 
-FIRST = "tests/integration/verification/faults/test_suite.py"
-"""The file that takes longest of all. It starts first; otherwise its worker ends minutes after the others."""
-
 FOLDERS = ("tests/integration/posture/", "tests/e2e/encrypted_grid/", "tests/e2e/kubernetes/", "tests/e2e/two_regions/")
 """The folders whose files share grids."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--row`, which selects rows of tables (tests/support/rows.py), and `--order-seed`."""
+    """Add `--row`, which selects rows of tables (tests/support/rows.py)."""
     parser.addoption("--row", default="", metavar="TEXT", help="check only the rows of tables with TEXT in their names")
-    parser.addoption("--order-seed", type=int, metavar="N", help="run the files in a random order, the same for each N")
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Print the seed."""
-    seed = config.getoption("order_seed")
-    return [] if seed is None else [f"random order of files: --order-seed {seed}"]
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle the files, or move the tests of `FIRST` to the start."""
-    seed = config.getoption("order_seed")
-    if seed is None:
-        items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
-        return
-    files = sorted({item.path for item in items})
-    random.Random(seed).shuffle(files)
-    items.sort(key=lambda item: files.index(item.path))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,10 +3,12 @@
 from types import SimpleNamespace
 
 from moto.cloudformation import urls
-from moto.cloudformation.models import ChangeSet
+from moto.cloudformation.models import ChangeSet, Stack
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
+
+from localcloud.cloudformation.template_rules import MAX_BODY, MAX_OBJECT, check_name, check_size, check_template
 
 
 class ChangeSetNotFoundError(ServiceException):
@@ -36,8 +38,22 @@ def _add_changed_properties(change_set: ChangeSet) -> None:
 class StackResponse(CloudFormationResponse):
     """Looks up change sets by stack. moto 5.2.5 uses the name alone, and the CDK reuses one name for every stack."""
 
+    def create_stack(self) -> ActionResult:
+        """CreateStack."""
+        check_name(self._get_param("StackName"))
+        self._check_template()
+        return super().create_stack()
+
+    def update_stack(self) -> ActionResult:
+        """UpdateStack."""
+        self._check_template()
+        return super().update_stack()
+
     def create_change_set(self) -> ActionResult:
         """CreateChangeSet. Stores ImportExistingResources for the execution."""
+        if self._get_param("ChangeSetType", "UPDATE") != "UPDATE":
+            check_name(self._get_param("StackName"))
+        self._check_template()
         made = super().create_change_set()
         change_set = self.cloudformation_backend.change_sets[made.result["Id"]]
         change_set.importing = bool(self._get_bool_param("ImportExistingResources", False))
@@ -71,6 +87,17 @@ class StackResponse(CloudFormationResponse):
         except ChangeSetNotFoundError:
             return ActionResult({})
         return super().delete_change_set()
+
+    def _check_template(self) -> None:
+        """Check the template of a request that has one; the previous template of a stack was checked before."""
+        if url := self._get_param("TemplateURL"):
+            text, limit = self._get_stack_from_s3_url(url), MAX_OBJECT
+        elif not (text := self._get_param("TemplateBody")):
+            return
+        else:
+            limit = MAX_BODY
+        check_size(text, limit)
+        check_template(Stack.parse_template(text), self._get_param("Capabilities", []))
 
     def _put_identifier(self) -> None:
         """Replace the name in the request with the ARN of the stack's change set."""

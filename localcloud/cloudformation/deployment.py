@@ -153,6 +153,7 @@ class Deployment:
                 old.definition = definition
                 return
             self.note(name, physical_id, kind, f"{verb}_IN_PROGRESS", None)
+            _check_properties(name, kind, properties)
             new = (self._existing(name, properties) if old is None else None) or self._provision(
                 name, kind, old, properties
             )
@@ -232,6 +233,12 @@ class Deployment:
 
     def _context(self, name: str) -> Context:
         return Context(self.clients, self.account, self.region, self.stack_name, self.resources.stack_id, name)
+
+
+def _check_properties(name: str, kind: str, properties: dict[str, object]) -> None:
+    if found := resource_schema(kind).violations(properties):
+        message = f"Properties validation failed for resource {name} with message:"
+        raise ProvisioningError("\n".join([message, *found]))
 
 
 def _is_gone(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""CloudFormation's resource schemas: the changes that replace a resource, and the property with its name.
+"""CloudFormation's resource schemas: a resource's properties, the changes that replace it, and where its name is.
 
 The schemas are those of CloudFormation's registry, which cfn-lint ships as JSON
 (https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-schema.html). They are read one by one,
@@ -7,7 +7,7 @@ because importing cfn-lint takes two seconds.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +30,7 @@ class ResourceSchema:
         delete_first: True if a replacement deletes the old resource before it creates the new one
             ("replacementStrategy": "delete_then_create").
         longest_name: Maximum length of the name; None if the schema has no limit.
+        schema: The JSON schema itself; empty if the registry lacks the type.
     """
 
     kind: str
@@ -37,6 +38,16 @@ class ResourceSchema:
     perhaps_create_only: tuple[str, ...] = ()
     delete_first: bool = False
     longest_name: int | None = None
+    schema: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def violations(self, properties: Properties) -> list[str]:
+        """Return a message for each property that the type does not have, and for each required one that is missing.
+
+        AWS only warns of unknown properties inside those of some types
+        (https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/1514), and refuses them in others
+        (https://github.com/aws/aws-cdk/issues/28984).
+        """
+        return list(_violations(properties, self.schema, self.schema.get("definitions", {}), "#"))
 
     def replaces(self, old: Properties, new: Properties) -> list[str]:
         """Return the paths of the changed properties for which CloudFormation replaces the resource."""
@@ -76,9 +87,29 @@ def resource_schema(kind: str) -> ResourceSchema:
         create_only=_paths(schema, "createOnlyProperties"),
         perhaps_create_only=_paths(schema, "conditionalCreateOnlyProperties"),
         delete_first=schema.get("replacementStrategy") == "delete_then_create",
+        schema=schema,
     )
     limit = schema["properties"].get(without_limit.name_path, {}).get("maxLength")
     return ResourceSchema(**{**vars(without_limit), "longest_name": limit})
+
+
+def _violations(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any], at: str) -> Iterator[str]:
+    if "$ref" in schema:
+        schema = definitions.get(schema["$ref"].rpartition("/")[2], {})
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _violations(item, schema.get("items", {}), definitions, f"{at}/{number}")
+    known = schema.get("properties")
+    if not isinstance(value, Mapping) or known is None:
+        return
+    for key, item in value.items():
+        if key in known:
+            yield from _violations(item, known[key], definitions, f"{at}/{key}")
+        elif schema.get("additionalProperties") is False and "patternProperties" not in schema:
+            yield f"{at}: extraneous key [{key}] is not permitted"
+    for key in schema.get("required", ()):
+        if key not in value:
+            yield f"{at}: required key [{key}] not found"
 
 
 def _paths(schema: dict[str, Any], key: str) -> tuple[str, ...]:

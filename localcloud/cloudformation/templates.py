@@ -45,7 +45,7 @@ def deployment_order(resources: dict[str, Any]) -> list[str]:
     Raises:
         ValidationError: If the references are circular.
     """
-    graph = {name: set(references(resource)) & set(resources) - {name} for name, resource in resources.items()}
+    graph = {name: set(references(resource)) & set(resources) for name, resource in resources.items()}
     try:
         return list(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as error:
@@ -63,7 +63,8 @@ def references(value: Any) -> Iterator[str]:
             if key in ("Ref", "DependsOn", "Fn::GetAtt"):
                 yield from [item.split(".")[0]] if isinstance(item, str) else item if key == "DependsOn" else item[:1]
             elif key == "Fn::Sub":
-                yield from _SUBSTITUTED.findall(item if isinstance(item, str) else item[0])
+                text, own = (item, {}) if isinstance(item, str) else item
+                yield from (name for name in _SUBSTITUTED.findall(text) if name not in own)
             yield from references(item)
 
 

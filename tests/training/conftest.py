@@ -14,7 +14,7 @@ from tests.training.fake_s3 import Store
 from tests.training.streams import feed
 from training_container.contract.training_job import Folders
 
-pytest_plugins = ["tests.support.lanes", "tests.support.skipped_tests"]
+pytest_plugins = ["tests.support.file_order", "tests.support.lanes", "tests.support.skipped_tests"]
 REPOSITORY = Path(__file__).resolve().parents[2]
 # traingrid's default in grid.yaml. It is intended for GPUs, and must work on CPUs, too.
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"

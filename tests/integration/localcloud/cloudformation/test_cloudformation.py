@@ -63,7 +63,7 @@ def test_bucket_properties_are_applied(stacks: Any, client: Callable[..., Any]) 
         ({"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": {"Fn::GetAtt": ["Q", "Nope"]}}}, "Nope"),
         (
             {"Type": "AWS::ECR::Repository", "Properties": {"RepositoryName": "r", "Colour": "red"}},
-            "Encountered unsupported property Colour",
+            "Properties validation failed for resource X with message:\n#: extraneous key [Colour] is not permitted",
         ),
     ],
 )
@@ -89,11 +89,12 @@ def test_an_update_changes_in_place_adds_and_deletes_resources(stacks: Any, clie
     group = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 7}}
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "removed-later"}}
     names = {"Role": {"Fn::GetAtt": ["R", "Arn"]}, "Group": {"Ref": "G"}}
-    stacks.create_stack(StackName="update", TemplateBody=body({"R": role, "G": group, "Q": queue}, **names))
+    iam: dict[str, Any] = {"StackName": "update", "Capabilities": ["CAPABILITY_IAM"]}
+    stacks.create_stack(TemplateBody=body({"R": role, "G": group, "Q": queue}, **names), **iam)
     before = outputs(stacks, "update")
     longer = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 30}}
     described = {**role, "Properties": {**role["Properties"], "Description": "better"}}
-    stacks.update_stack(StackName="update", TemplateBody=body({"R": described, "G": longer, "B": BUCKET}, **names))
+    stacks.update_stack(TemplateBody=body({"R": described, "G": longer, "B": BUCKET}, **names), **iam)
     assert stack(stacks, "update")["StackStatus"] == "UPDATE_COMPLETE"
     assert outputs(stacks, "update") == before
     logs = client("logs").describe_log_groups(logGroupNamePrefix=before["Group"])
@@ -371,11 +372,12 @@ def test_a_revert_drift_change_set_restores_deleted_resources(stacks: Any, clien
         },
     }
     template = body(resources)
-    stacks.create_stack(StackName="drifts", TemplateBody=template)
+    named: dict[str, Any] = {"TemplateBody": template, "Capabilities": ["CAPABILITY_NAMED_IAM"]}
+    stacks.create_stack(StackName="drifts", **named)
 
     def update(**options: str) -> str:
-        asked = {"StackName": "drifts", "ChangeSetName": f"c{len(options)}", "TemplateBody": template, **options}
-        stacks.create_change_set(**asked, ChangeSetType="UPDATE")
+        asked = {"StackName": "drifts", "ChangeSetName": f"c{len(options)}", **options}
+        stacks.create_change_set(**asked, **named, ChangeSetType="UPDATE")
         found = stacks.describe_change_set(StackName="drifts", ChangeSetName=asked["ChangeSetName"])
         if found["Status"] == "CREATE_COMPLETE":
             stacks.execute_change_set(StackName="drifts", ChangeSetName=asked["ChangeSetName"])

@@ -44,11 +44,16 @@ def test_stack_name_and_logical_id_share_the_length_of_a_generated_name(
     assert len(name) <= longest
 
 
+NAMED: dict[str, Any] = {"Capabilities": ["CAPABILITY_NAMED_IAM"]}
+
+
 def test_a_resource_with_a_custom_name_is_not_replaced(stacks: Any, client: Make) -> None:
     role = {"RoleName": "custom", "AssumeRolePolicyDocument": trust("batch.amazonaws.com")}
-    stacks.create_stack(StackName="custom", TemplateBody=body({"R": {"Type": "AWS::IAM::Role", "Properties": role}}))
+    stacks.create_stack(
+        StackName="custom", TemplateBody=body({"R": {"Type": "AWS::IAM::Role", "Properties": role}}), **NAMED
+    )
     elsewhere = {"Type": "AWS::IAM::Role", "Properties": {**role, "Path": "/other/"}}
-    stacks.update_stack(StackName="custom", TemplateBody=body({"R": elsewhere}))
+    stacks.update_stack(StackName="custom", TemplateBody=body({"R": elsewhere}), **NAMED)
     assert stack(stacks, "custom")["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert "custom-named resource requires replacing. Rename custom and update the stack again" in reason(
         stacks, "custom"
@@ -61,8 +66,8 @@ def test_a_renamed_resource_is_created_before_the_old_one_is_deleted(stacks: Any
         properties = {"RoleName": name, "AssumeRolePolicyDocument": trust("batch.amazonaws.com")}
         return {"Type": "AWS::IAM::Role", "Properties": properties}
 
-    stacks.create_stack(StackName="renamed", TemplateBody=body({"R": named("first")}, Name={"Ref": "R"}))
-    stacks.update_stack(StackName="renamed", TemplateBody=body({"R": named("second")}, Name={"Ref": "R"}))
+    stacks.create_stack(StackName="renamed", TemplateBody=body({"R": named("first")}, Name={"Ref": "R"}), **NAMED)
+    stacks.update_stack(StackName="renamed", TemplateBody=body({"R": named("second")}, Name={"Ref": "R"}), **NAMED)
     assert outputs(stacks, "renamed") == {"Name": "second"}
     events = [
         (event["PhysicalResourceId"], event["ResourceStatus"])
