@@ -24,6 +24,7 @@ from werkzeug.wrappers import Request, Response
 
 from localcloud.lambda_ import assets, destinations, stream_mappings
 from localcloud.lambda_.execution_environments import FunctionSpec, Outcome, Sandbox
+from localcloud.lambda_.function_rules import check_function
 from localcloud.lambda_.networks import check_network
 from localcloud.lambda_.stream_mappings import StreamPoller
 from localcloud.limits.quota import LAMBDA_CONCURRENCY
@@ -59,11 +60,14 @@ class FunctionsBackend(LambdaBackend):
         """Create a function from a ZIP archive.
 
         Raises:
-            LambdaClientError: If it is a container image, which cannot run here, or cannot be connected to its subnets.
+            LambdaClientError: If it is a container image, which cannot run here, its configuration is invalid, or it
+                cannot be connected to its subnets.
         """
         if spec.get("PackageType") == "Image":
             message = "localcloud runs only functions from ZIP archives; PackageType Image requires a container engine."
             raise LambdaClientError("InvalidParameterValueException", message)
+        arn = f"arn:aws:lambda:{self.region_name}:{self.account_id}:function:{spec['FunctionName']}"
+        check_function("CreateFunction", spec, spec["Role"], arn)
         check_network(spec.get("VpcConfig"), spec["Role"], self.region_name)
         function = super().create_function(spec)
         found = self.get_function(spec["FunctionName"])
@@ -77,10 +81,12 @@ class FunctionsBackend(LambdaBackend):
         """Update the configuration, including the dead-letter queue and the log format.
 
         Raises:
-            LambdaClientError: If the function cannot be connected to its subnets.
+            LambdaClientError: If the configuration is invalid, or the function cannot be connected to its subnets.
         """
         function = self.get_function(function_name, qualifier)
-        check_network(body.get("VpcConfig"), body.get("Role", function.role), self.region_name)
+        role, request = body.get("Role", function.role), {"FunctionName": function_name, **body}
+        check_function("UpdateFunctionConfiguration", request, role, function.function_arn)
+        check_network(body.get("VpcConfig"), role, self.region_name)
         answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
         if "LoggingConfig" in body:
             function.logging_config = body["LoggingConfig"]
