@@ -358,10 +358,10 @@ class Ledger:
         yield from _read(item for item in self._table.everything() if item["submission"] not in _OTHER_ITEMS)
 
     def open_items(self) -> Iterator[LedgerItem | Damaged]:
-        """Yield the items of every submission that may have open jobs, as `everything`, and as consistently.
+        """Yield the items of every submission with open work, by consistent reads.
 
-        The index of open work is complete once a pass over the whole table has been. Before, for example right after a
-        version without the index was updated, it yields everything.
+        Before a pass over the whole table has completed the index of open work, it yields everything. Later, the index
+        lacks only submissions that a command of a version without it has retried since the last daily pass.
         """
         if not self.history_pass().completed_at:
             yield from self.everything()
