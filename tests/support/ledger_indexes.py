@@ -1,5 +1,7 @@
 """Ledger indexes: adds an index to an existing ledger table, as a deployment does."""
 
+from typing import Any
+
 import boto3
 
 from traingrid.ledger.job_states import INDEXED
@@ -20,7 +22,7 @@ def add_index(table: str, index: str) -> None:
         {"AttributeName": partition_key, "KeyType": "HASH"},
         {"AttributeName": sort_key, "KeyType": "RANGE"},
     ]
-    created = {"IndexName": index, "KeySchema": keys, "Projection": _PROJECTIONS[index]}
+    created: Any = {"IndexName": index, "KeySchema": keys, "Projection": _PROJECTIONS[index]}
     boto3.client("dynamodb").update_table(
         TableName=table,
         AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in sorted(attributes)],

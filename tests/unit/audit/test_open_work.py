@@ -12,7 +12,7 @@ from traingrid.audit import read_snapshot
 from traingrid.audit.audit import audit
 from traingrid.audit.snapshot import World
 from traingrid.backends.found_job import TrainingJob
-from traingrid.backends.inventory import Window
+from traingrid.backends.inventory import ALL, Window
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import HistoryPass, Ledger
 from verification.model.table import ModelTable
@@ -41,7 +41,7 @@ class Inventory:
         self.jobs: list[TrainingJob] = []
         self.windows: list[float] = []
 
-    def listed(self, submission: str = "", window: Window = read_snapshot.ALL) -> list[TrainingJob]:
+    def listed(self, submission: str = "", window: Window = ALL) -> list[TrainingJob]:
         if not submission:
             self.windows.append(window.since)
         return [job for job in self.jobs if submission in ("", job.line[0]) and job.created_at >= window.since]

@@ -55,15 +55,14 @@ def ids(ledger: Ledger) -> list[str]:
     return [head.submission for head in intact(ledger.submissions())]
 
 
+def complete_id(ledger: Ledger, deployment: Deployment) -> str:
+    nothing: Any = None
+    return ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=nothing).submission_id(_OLD[:6])
+
+
 @pytest.mark.parametrize(
     "read",
-    [
-        lambda ledger, _: list(ledger.submissions()),
-        lambda ledger, _: list(ledger.open_items()),
-        lambda ledger, deployment: ControlPlane(
-            deployment=deployment, ledger=ledger, batch=None, storage=None
-        ).submission_id(_OLD[:6]),
-    ],
+    [lambda ledger, _: list(ledger.submissions()), lambda ledger, _: list(ledger.open_items()), complete_id],
     ids=["list", "open items", "first characters of an id"],
 )
 def test_a_read_costs_the_same_with_more_ended_jobs(
