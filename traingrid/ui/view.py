@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 MOST_JOBS, MOST_SUBMISSIONS = 50_000, 500
 """The most jobs and submissions on the page: the newest ones."""
 SETTLING_SECONDS = 120.0
-"""A submission is read for this time after its last job has ended, because the last metrics may follow."""
+"""A submission is read for this time after its last job has ended, because the last metrics may follow, and after a new
+mark."""
 _READS = 8
 """The number of submissions that are read at once."""
 
@@ -99,7 +100,8 @@ class LedgerView:
                 self._store(known)
         self.damaged = {name: self.damaged.get(name, []) for name in self.heads}
         self.damaged |= {part.submission: [part] for part in unreadable}
-        self._marks = {name: mark for name, mark in marks.items() if name in heads}
+        for name in marks.keys() & heads.keys():
+            self._watch(name, marks[name])
 
     def read_changed(self) -> None:
         """Read the submissions that were claimed or retried since the last call."""
@@ -112,7 +114,14 @@ class LedgerView:
                 self._show([*self.heads.values(), known.head])
             if submission in self.heads:
                 self._store(known)
-            self._marks[submission] = marks[submission]
+            self._watch(submission, marks[submission])
+
+    def _watch(self, submission: str, mark: OpenMark) -> None:
+        """Read a submission with a new mark for some time, because a retry marks it before it reopens jobs."""
+        if self._marks.get(submission) != mark:
+            self._marks[submission] = mark
+            until = time.monotonic() + SETTLING_SECONDS
+            self._watched_until[submission] = max(self._watched_until.get(submission, 0.0), until)
 
     def read_open(self) -> None:
         """Read the submissions with jobs that have not ended, or have ended just now."""

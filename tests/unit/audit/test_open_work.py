@@ -1,6 +1,7 @@
 """Audit of open work: reads no ended submission, unless a training job of it runs."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 from tests.support.local_page import REGIONS, LocalGrid
 from traingrid import names
 from traingrid.audit import read_snapshot
-from traingrid.audit.audit import audit
+from traingrid.audit.audit import audit, notes
 from traingrid.audit.snapshot import World
 from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ALL, Window
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import HistoryPass, Ledger
+from traingrid.ledger.damage import Damaged
+from traingrid.ledger.ledger import HistoryPass, Ledger, LedgerItem
 from verification.model.table import ModelTable
 
 _OPEN, _ENDED, _UNKNOWN = "00000001", "00000002", "00000003"
@@ -125,6 +127,24 @@ def test_a_running_training_job_of_an_unknown_submission_is_an_orphan(local: Loc
     inventory.jobs.append(training_job(_UNKNOWN))
     (orphan,) = audit(world(local))
     assert (orphan.submission, orphan.kind) == (_UNKNOWN, "orphan")
+
+
+def test_a_submission_that_is_retried_during_the_audit_is_read_with_its_earlier_training_jobs(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local.ledger._table.items[_ENDED, "submission"]["claimed_at"] = "2026-01-01T00:00:00Z"  # type: ignore[attr-defined]  # in memory
+    open_items, reads = Ledger.open_items, list[int]()
+
+    def retried(ledger: Ledger) -> Iterator[LedgerItem | Damaged]:
+        if reads:
+            ledger.mark_open(_ENDED)
+        reads.append(1)
+        return open_items(ledger)
+
+    monkeypatch.setattr(Ledger, "open_items", retried)
+    seen = world(local)
+    assert (set(seen.submissions), len(seen.training_jobs)) == ({_OPEN, _ENDED}, 2)
+    assert notes(seen) == []
 
 
 def test_everything_is_read_before_the_index_of_open_work_is_complete(local: LocalGrid) -> None:

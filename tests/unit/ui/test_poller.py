@@ -70,6 +70,7 @@ def test_a_change_is_read_without_a_read_of_everything(local: LocalGrid, monkeyp
 def test_a_submission_that_has_ended_is_not_read_again(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = local.submit(["night"])
     local.open(jobs[0], state=JobState.COMPLETED)
+    assert local.ledger.settle(SUBMISSION, local.ledger.open_marks()[SUBMISSION])
     poller, _ = published(local)
     monkeypatch.setattr(Ledger, "items", lambda *_: pytest.fail("an ended submission was read"))
     poller.read(everything=False)
@@ -84,11 +85,13 @@ def test_new_and_retried_submissions_are_found_without_a_read_of_everything(
     monkeypatch.setattr(Ledger, "everything", lambda _: pytest.fail("the whole table was read"))
     local.submit(["day"], submission="00000002")
     local.ledger.claim_retry(SUBMISSION, {"by": "ada"})
-    outcome: AttemptFacts = {"region": jobs[0].region, "state": JobState.FAILED}
-    assert local.ledger.next_attempt(key, outcome, jobs[0].region, reopen="retry-1")
     poller.read(everything=False, look=False)
     assert set(state(feed)["rows"]) == {f"{SUBMISSION}/0"}
     poller.read(everything=False)
+    assert state(feed)["rows"][f"{SUBMISSION}/0"]["state"] == "Failed", "the retry has not reopened it yet"
+    outcome: AttemptFacts = {"region": jobs[0].region, "state": JobState.FAILED}
+    assert local.ledger.next_attempt(key, outcome, jobs[0].region, reopen="retry-1")
+    poller.read(everything=False, look=False)
     rows = state(feed)["rows"]
     assert rows["00000002/0"]["name"] == "day"
     assert (rows[f"{SUBMISSION}/0"]["state"], rows[f"{SUBMISSION}/0"]["attempt"]) == ("Pending", 2)
