@@ -243,7 +243,7 @@ bench-catalog: setup-control  ## Measure the time from a query to a manifest in 
 bench-capacity: setup-control  ## Count the CreateTrainingJob calls of 200 lines without capacity, into bench/results/
 	.venv/bin/python -m bench.capacity
 
-bench-history: setup-control  ## Measure a sweep over histories of up to a million ended jobs, into bench/results/
+bench-history: setup-control  ## Measure a sweep, lists and an audit over up to a million ended jobs, into bench/results/
 	.venv/bin/python -m bench.history
 
 bench-logs: setup-control  ## Measure how long `traingrid logs` takes for a million lines, into bench/results/

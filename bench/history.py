@@ -1,15 +1,17 @@
-"""`make bench-history`: measures a sweep with 100 open lines over a history of ended jobs, in an in-memory AWS.
+"""`make bench-history`: measures reads of a grid with 100 open lines and a history of ended jobs, in an in-memory AWS.
 
-The history is older than two days, and one submission has up to 10,000 of its jobs. A training job of the last two days
-costs a hundredth of a call in each of two lists. Read units are computed from the sizes of the items, for consistent
-reads, and half of that for the daily pass.
+They are a sweep, the list of `traingrid status`, `traingrid audit`, and a poll of the page. The history is older than
+two days, and one submission has up to 10,000 of its jobs. A training job of the last two days costs a hundredth of a
+call in each of two lists. Read units are computed from the sizes of the items, for consistent reads, and half of that
+for the daily pass and the index of submissions.
 """
 
 import math
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +22,7 @@ from bench.report import Result, report
 from bench.size import size
 from tests.support.sample_deployment import sample_deployment
 from traingrid import names
+from traingrid.audit.read_snapshot import read_world
 from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.deploy import prices
@@ -29,6 +32,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import ChildStatus
+from traingrid.ui.view import LedgerView
 from verification.model.table import Condition
 
 HISTORIES = size((0, 1_000, 100_000, 1_000_000), (0, 1_000))
@@ -83,6 +87,12 @@ class MeasuredTable:
                 yield {**found, "submission": submission, "item": item}
         self._count("Query", read)
 
+    def query_index(self, _index: str, _condition: str, _values: Item) -> Iterator[Item]:
+        """See `Table.query_index`; only the index of submissions is queried."""
+        heads = {name: items["submission"] for name, items in self.partitions.items() if "submission" in items}
+        self._count("Query", sum(map(_bytes, heads.values())), share=0.5)
+        yield from ({**head, "submission": name, "item": "submission"} for name, head in heads.items())
+
     def scan_page(self, condition: str, values: Item, after: Item | None) -> tuple[list[tuple[str, str]], Item | None]:
         """See `Table.scan_page`; here the last page has the rest of a submission."""
         holds, found, read = Condition(condition, values).holds, [], 0
@@ -136,7 +146,8 @@ class LongHistory:
     def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
         """Yield the pages: first the new jobs, then the history, whose pages are empty after the filter by state."""
         now = time.time()
-        wanted = self.running if request.get("StatusEquals") == "InProgress" else []
+        is_older = "CreationTimeBefore" in request
+        wanted = self.running if request.get("StatusEquals", "InProgress") == "InProgress" and not is_older else []
         is_recent = request["CreationTimeAfter"].timestamp() > now - OLD_SECONDS
         count = len(self.running) + (0 if is_recent else self.ended)
         for number in range(max(math.ceil(count / 100), 1)):
@@ -193,13 +204,61 @@ def measured(history: int) -> dict[str, Any]:
         reconciler.sweep()
         sweeps += 1
     first = {"first_sweeps": sweeps, "first_seconds": round(time.perf_counter() - began, 2)}
-    found = _sweep(reconciler, table, sagemaker)
+    found = _sweep(reconciler, table, sagemaker) | _reads(ledger, table, sagemaker)
     progress = ledger.history_pass()
     table.units = 0.0
     ledger.record_history_pass(type(progress)())
     reconciler.sweep()
     daily = table.units - found["read_units"]
     return {**found, **first, "daily_pass_units": round(daily), "dollars_a_month": _dollars(daily)}
+
+
+def _reads(ledger: Ledger, table: MeasuredTable, sagemaker: LongHistory) -> dict[str, Any]:
+    """Return the calls and read units of the list of submissions, an audit, and a poll of the page."""
+    plane: Any = SimpleNamespace(ledger=ledger)
+    view = LedgerView(plane)
+    view.read_all()
+
+    def poll() -> None:
+        view.read_open()
+        view.read_changed()
+        ledger.pause()
+        view.shortages()
+
+    reads: dict[str, Callable[[], object]] = {
+        "list": lambda: list(ledger.submissions()),
+        "audit": lambda: _audited(ledger, sagemaker),
+        "page": poll,
+    }
+    figures: dict[str, Any] = {}
+    for name, read in reads.items():
+        table.calls.clear()
+        table.units, sagemaker.pages = 0.0, 0
+        read()
+        figures |= {f"{name}_calls": sum(table.calls.values()) + sagemaker.pages, f"{name}_units": table.units}
+    return figures
+
+
+def _audited(ledger: Ledger, sagemaker: LongHistory) -> None:
+    """Audit the open work."""
+    deployment = sample_deployment()
+
+    def inventory(_: object, region: str) -> SageMakerInventory:
+        found = sagemaker if region == REGION else LongHistory(0, [])
+        return SageMakerInventory(deployment, region, lambda *_: found)
+
+    with ExitStack() as stack:
+        for name, value in {
+            "inventory_of": inventory,
+            "Ledger": lambda *_: ledger,
+            "Storage": lambda *_: None,
+            "Children": lambda *_: Running(),
+            "_batch_jobs": lambda *_: {},
+        }.items():
+            stack.enter_context(patch(f"traingrid.audit.read_snapshot.{name}", value))
+        world = read_world(deployment, is_complete=False)
+    if len(world.submissions) != 1:
+        raise RuntimeError(f"the audit has read {len(world.submissions)} submissions")
 
 
 def _sweep(reconciler: Reconciler, table: MeasuredTable, sagemaker: LongHistory) -> dict[str, Any]:
@@ -256,6 +315,10 @@ def main() -> None:
     results = [
         _result(f"{what} of a sweep, {sizes}", round(most[name] / least[name], 3), 1.1, "times")
         for name, what in figures.items()
+    ]
+    results += [
+        _result(f"calls of {what}, {sizes}", round(most[f"{name}_calls"] / least[f"{name}_calls"], 3), 1.1, "times")
+        for name, what in {"list": "the list of submissions", "audit": "an audit", "page": "a poll of the page"}.items()
     ]
     results.append(_result(f"idle cost of {HISTORIES[-1]:,} ended jobs", most["dollars_a_month"], 1.0, "$ a month"))
     for history, measurement in found.items():

@@ -14,7 +14,7 @@ CODE: Mapping[str, tuple[str, ...]] = {
     "faults-eks": _CONTROL_PLANE,
     "gpu": ("training_container",),
     "gpu-torch": ("training_container",),
-    "history": ("traingrid/backends", "traingrid/ledger", "traingrid/reconciler"),
+    "history": ("traingrid/audit", "traingrid/backends", "traingrid/ledger", "traingrid/reconciler", "traingrid/ui"),
     "lanes": ("Makefile", "setup", "tests"),
     "logs": ("traingrid/api", "traingrid/aws", "traingrid/backends", "traingrid/cli/logs.py"),
     "plan": ("traingrid/planner",),

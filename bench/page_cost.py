@@ -19,17 +19,16 @@ from traingrid.ui.poller import SHORTEST_FULL_SECONDS, SHORTEST_LOOK_SECONDS, SH
 
 QUERIES_OF_A_SUBMISSION = 2
 """Queries of an open submission of at most one page: its cancels, and its jobs from the first open one on."""
-READS_OF_A_LOOK = 2
-"""The pause, and the shortages."""
+READS_OF_A_LOOK = 3
+"""The marks of open submissions, the pause, and the shortages."""
 UNIT_BYTES = 4096
 """Bytes of a read request unit of a consistent read
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html)."""
 PAGE_BYTES = 2**20
 """Bytes that a request of Query or Scan reads at most
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Query.Pagination.html)."""
-KEYS_OF_A_LIST = 1000
-"""Keys in a reply of ListObjectsV2 (https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html)."""
-_FILES_OF_A_SUBMISSION = 2
+BYTES_OF_A_SUBMISSION = 1000
+"""The approximate size of a submission's item with one array and a retry."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +87,13 @@ def lines(situation: Situation) -> Iterator[str]:
     queries += looks * READS_OF_A_LOOK
     read = situation.open_submissions * reads * (units(situation.jobs) + QUERIES_OF_A_SUBMISSION - 1)
     read += looks * READS_OF_A_LOOK
-    lists = looks * math.ceil((situation.old + situation.open_submissions) * _FILES_OF_A_SUBMISSION / KEYS_OF_A_LIST)
-    scan = units(situation.old * 100 + situation.open_submissions * situation.jobs) * 60 / SHORTEST_FULL_SECONDS
-    hourly = 60 * ((read + scan) * prices.READ.dollars + lists * prices.PUT_REQUEST.dollars)
+    submissions = situation.old + situation.open_submissions
+    # A read of an index costs half a unit, because it is eventually consistent.
+    listed = math.ceil(submissions * BYTES_OF_A_SUBMISSION / UNIT_BYTES) / 2
+    hourly = 60 * (read + listed * 60 / SHORTEST_FULL_SECONDS) * prices.READ.dollars
     yield situation.title
-    yield f"  {queries:,.0f} requests to DynamoDB and {lists:,.0f} to S3 a minute, ${hourly:.4f} an hour"
-    yield f"  {read:,.0f} read request units a minute, and {scan:,.0f} for a read of everything every 10 minutes"
+    yield f"  {queries:,.0f} requests to DynamoDB a minute, ${hourly:.4f} an hour"
+    yield f"  {read:,.0f} read request units a minute, and {listed:,.0f} every 10 minutes for the list of submissions"
 
 
 def main() -> None:
@@ -101,9 +101,7 @@ def main() -> None:
     for situation in SITUATIONS:
         for line in lines(situation):
             click.echo(line)
-    click.echo(
-        f"a job's item has {bytes_of_a_job():,} bytes; prices: {prices.READ.source}, {prices.PUT_REQUEST.source}"
-    )
+    click.echo(f"a job's item has {bytes_of_a_job():,} bytes; prices: {prices.READ.source}")
 
 
 if __name__ == "__main__":

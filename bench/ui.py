@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -28,7 +27,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.ledger.items import JobItem, job_item
-from traingrid.ledger.ledger import LedgerItem
+from traingrid.ledger.ledger import HistoryPass, LedgerItem, OpenMark
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ui.server import Page, listening_socket
 
@@ -52,15 +51,21 @@ class _Ledger:
         self._items = [JobItem.read(self._stored(index)) for index in range(JOBS)]
         self._reads = 0
 
-    def everything(self) -> Iterator[LedgerItem]:
+    def history_pass(self) -> HistoryPass:
+        return HistoryPass(completed_at=1)
+
+    def open_marks(self) -> dict[str, OpenMark]:
+        return {}
+
+    def submissions(self) -> Iterator[SubmissionItem]:
         yield self._head
-        yield from self._items
 
     def items(self, _: str, _first: int = 0) -> Iterator[LedgerItem]:
         self._reads += 1
         for index in range(CHANGED):
             self._items[index] = JobItem.read(self._stored(index, epoch=self._reads))
-        yield from self.everything()
+        yield from self._items
+        yield self._head
 
     def cancels(self, _: str) -> dict[str, Any]:
         return {}
@@ -89,7 +94,6 @@ class _Ledger:
 def serve() -> None:
     """Serve the page until the standard input ends; then print the peak memory. It runs in another process."""
     nothing: Any = None
-    storage: Any = SimpleNamespace(keys_after=lambda *_: iter(()))
     grid = {
         "name": "bench", "home": "us-east-1", "regions": {"us-east-1": {}},
         "images": {"resnet": {"repository": "training", "tag": "1"}},
@@ -98,7 +102,7 @@ def serve() -> None:
     deployment = Deployment(grid=Grid.model_validate(grid), account="123456789012", table="ledger", manifest_bucket="m")
     ledger: Any = _Ledger()
     page = Page(
-        plane=ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=storage), grid_file=Path()
+        plane=ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=nothing), grid_file=Path()
     )
     with listening_socket(0) as listening, patch("traingrid.ui.poller.SHORTEST_FULL_SECONDS", 3600.0):
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/?token={page.secrets.token}", flush=True)

@@ -9,6 +9,8 @@ the cost of 10,000 children that each query the cancels of their submission woul
 A page of an index has up to 1 MB of the index's own entries, which are smaller than the items if it does not have all
 attributes. moto adds the sizes of the items, and so would return more pages than AWS.
 
+An update of a table creates or deletes at most one index, as in AWS; moto changes all of them.
+
 An attribute with one value is written to the reply as stored, because that is DynamoDB's form. moto looks up each of
 the ten types of DynamoDB under two names in every attribute, which made a page of items take several times as long.
 """
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from moto.core.serialize import SERVICE_SPECIFIC_SERIALIZERS, JSONSerializer
 from moto.dynamodb.comparisons import get_comparison_func
+from moto.dynamodb.exceptions import DynamodbException
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import Item, LimitedSizeDict
 from moto.dynamodb.models.table import SecondaryIndex, Table
@@ -31,6 +34,8 @@ _ONE_AT_A_TIME = threading.RLock()
 _call_action = DynamoHandler.call_action
 _get_schema = DynamoDBBackend.get_schema
 _query = Table.query
+_update_indexes = DynamoDBBackend.update_table_global_indexes
+_ONE_INDEX = "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
 _SINGLE_VALUES = {"S": str, "N": str, "BOOL": bool, "NULL": bool}
 _INDEX_NAME = 4  # its position in the arguments after the range key's
 
@@ -43,7 +48,7 @@ def install(cloud: "LocalCloud") -> None:
             return _call_action(handler)
 
     cloud.replace(DynamoHandler, call_action=call_action)
-    cloud.replace(DynamoDBBackend, get_schema=_schema)
+    cloud.replace(DynamoDBBackend, get_schema=_schema, update_table_global_indexes=_update_of_one_index)
     cloud.replace(Table, query=_query_of_partition)
     cloud.replace(SecondaryIndex, project=_projected)
     cloud.extend(SERVICE_SPECIFIC_SERIALIZERS, {"dynamodb": {"json": _ItemSerializer}})
@@ -54,6 +59,17 @@ def _schema(backend: Any, table_name: str, index_name: str | None) -> Any:
     if index_name:
         backend.get_table(table_name).get_index(index_name, error_if_not=True)
     return _get_schema(backend, table_name, index_name)
+
+
+def _update_of_one_index(backend: Any, table: Any, updates: list[dict[str, Any]]) -> None:
+    """Create or delete an index, and refuse more than one such change.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateTable.html; the error is recorded in
+    https://github.com/architect/architect/issues/334.
+    """
+    if sum("Create" in update or "Delete" in update for update in updates) > 1:
+        raise DynamodbException("LimitExceededException", _ONE_INDEX)
+    _update_indexes(backend, table, updates)
 
 
 class _ItemSerializer(JSONSerializer):

@@ -13,6 +13,7 @@ from traingrid.ledger.job_states import INDEXED
 
 _SUBMISSION = dynamodb.Attribute(name="submission", type=dynamodb.AttributeType.STRING)
 _ITEM = dynamodb.Attribute(name="item", type=dynamodb.AttributeType.STRING)
+_CLAIMED_AT = dynamodb.Attribute(name="claimed_at", type=dynamodb.AttributeType.STRING)
 
 
 class Ledger(Construct):
@@ -25,9 +26,20 @@ class Ledger(Construct):
     (`create_after`): if a first deployment fails earlier, the table does not exist, and the rollback leaves nothing.
     For the same reason, the other parts of the stack refer to the table by its name.
 
-    It has one index, a smaller copy of the jobs for `traingrid status` (traingrid/ledger/job_states.py). It has the
-    keys of the table, so its partitions are as busy as the table's. A write that changes no copied attribute does not
-    write to it (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html).
+    It has two indexes. `states` is a smaller copy of the jobs for `traingrid status`
+    (traingrid/ledger/job_states.py). It has the keys of the table, so its partitions are as busy as the table's. A
+    write that changes no copied attribute does not write to it
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html).
+
+    `submissions` lists the submissions without a read of their jobs. An index has only the items with both of its keys
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-indexes-general-sparse-indexes.html), and only
+    the items of submissions have `claimed_at`. DynamoDB adds the existing items to a new index
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html). It has all attributes, so
+    that a submission reads the same from both, and because a submission is written only a few times.
+
+    An update of a table creates at most one index
+    (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html). So a grid
+    of version 0.1.0, whose table has none, is deployed twice, first with the context key `ledger_indexes=1`.
 
     With `catalog: dsql`, it has a stream of the keys of changed items, which is all that the function that follows it
     needs. A stream is added to an existing table, and removed, without a replacement
@@ -57,13 +69,7 @@ class Ledger(Construct):
             stream=dynamodb.StreamViewType.KEYS_ONLY if grid.catalog == DSQL_CATALOG else None,
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
-        self._created.add_global_secondary_index(
-            index_name=names.LEDGER_STATES,
-            partition_key=_SUBMISSION,
-            sort_key=_ITEM,
-            projection_type=dynamodb.ProjectionType.INCLUDE,
-            non_key_attributes=list(INDEXED),
-        )
+        self._add_indexes()
         self.stream = self._created.table_stream_arn
         acknowledge(
             self._created,
@@ -72,6 +78,20 @@ class Ledger(Construct):
         )
         if key is None:
             skip_in_checkov(self._created, "CKV_AWS_119", KEYS_OF_AWS)
+
+    def _add_indexes(self) -> None:
+        """Add the indexes; with the context key `ledger_indexes=1` only the first one."""
+        self._created.add_global_secondary_index(
+            index_name=names.LEDGER_STATES,
+            partition_key=_SUBMISSION,
+            sort_key=_ITEM,
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=list(INDEXED),
+        )
+        if self.node.try_get_context("ledger_indexes") != "1":
+            self._created.add_global_secondary_index(
+                index_name=names.LEDGER_SUBMISSIONS, partition_key=_ITEM, sort_key=_CLAIMED_AT
+            )
 
     def create_after(self, *parts: IConstruct) -> None:
         """Create the table after these parts of the stack.

@@ -87,7 +87,7 @@ def _place(settings: Region) -> str:
 
 def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read which jobs are open, and the state of the stacks. It cannot change anything."""
-    grant(role, ["dynamodb:Scan"], [ledger.table_arn])
+    grant(role, ["dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan"], [ledger.table_arn])
     submissions = f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"
     grant(role, ["s3:GetObject"], [submissions], because="Any submission; their ids are hashes")
     # Without it, S3 returns AccessDenied for a file that the intake has not written yet, as for a forbidden one.

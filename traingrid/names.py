@@ -41,6 +41,8 @@ DATASETS = "datasets"
 
 LEDGER_STATES = "states"
 """The index of the ledger with the states of jobs (`traingrid/ledger/job_states.py`)."""
+LEDGER_SUBMISSIONS = "submissions"
+"""The index of the ledger with the items of submissions, in the order of their claims (`Ledger.submissions`)."""
 
 OPEN_SUBMISSIONS = "open"
 """The partition key in the ledger of the index of submissions with open work; no submission id, as `DATASETS`."""

@@ -1,14 +1,18 @@
 """DynamoDB: conditional writes, on which the ledger is built."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim
-from conformance.resources.storage import table, table_with_index
+from conformance.resources.storage import own_table, table, table_with_index
 from conformance.sources import model, page
 
+_INDEX_SECONDS = 900.0
+"""The time in which an index of a small table is complete; the documentation has no figure."""
 _CONDITIONS = "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.ConditionExpressions.html"
 
 
@@ -117,3 +121,52 @@ def missing_index_is_a_validation_error(aws: Aws) -> None:
     query = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "x"}}}
     with refused("ValidationException"):
         aws.client("dynamodb").query(TableName=table(aws), IndexName="none", **query)
+
+
+@claim(
+    page(
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-indexes-general-sparse-indexes.html",
+        "only if the index sort key value is present in the item",
+    ),
+    used_by="stacks/ledger.py traingrid/ledger/ledger.py",
+)
+def new_index_has_the_existing_items_with_both_keys(aws: Aws) -> None:
+    """An index that is added to a table gets the existing items that have both of its keys, and no others."""
+    dynamodb, name = aws.client("dynamodb"), own_table(aws)
+    for sort, more in (("a", {"at": {"S": "1"}}), ("b", {"v": {"S": "1"}}), ("c", {"at": {"S": "0"}})):
+        dynamodb.put_item(TableName=name, Item={"pk": {"S": f"of {sort}"}, "sk": {"S": "head"}} | more)
+    dynamodb.update_table(TableName=name, **_new_indexes("heads"))
+
+    def listed() -> list[str]:
+        indexes = dynamodb.describe_table(TableName=name)["Table"].get("GlobalSecondaryIndexes", [])
+        if [index["IndexStatus"] for index in indexes] != ["ACTIVE"]:
+            return []
+        query = {"KeyConditionExpression": "sk = :sk", "ExpressionAttributeValues": {":sk": {"S": "head"}}}
+        return [item["pk"]["S"] for item in dynamodb.query(TableName=name, IndexName="heads", **query)["Items"]]
+
+    found = aws.wait(listed, "the new index", seconds=_INDEX_SECONDS)
+    assert found == ["of c", "of a"], found
+
+
+@claim(
+    model("dynamodb", "UpdateTableInput", "You can create or delete only one global secondary index per"),
+    used_by="stacks/ledger.py",
+)
+def update_creates_one_index(aws: Aws) -> None:
+    """An update of a table that creates two indexes is refused with LimitExceededException."""
+    once: Any = Config(retries={"total_max_attempts": 1})  # botocore would repeat the request as a throttled one
+    make: Any = aws.place.session.client
+    dynamodb = make("dynamodb", region_name=aws.home, endpoint_url=aws.place.endpoint, config=once)
+    with refused("LimitExceededException"):
+        dynamodb.update_table(TableName=own_table(aws), **_new_indexes("one", "two"))
+
+
+def _new_indexes(*names: str) -> dict[str, Any]:
+    keys = [{"AttributeName": "sk", "KeyType": "HASH"}, {"AttributeName": "at", "KeyType": "RANGE"}]
+    projection = {"ProjectionType": "ALL"}
+    return {
+        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk", "at")],
+        "GlobalSecondaryIndexUpdates": [
+            {"Create": {"IndexName": name, "KeySchema": keys, "Projection": projection}} for name in names
+        ],
+    }

@@ -65,6 +65,11 @@ def table_with_index(aws: Aws) -> str:
     return aws.once("table with an index", lambda: _table(aws, GlobalSecondaryIndexes=[index]))
 
 
+def own_table(aws: Aws) -> str:
+    """Return a new table without indexes, with the keys `pk` and `sk`."""
+    return _table(aws)
+
+
 def _table(aws: Aws, **more: Any) -> str:
     dynamodb, name = aws.client("dynamodb"), aws.name("table")
     aws.undo.later(f"table {name}", lambda: dynamodb.delete_table(TableName=name))

@@ -74,4 +74,4 @@ def _known(where: str, ledger: Callable[[], Ledger]) -> list[str]:
             raise
         text = f"{where}: the submission cannot be found by the first characters of its id, because you may not list "
         step = f"Write all {SUBMISSION_ID_LENGTH} characters."
-        raise UsageError(f"{text}the ledger (dynamodb:Scan).", step) from error
+        raise UsageError(f"{text}the ledger (dynamodb:Query on the table and its index submissions).", step) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,16 +16,18 @@ from traingrid.aws.clients import gentle
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
 from traingrid.backends.found_job import owns
+from traingrid.backends.inventory import ALL, Window
 from traingrid.errors import TraingridError
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.items import JobItem, attempts, regions_of
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.submission.batch_children import Children
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Inventory
@@ -34,10 +37,39 @@ if TYPE_CHECKING:
     from traingrid.ledger.user_requests import Cancel
 
 
+_RECENT_SECONDS = 2 * 24 * 3600
+"""The age of a running training job up to which it is found without a read of the history, as by each sweep."""
+_CLOCK_SECONDS = 3600
+"""The tolerated difference between the clocks of an intake and of SageMaker."""
+
+
+@dataclass(kw_only=True)
+class _Items:
+    """The items of the ledger that were read."""
+
+    submissions: dict[str, SubmissionItem] = field(default_factory=dict)
+    lines: dict[Line, JobItem] = field(default_factory=dict)
+    cancels: dict[str, dict[str, Cancel]] = field(default_factory=dict)
+    damaged: list[Damaged] = field(default_factory=list)
+
+    def add(self, items: Iterable[LedgerItem | Damaged]) -> None:
+        """Add items, or replace them."""
+        for item in items:
+            if isinstance(item, Damaged):
+                self.damaged.append(item)
+            elif isinstance(item, SubmissionItem):
+                self.submissions[item.submission] = item
+            elif isinstance(item, JobItem):
+                self.lines[item.submission, item.index] = item
+            else:
+                self.cancels.setdefault(item.submission, {})[item.scope] = item
+
+
 def read_world(  # noqa: PLR0913  # one keyword for each independent option
     deployment: Deployment,
     *,
     submission: str = "",
+    is_complete: bool = True,
     details: bool = False,
     at_rest: bool = False,
     calls: Sequence[Mapping[str, Any]] | None = None,
@@ -48,6 +80,8 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     Args:
         deployment: The grid.
         submission: Read only this submission and its training jobs; by default all.
+        is_complete: False to read only submissions with open work, and those of which training jobs run that were
+            created in the last two days. It makes no difference to a single submission.
         details: Also describe ended training jobs: artifact, billed seconds and role.
         at_rest: See `World`.
         calls: See `World`; given by a caller that has a record of calls.
@@ -59,29 +93,34 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     grid, home = deployment.grid, deployment.grid.home
     regions = {region: inventory_of(deployment, region) for region in grid.regions}
     batch_jobs = _batch_jobs(deployment, submission)
-    jobs = [job for region in regions.values() for job in region.listed(submission=submission)]
-    ledger = Ledger(deployment.table, home)
-    items = _read(ledger, submission)
+    ledger, is_complete = Ledger(deployment.table, home), is_complete or bool(submission)
+    read = partial(_read, ledger, submission, is_complete=is_complete)
+    window = ALL if is_complete else Window(since=_begin(read()))
+    jobs = [job for region in regions.values() for job in region.listed(submission=submission, window=window)]
+    items = read()
     elsewhere = {
-        region: inventory_of(deployment, region) for region in regions_of(items[1].values()).difference(regions)
+        region: inventory_of(deployment, region) for region in regions_of(items.lines.values()).difference(regions)
     }
     if elsewhere:
-        jobs += [job for name, region in elsewhere.items() for job in _listed_elsewhere(name, region, submission)]
-        items = _read(ledger, submission)  # again, because training jobs must be read before the ledger
-    regions, lines = regions | elsewhere, items[1]
+        for name, region in elsewhere.items():
+            jobs += _listed_elsewhere(name, region, submission, window)
+        items = read()  # again, because training jobs must be read before the ledger
+    regions, lines = regions | elsewhere, items.lines
+    if not is_complete:
+        jobs = _with_unexpected(ledger, regions.values(), window.since, jobs, items)
     return World(
         grid=grid.name,
         regions=list(regions),
-        submissions=items[0],
+        submissions=items.submissions,
         lines=lines,
-        cancels={submission: ledger.cancels(submission)} if submission else items[2],
-        damaged=items[3],
+        cancels={submission: ledger.cancels(submission)} if submission else items.cancels,
+        damaged=items.damaged,
         training_jobs=[
             looked_at
             for job in jobs
             if (looked_at := _looked_at(job, lines.get(job.line), regions[job.region], details=details))
         ],
-        children=_children(items[0], lines, Children(Storage(home), deployment.manifest_bucket, home)),
+        children=_children(items.submissions, lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
         roles={region: deployment.execution_role_arn(region) for region in regions},
         calls=calls if calls is None or not submission else _of_submission(calls, grid.name, submission),
@@ -91,10 +130,38 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     )
 
 
-def _listed_elsewhere(name: str, region: Inventory, submission: str) -> list[TrainingJob]:
+def _begin(items: _Items) -> float:
+    """Return a time before which no training job of the submissions was created, at least two days ago.
+
+    It is 0 if it is not known, because an item is damaged or missing.
+    """
+    if items.damaged or any(name not in items.submissions for name, _ in items.lines):
+        return 0.0
+    claims = [epoch_seconds(head.claimed_at) - _CLOCK_SECONDS for head in items.submissions.values()]
+    return min([time.time() - _RECENT_SECONDS, *claims])
+
+
+def _with_unexpected(
+    ledger: Ledger, regions: Collection[Inventory], since: float, jobs: Sequence[TrainingJob], items: _Items
+) -> list[TrainingJob]:
+    """Return the training jobs of the open submissions, and read other submissions of which training jobs run.
+
+    A submission that a user has retried since the begin of the list was determined is read again, with its earlier
+    training jobs.
+    """
+    retried = {name for name, head in items.submissions.items() if epoch_seconds(head.claimed_at) < since}
+    unexpected = {job.line[0] for job in jobs if job.active}.difference(items.submissions) | retried
+    found = [job for job in jobs if job.line[0] in items.submissions and job.line[0] not in unexpected]
+    for name in sorted(unexpected):
+        found += [job for region in regions for job in region.listed(submission=name)]
+        items.add(ledger.whole(name))
+    return found
+
+
+def _listed_elsewhere(name: str, region: Inventory, submission: str, window: Window) -> list[TrainingJob]:
     """Return the training jobs in a Region that has left the grid."""
     try:
-        return list(region.listed(submission=submission))
+        return list(region.listed(submission=submission, window=window))
     except (BotoCoreError, ClientError) as error:
         what = f"Jobs have trained in {name}, which is no longer in grid.yaml, but listing them failed: {error}."
         raise TraingridError(
@@ -107,25 +174,14 @@ def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: st
     return [call for call in calls if submission_of(grid, created(call)) == submission]
 
 
-def _read(
-    ledger: Ledger, submission: str
-) -> tuple[dict[str, SubmissionItem], dict[Line, JobItem], dict[str, dict[str, Cancel]], list[Damaged]]:
-    """Return submissions, lines, cancels and damaged items of one submission, or of all if none is given."""
-    items: Iterator[LedgerItem | Damaged] = ledger.items(submission) if submission else ledger.everything()
-    submissions: dict[str, SubmissionItem] = {}
-    lines: dict[Line, JobItem] = {}
-    cancels: dict[str, dict[str, Cancel]] = defaultdict(dict)
-    damaged: list[Damaged] = []
-    for item in items:
-        if isinstance(item, Damaged):
-            damaged.append(item)
-        elif isinstance(item, SubmissionItem):
-            submissions[item.submission] = item
-        elif isinstance(item, JobItem):
-            lines[item.submission, item.index] = item
-        else:
-            cancels[item.submission][item.scope] = item
-    return submissions, lines, dict(cancels), damaged
+def _read(ledger: Ledger, submission: str, *, is_complete: bool) -> _Items:
+    """Return the items of one submission; if none is given, those of all, or of those with open work."""
+    items = _Items()
+    if submission:
+        items.add(ledger.items(submission))
+    else:
+        items.add(ledger.everything() if is_complete else ledger.open_items())
+    return items
 
 
 def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, details: bool) -> TrainingJob | None:

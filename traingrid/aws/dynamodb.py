@@ -64,16 +64,16 @@ class Table:
         for page in pages:
             yield from map(plain, page["Items"])
 
-    def query_index(self, index: str, submission: str, prefix: str) -> Iterator[Item] | None:
-        """Return a submission's items whose sort key has a prefix, with the attributes of an index.
+    def query_index(self, index: str, condition: str, values: Item) -> Iterator[Item] | None:
+        """Return the items of an index that meet a key condition, with the attributes of the index.
 
         An index is only eventually consistent: it may lack changes of the last moments
         (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html).
 
         Args:
-            index: The name of a global secondary index with the keys of the table.
-            submission: The partition key.
-            prefix: The prefix of the sort keys.
+            index: The name of a global secondary index.
+            condition: A key condition expression. Its fields start with # and are separated as in `scan_page`.
+            values: The values of its placeholders.
 
         Returns:
             None if the table does not have the index, or not yet, or the caller may not read it.
@@ -81,9 +81,9 @@ class Table:
         pages = self._dynamodb.get_paginator("query").paginate(
             TableName=self._name,
             IndexName=index,
-            KeyConditionExpression="submission = :submission AND begins_with(#item, :prefix)",
-            ExpressionAttributeNames={"#item": "item"},
-            ExpressionAttributeValues=marshalled({":submission": submission, ":prefix": prefix}),
+            KeyConditionExpression=condition,
+            ExpressionAttributeNames={f"#{field}": field for field in _fields(condition)},
+            ExpressionAttributeValues=marshalled(values),
         )
         replies = iter(pages)
         try:
@@ -116,7 +116,7 @@ class Table:
         Returns:
             The keys, and the key after which the next page begins; None after the last page.
         """
-        fields = {"submission", "item", *(w.strip("#") for w in condition.split() if w.startswith("#"))}
+        fields = {"submission", "item", *_fields(condition)}
         reply = self._dynamodb.scan(
             TableName=self._name,
             FilterExpression=condition,
@@ -160,8 +160,7 @@ class Table:
             discarded: A text to remove from each field that is a set, which is removed with its last text.
         """
         appended, added, discarded = appended or {}, added or {}, discarded or {}
-        named = (w.strip("#") for w in condition.split() if w.startswith("#"))
-        fields = {*changes, *appended, *removed, *added, *discarded, *named}
+        fields = {*changes, *appended, *removed, *added, *discarded, *_fields(condition)}
         new = {f":new_{field}": value for field, value in {**changes, **appended}.items()}
         new |= {f":new_{field}": {value} for field, value in {**added, **discarded}.items()}
         parts = [f"#{field} = :new_{field}" for field in changes]
@@ -186,7 +185,7 @@ class Table:
         request = {
             "Key": marshalled(dict(zip(("submission", "item"), key, strict=True))),
             "ConditionExpression": condition,
-            "ExpressionAttributeNames": {w: w.strip("#") for w in condition.split() if w.startswith("#")},
+            "ExpressionAttributeNames": {f"#{field}": field for field in _fields(condition)},
             "ExpressionAttributeValues": marshalled(values),
         }
         return self._unless_condition_failed("delete_item", request)
@@ -199,6 +198,11 @@ class Table:
                 raise
             return False
         return True
+
+
+def _fields(condition: str) -> set[str]:
+    """Return the fields of an expression, which start with #."""
+    return {word.strip("#") for word in condition.split() if word.startswith("#")}
 
 
 def marshalled(item: Mapping[str, Any]) -> dict[str, Any]:

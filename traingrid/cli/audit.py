@@ -38,20 +38,22 @@ AUDIT_ROWS = Schema(
 
 @click.command()
 @click.argument("submission", required=False, default="")
+@click.option("--all", "is_complete", is_flag=True, help="Also account for submissions that have ended.")
 @click.option(
     "--details", is_flag=True, help="Also compare artifacts, billed seconds and roles, with one call for each job."
 )
 @output_option(AUDIT_ROWS)
 @click.pass_obj
-def audit(grid_file: Path, submission: str, *, details: bool, output: Output) -> None:
+def audit(grid_file: Path, submission: str, *, is_complete: bool, details: bool, output: Output) -> None:
     """Find lost, duplicate and orphaned jobs.
 
-    Accounts for every line and every training job of the grid, or of SUBMISSION. Without SUBMISSION, also lists copies
-    between Regions that no job needs, with their cost. Changes nothing.
+    Accounts for every line and every training job of submissions with open work, with --all of the grid, or of
+    SUBMISSION. Without SUBMISSION, also lists copies between Regions that no job needs, with their cost. Changes
+    nothing.
     """
     plane = ControlPlane.of(grid_file)
     deployment, submission = plane.deployment, submission and plane.submission_id(submission)
-    world = read_world(deployment, submission=submission, details=details)
+    world = read_world(deployment, submission=submission, is_complete=is_complete, details=details)
     if submission and submission not in world.submissions:
         raise UnknownSubmissionError(submission)
     found = violations_of(world)
@@ -59,14 +61,15 @@ def audit(grid_file: Path, submission: str, *, details: bool, output: Output) ->
         for line in (*map(str, found), *(f"note: {note}" for note in notes(world))):
             click.echo(printable(line))
         if not submission:
-            _list_copies(deployment)
+            _list_copies(deployment, is_complete=is_complete)
     else:
         write_rows(audit_rows(found, notes(world)), AUDIT_ROWS, output)
     jobs = sum(head.jobs for head in world.submissions.values())
     submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
     training_jobs = counted(len(world.training_jobs), "training job")
     echo = sentences(output)
-    echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}")
+    part = "" if submission or is_complete else "; --all includes submissions without open work"
+    echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}{part}")
     echo(account(found))
     if found:
         text = f"{counted(len(found), 'invariant violation')}."
@@ -80,9 +83,9 @@ def audit_rows(found: Sequence[Violation], noted: Sequence[str] = ()) -> Iterato
         yield {"invariant": "", "kind": "note", "submission": "", "what": note}
 
 
-def _list_copies(deployment: Deployment) -> None:
+def _list_copies(deployment: Deployment, *, is_complete: bool) -> None:
     """Print the copies between Regions that no job needs, which cost storage but violate no invariant."""
-    copies = found_copies(deployment)
+    copies = found_copies(deployment, is_complete=is_complete)
     if copies:
         console().print(copies_table(copies))
         click.echo(f"{copies_sentence(copies)}. Remove them with: traingrid data prune")

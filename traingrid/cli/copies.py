@@ -26,18 +26,27 @@ if TYPE_CHECKING:
     from traingrid.submission.folders_in_use import FoldersInUse
 
 
-def folders_in_use(deployment: Deployment) -> FoldersInUse:
-    """Read the ledger and the submissions, and return the folders that open jobs read."""
+def folders_in_use(deployment: Deployment, *, is_complete: bool = True) -> FoldersInUse:
+    """Read the ledger and the submissions, and return the folders that open jobs read.
+
+    Args:
+        deployment: The grid.
+        is_complete: Read the whole ledger, for a caller that deletes folders: the index of open work lacks jobs that a
+            version without it has reopened within the last day.
+    """
     home, bucket = deployment.grid.home, deployment.manifest_bucket
     storage = Storage(home)
     finder = FolderFinder(storage=storage, bucket=bucket, children=Children(storage, bucket, home))
-    return finder.find(Ledger(deployment.table, home).everything())
+    ledger = Ledger(deployment.table, home)
+    return finder.find(ledger.everything() if is_complete else ledger.open_items())
 
 
-def found_copies(deployment: Deployment) -> list[UnneededCopy]:
-    """Return the copies of a grid that no open job needs."""
+def found_copies(deployment: Deployment, *, is_complete: bool = True) -> list[UnneededCopy]:
+    """Return the copies of a grid that no open job needs; `folders_in_use` describes the arguments."""
     moves = Moves(deployment.table, deployment.grid.home)
-    return unneeded_copies(deployment, moves, lambda: folders_in_use(deployment), report=print_damaged)
+    return unneeded_copies(
+        deployment, moves, lambda: folders_in_use(deployment, is_complete=is_complete), report=print_damaged
+    )
 
 
 def print_damaged(part: Damaged) -> None:

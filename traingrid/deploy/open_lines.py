@@ -54,8 +54,8 @@ class OpenLines:
     batch_status: Callable[[str], str]
 
     def find(self) -> Iterator[OpenLine]:
-        """Yield every line that has not ended, of every submission."""
-        for name, submission in by_submission(self.ledger.everything()).items():
+        """Yield every line that has not ended, by consistent reads of the submissions with open work."""
+        for name, submission in by_submission(self.ledger.open_items()).items():
             for item in submission.live.values():
                 regions = frozenset({item.region, *item.regions})
                 yield OpenLine(submission=name, regions=regions)

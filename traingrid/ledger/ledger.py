@@ -23,7 +23,7 @@ from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
 from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
-from traingrid.names import DATASETS, LEDGER_STATES, MOVES, OPEN_SUBMISSIONS
+from traingrid.names import DATASETS, LEDGER_STATES, LEDGER_SUBMISSIONS, MOVES, OPEN_SUBMISSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -327,20 +327,47 @@ class Ledger:
         It needs about a tenth of the requests of `jobs`, but the states may lack changes of the last moments. If the
         grid was deployed by a version without the index, it reads the items of the jobs.
         """
-        indexed = self._table.query_index(LEDGER_STATES, submission, JOB_PREFIX)
+        condition = "#submission = :submission AND begins_with( #item , :job )"
+        values = {":submission": submission, ":job": JOB_PREFIX}
+        indexed = self._table.query_index(LEDGER_STATES, condition, values)
         items = (
             indexed if indexed is not None else self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX)
         )
         yield from each(RecordedState.read, items)
 
     def submissions(self) -> Iterator[SubmissionItem | Damaged]:
-        """Yield every submission, newest first, then damaged ones. It reads the whole table, so avoid it in a loop."""
-        found = each(SubmissionItem.read, self._table.scan(SUBMISSION))
+        """Yield every submission, newest first, then damaged ones.
+
+        It reads an index, which has only submissions because only their items have `claimed_at`. The index may lack
+        submissions of the last moments, and a damaged one; those with open work are read by their marks. If the grid
+        was deployed by a version without the index, or the caller may not read it, it reads the whole table.
+        """
+        marks = self.open_marks()
+        indexed = self._table.query_index(LEDGER_SUBMISSIONS, "#item = :item", {":item": SUBMISSION})
+        if indexed is None:
+            items = list(self._table.scan(SUBMISSION))
+        else:
+            items = list(indexed)
+            missing = marks.keys() - {item["submission"] for item in items}
+            items += [item for name in sorted(missing) if (item := self._table.get(name, SUBMISSION))]
+        found = each(SubmissionItem.read, items)
         yield from sorted(found, key=lambda item: getattr(item, "claimed_at", ""), reverse=True)
 
     def everything(self) -> Iterator[LedgerItem | Damaged]:
         """Yield every submission, job and cancel of the table. A damaged cancel is also yielded as one in force."""
         yield from _read(item for item in self._table.everything() if item["submission"] not in _OTHER_ITEMS)
+
+    def open_items(self) -> Iterator[LedgerItem | Damaged]:
+        """Yield the items of every submission with open work, by consistent reads.
+
+        Before a pass over the whole table has completed the index of open work, it yields everything. Later, the index
+        lacks only submissions that a command of a version without it has retried since the last daily pass.
+        """
+        if not self.history_pass().completed_at:
+            yield from self.everything()
+            return
+        for submission in self.open_marks():
+            yield from self.whole(submission)
 
     def whole(self, submission: str) -> Iterator[LedgerItem | Damaged]:
         """Yield the cancels, jobs and the item of a submission."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 SHORTEST_SECONDS, SHORTEST_LOOK_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 10.0, 600.0
 """The shortest times between two reads of open submissions, between two looks for other submissions, the pause and
-shortages, and between two reads of everything, which finds submissions by hand."""
-UNLISTED_FULL_SECONDS = 30.0
-"""The shortest time between two reads of everything if the caller may not list the files of submissions."""
+shortages, and between two lists of all submissions."""
+UNMARKED_FULL_SECONDS = 30.0
+"""The shortest time between two lists of all submissions if the index of open work is not complete yet."""
 _MOST_DAMAGED = 5
 _SHARE = 10
 """Reads take at most one tenth of the time, however many jobs the ledger has."""
@@ -98,14 +98,14 @@ class Poller:
             self._feed.publish_head(regions=self._regions())
 
     def full_seconds(self) -> float:
-        """Return the shortest time between two reads of everything."""
-        return SHORTEST_FULL_SECONDS if self._view.finds_changes else UNLISTED_FULL_SECONDS
+        """Return the shortest time between two lists of all submissions."""
+        return SHORTEST_FULL_SECONDS if self._view.finds_changes else UNMARKED_FULL_SECONDS
 
     def read(self, *, everything: bool, look: bool = True) -> None:
         """Read the ledger once, and publish it, or the error of the read.
 
         Args:
-            everything: Read the whole table; otherwise only the open submissions.
+            everything: List all submissions; otherwise read only the open ones.
             look: Look for new and retried submissions, the pause and shortages, too.
         """
         try:
@@ -125,8 +125,8 @@ class Poller:
         self._feed.publish(self._view.all_rows(), self._head())
 
     def _look(self, *, found: bool) -> None:
-        """Read everything but jobs; `found` is True if all submissions have been read."""
-        if not found and self._view.finds_changes:
+        """Read everything but jobs; `found` is True if all submissions have been listed."""
+        if not found:
             self._view.read_changed()
         pause = self._view.plane.ledger.pause()
         self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""

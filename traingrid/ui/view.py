@@ -1,44 +1,42 @@
-"""Ledger view: all submissions and jobs of the ledger, read again where they can change.
+"""Ledger view: the newest submissions and their jobs, read again where they can change.
 
-It calls neither SageMaker nor Batch. A read of everything costs as much as a scan of the table, so between two of them
-only the submissions with open jobs are read, from the first open job on. The table has no index of submissions. But the
-intake and each retry write a file with their lines to S3, so a list of these files finds new and retried submissions.
-Only a submission by hand has no such file.
+It calls neither SageMaker nor Batch. Submissions with open jobs are read again, from the first open job on. Each claim
+and each retry of a submission writes a new mark into the index of open work, so the marks show which others to read.
+From time to time all submissions are listed, without their jobs: a submission that begins and ends between two reads
+of the marks is found by this, and every one of a grid whose deployed version writes no marks.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
-from traingrid import names
-from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import Damaged, readable, warn
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import SubmissionItem
-from traingrid.submission.files import submission_of_key
 from traingrid.submission.submitted_jobs import submitted_jobs
 from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row, unreadable_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import LedgerItem
+    from traingrid.ledger.ledger import LedgerItem, OpenMark
     from traingrid.ledger.user_requests import Cancel
 
-MOST_JOBS = 50_000
-"""The most jobs on the page; those of the newest submissions."""
+MOST_JOBS, MOST_SUBMISSIONS = 50_000, 500
+"""The most jobs and submissions on the page: the newest ones."""
 SETTLING_SECONDS = 120.0
-"""A submission is read for this time after its last job has ended, because the last metrics may follow."""
-_DENIED = ("AccessDenied", "403")
+"""A submission is read for this time after its last job has ended, because the last metrics may follow, and after a new
+mark."""
+_READS = 8
+"""The number of submissions that are read at once."""
 
 
 @dataclass
@@ -71,7 +69,7 @@ class LedgerView:
         heads: The shown submissions by id, newest first.
         rows: The rows of their jobs, by submission and key.
         left_out: The number of older submissions that are not shown.
-        finds_changes: False if the caller may not list the files of submissions.
+        finds_changes: False if the index of open work is not complete yet.
         damaged: The parts of the grid's record that could not be read last, by submission.
     """
 
@@ -83,35 +81,47 @@ class LedgerView:
     damaged: dict[str, list[Damaged]] = field(default_factory=dict)
     _submitted: dict[str, list[Job | Damaged]] = field(default_factory=dict)
     _cancels: dict[str, dict[str, Cancel]] = field(default_factory=dict)
-    _files: Counter[str] = field(default_factory=Counter)
+    _marks: dict[str, OpenMark] = field(default_factory=dict)
     _watched_until: dict[str, float] = field(default_factory=dict)
     _first_open: dict[str, int] = field(default_factory=dict)
 
     def read_all(self) -> None:
-        """Read the whole ledger."""
-        files = self._listed_files()  # before the ledger, so that the next list has the files of later submissions
-        found: dict[str, _Known] = defaultdict(_Known)
-        for item in self.plane.ledger.everything():
-            found[item.submission].add(item)
-        heads = [known.head for known in found.values() if known.head]
-        self.left_out = self._show(heads)
-        self.damaged = {name: known.damaged for name, known in found.items() if known.damaged}
-        for submission in self.heads:
-            self._store(found[submission])
-        self._files = files
+        """List all submissions, and read the shown ones that were not read yet or have changed since."""
+        ledger = self.plane.ledger
+        self.finds_changes = ledger.history_pass().completed_at > 0
+        marks = ledger.open_marks()  # before the submissions, so that later marks show later changes
+        unreadable: list[Damaged] = []
+        heads = {head.submission: head for head in readable(ledger.submissions(), unreadable.append)}
+        self.left_out = 0
+        self._show(heads.values())
+        changed = [name for name in self.heads if name not in self._cancels or self.heads[name] != heads[name]]
+        with ThreadPoolExecutor(_READS) as threads:
+            for known in threads.map(self._read, changed):
+                self._store(known)
+        self.damaged = {name: self.damaged.get(name, []) for name in self.heads}
+        self.damaged |= {part.submission: [part] for part in unreadable}
+        for name in marks.keys() & heads.keys():
+            self._watch(name, marks[name])
 
     def read_changed(self) -> None:
-        """Find and read the submissions that the intake has added, or a user has retried, since the last call."""
-        files = self._listed_files()
-        for submission in [name for name, count in files.items() if self._files[name] != count]:
+        """Read the submissions that were claimed or retried since the last call."""
+        marks = self.plane.ledger.open_marks()
+        for submission in [name for name, mark in marks.items() if self._marks.get(name) != mark]:
             known = self._read(submission)
             if known.head is None:
-                continue  # it is written, but not in the ledger yet
-            self._files[submission] = files[submission]
+                continue  # it is marked, but not claimed yet
             if submission not in self.heads:
-                self.left_out += self._show([*self.heads.values(), known.head])
+                self._show([*self.heads.values(), known.head])
             if submission in self.heads:
                 self._store(known)
+            self._watch(submission, marks[submission])
+
+    def _watch(self, submission: str, mark: OpenMark) -> None:
+        """Read a submission with a new mark for some time, because a retry marks it before it reopens jobs."""
+        if self._marks.get(submission) != mark:
+            self._marks[submission] = mark
+            until = time.monotonic() + SETTLING_SECONDS
+            self._watched_until[submission] = max(self._watched_until.get(submission, 0.0), until)
 
     def read_open(self) -> None:
         """Read the submissions with jobs that have not ended, or have ended just now."""
@@ -148,12 +158,13 @@ class LedgerView:
                 found[shortage.pool.region].append(shortage.sentence())
         return dict(found)
 
-    def _show(self, heads: Iterable[SubmissionItem]) -> int:
-        """Show the newest submissions, and return the number of the others."""
+    def _show(self, heads: Collection[SubmissionItem]) -> None:
+        """Show the newest submissions; of those that are shown already, the items stay until they are read again."""
         ordered = sorted(heads, key=lambda head: (head.claimed_at, head.submission), reverse=True)
-        shown = {head.submission: head for head in _newest(ordered)}
+        shown = {head.submission: self.heads.get(head.submission, head) for head in _newest(ordered)}
         self.heads, self.rows = shown, {name: self.rows.get(name, {}) for name in shown}
-        return len(ordered) - len(shown)
+        self._cancels = {name: cancels for name, cancels in self._cancels.items() if name in shown}
+        self.left_out += len(ordered) - len(shown)
 
     def _read(self, submission: str, first: int = 0) -> _Known:
         """Read a submission, from a job on."""
@@ -226,27 +237,14 @@ class LedgerView:
             self._submitted[head.submission] = jobs
         return self._submitted[head.submission]
 
-    def _listed_files(self) -> Counter[str]:
-        """Return the number of files with lines of each submission; none if the caller may not list them."""
-        prefix = S3Uri(self.plane.deployment.manifest_bucket, names.SUBMISSION_PREFIX)
-        try:
-            found = Counter(map(submission_of_key, self.plane.storage.keys_after(prefix, "")))
-        except ClientError as error:
-            if error.response["Error"]["Code"] not in _DENIED:
-                raise
-            self.finds_changes = False
-            return Counter()
-        self.finds_changes = True
-        return Counter({name: count for name, count in found.items() if name})
-
 
 def _newest(heads: Iterable[SubmissionItem]) -> list[SubmissionItem]:
-    """Return the first submissions whose jobs fit on the page, but at least one."""
+    """Return the first submissions that fit on the page, but at least one."""
     shown: list[SubmissionItem] = []
     jobs = 0
     for head in heads:
         jobs += head.jobs
-        if shown and jobs > MOST_JOBS:
+        if shown and (jobs > MOST_JOBS or len(shown) == MOST_SUBMISSIONS):
             break
         shown.append(head)
     return shown

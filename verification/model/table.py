@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from traingrid.aws.dynamodb import marshalled, plain
+from traingrid.names import LEDGER_STATES, LEDGER_SUBMISSIONS
 
 Item = dict[str, Any]
 Call = Callable[[str, str, Callable[[], Any]], Any]
 """Executes a call: service, operation, effect."""
 
+_SORT_KEYS = {LEDGER_STATES: "item", LEDGER_SUBMISSIONS: "claimed_at"}
+"""The sort keys of the indexes, which have only the items with them."""
 _TOKEN = re.compile(r"\s*([(),]|=|[#:]?\w+)")
 
 
@@ -57,9 +60,15 @@ class ModelTable:
 
         yield from self._call("dynamodb", "Query", found)
 
-    def query_index(self, _index: str, submission: str, prefix: str) -> Iterator[Item]:
-        """Yield the items of an index, which has all attributes here."""
-        return self.query(submission, "begins_with(#item, :value)", prefix)
+    def query_index(self, index: str, condition: str, values: Item) -> Iterator[Item]:
+        """Yield the items of an index that meet a key condition; here it is never late, and has all attributes."""
+        holds, sort_key = Condition(condition, values).holds, _SORT_KEYS[index]
+
+        def found() -> list[Item]:
+            entries = [item for item in self.items.values() if isinstance(item.get(sort_key), str) and holds(item)]
+            return copy.deepcopy(sorted(entries, key=lambda item: str(item[sort_key])))
+
+        yield from self._call("dynamodb", "Query", found)
 
     def scan(self, item: str) -> Iterator[Item]:
         """Yield the items with one sort key."""

@@ -71,7 +71,8 @@ class Table(Provider):
 def _index_changes(old: Properties, new: Properties) -> list[dict[str, Any]]:
     """Return the creation or deletion of a global secondary index, at most one of which an update may have.
 
-    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html; the error
+    is recorded in https://github.com/aws/aws-cdk/issues/14920.
     """
     before, after = ({index["IndexName"]: index for index in of.get("GlobalSecondaryIndexes", ())} for of in (old, new))
     changes = [{"Delete": {"IndexName": name}} for name in before if name not in after]

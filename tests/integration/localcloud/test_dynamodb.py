@@ -4,6 +4,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 WRITERS, ROUNDS = 8, 12
 
@@ -165,3 +166,26 @@ def test_a_page_of_an_index_has_a_megabyte_of_its_own_entries(client: Callable[.
         {"k": {"S": "a"}, "r": {"S": str(number)}, "state": {"S": "new"}} for number in range(4)
     ]
     assert "LastEvaluatedKey" not in of_index
+
+
+def test_an_update_changes_at_most_one_index(client: Callable[..., Any]) -> None:
+    dynamodb, keys = client("dynamodb"), [{"AttributeName": "k", "KeyType": "HASH"}]
+    attributes = [{"AttributeName": "k", "AttributeType": "S"}]
+    dynamodb.create_table(
+        TableName="updated", KeySchema=keys, AttributeDefinitions=attributes, BillingMode="PAY_PER_REQUEST"
+    )
+
+    def update(*names: str) -> list[str]:
+        created = [
+            {"Create": {"IndexName": name, "KeySchema": keys, "Projection": {"ProjectionType": "ALL"}}}
+            for name in names
+        ]
+        dynamodb.update_table(TableName="updated", AttributeDefinitions=attributes, GlobalSecondaryIndexUpdates=created)
+        described = dynamodb.describe_table(TableName="updated")["Table"]
+        return [index["IndexName"] for index in described["GlobalSecondaryIndexes"]]
+
+    with pytest.raises(ClientError, match="Only 1 online index can be created or deleted") as refused:
+        update("one", "two")
+    assert refused.value.response["Error"]["Code"] == "LimitExceededException"
+    assert update("one") == ["one"]
+    assert update("two") == ["one", "two"]

@@ -116,7 +116,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         **_FUNCTION,
         "s3:GetObject": {KEY},
         "s3:ListObjectsV2": set(),
-        "dynamodb:Scan": {KEY},
+        **{f"dynamodb:{name}": {KEY} for name in ("Scan", "Query", "GetItem")},
         "sagemaker:ListTrainingJobs": set(),
         "batch:DescribeJobs": set(),
         "batch:ListServiceJobs": set(),

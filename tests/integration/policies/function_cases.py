@@ -212,8 +212,9 @@ def _guard() -> Iterator[Case]:
     theirs = f"{stacks}/somebody-else/0c5a3b1d"
     yield guard.may_not("describe another stack", "cloudformation:DescribeStacks", theirs, breaks=RESOURCE)
     yield guard.may_not("delete a stack", "cloudformation:DeleteStack", f"{stacks}/traingrid-control/0c5a3b1d")
-    yield guard.may("find lines that have not ended", "dynamodb:Scan", LEDGER)
-    yield guard.may_not("scan another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
+    for action in ("GetItem", "Query", "Scan"):
+        yield guard.may("find lines that have not ended", f"dynamodb:{action}", LEDGER)
+        yield guard.may_not("read another table", f"dynamodb:{action}", f"{LEDGER}2", breaks=RESOURCE)
     for action in ("PutItem", "UpdateItem"):
         yield guard.may_not("write to the ledger", f"dynamodb:{action}", LEDGER)
     yield guard.may("read the Region of a line", "s3:GetObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")

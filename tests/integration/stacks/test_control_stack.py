@@ -270,11 +270,13 @@ def test_ledger_is_keyed_by_submission_and_item_and_can_be_restored(stack: asser
     )
 
 
-def test_the_ledger_has_an_index_with_the_states_of_jobs(stack: assertions.Template) -> None:
+def test_the_ledger_has_indexes_of_the_states_of_jobs_and_of_submissions(stack: assertions.Template) -> None:
     keys = [{"AttributeName": "submission", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}]
     projection = {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(INDEXED)}
-    index = {"IndexName": names.LEDGER_STATES, "KeySchema": keys, "Projection": projection}
-    stack.has_resource_properties("AWS::DynamoDB::Table", {"GlobalSecondaryIndexes": [index]})
+    states = {"IndexName": names.LEDGER_STATES, "KeySchema": keys, "Projection": projection}
+    keys = [{"AttributeName": "item", "KeyType": "HASH"}, {"AttributeName": "claimed_at", "KeyType": "RANGE"}]
+    submissions = {"IndexName": names.LEDGER_SUBMISSIONS, "KeySchema": keys, "Projection": {"ProjectionType": "ALL"}}
+    stack.has_resource_properties("AWS::DynamoDB::Table", {"GlobalSecondaryIndexes": [states, submissions]})
 
 
 def test_templates_contain_no_path_of_this_machine(control: Template) -> None:

@@ -70,8 +70,8 @@ def test_a_user_who_may_not_list_the_ledger_writes_the_full_id(
         def __init__(self, *_: Any) -> None: ...
 
         def submissions(self) -> None:
-            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "Scan")
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "Query")
 
     monkeypatch.setattr(initial_model_ids, "Ledger", Denied)
-    with pytest.raises(UsageError, match=r"m\.jsonl:1: init_from 89/0: .*dynamodb:Scan.* Write all 8 characters\."):
+    with pytest.raises(UsageError, match=r"m\.jsonl:1: init_from 89/0: .*dynamodb:Query.* Write all 8 characters\."):
         content_of(line("89/0"), deployment)

@@ -3,18 +3,17 @@
 import io
 from typing import Any
 
-import boto3
 import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from rich.console import Console
 
+from tests.support.ledger_indexes import add_index
 from tests.support.ledger_items import SUBMISSION, job_key
 from traingrid.cli.overview_table import overview_tables
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.job_states import INDEXED
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.names import LEDGER_STATES
 from traingrid.submission.overview import SubmissionOverview, submission_overview
@@ -69,23 +68,7 @@ def test_failures_are_counted_by_class(ledger: Ledger, job: Job) -> None:
 @pytest.fixture
 def indexed(aws: None, deployment: Deployment) -> Ledger:
     """A ledger in moto whose table has the index of states."""
-    client = boto3.client("dynamodb")
-    client.update_table(
-        TableName=deployment.table,
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("submission", "item")],
-        GlobalSecondaryIndexUpdates=[
-            {
-                "Create": {
-                    "IndexName": LEDGER_STATES,
-                    "KeySchema": [
-                        {"AttributeName": "submission", "KeyType": "HASH"},
-                        {"AttributeName": "item", "KeyType": "RANGE"},
-                    ],
-                    "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(INDEXED)},
-                }
-            }
-        ],
-    )
+    add_index(deployment.table, LEDGER_STATES)
     return Ledger(deployment.table)
 
 

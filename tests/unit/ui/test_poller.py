@@ -20,7 +20,8 @@ from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
+from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, HistoryPass, Ledger, LedgerItem
+from traingrid.ledger.submission_item import Array
 from traingrid.ui import poller as poller_module
 from traingrid.ui import view
 from traingrid.ui.feed import Feed
@@ -69,6 +70,7 @@ def test_a_change_is_read_without_a_read_of_everything(local: LocalGrid, monkeyp
 def test_a_submission_that_has_ended_is_not_read_again(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = local.submit(["night"])
     local.open(jobs[0], state=JobState.COMPLETED)
+    assert local.ledger.settle(SUBMISSION, local.ledger.open_marks()[SUBMISSION])
     poller, _ = published(local)
     monkeypatch.setattr(Ledger, "items", lambda *_: pytest.fail("an ended submission was read"))
     poller.read(everything=False)
@@ -82,13 +84,14 @@ def test_new_and_retried_submissions_are_found_without_a_read_of_everything(
     poller, feed = published(local)
     monkeypatch.setattr(Ledger, "everything", lambda _: pytest.fail("the whole table was read"))
     local.submit(["day"], submission="00000002")
-    file = f"s3://{local.deployment.manifest_bucket}/submissions/{SUBMISSION}/retry-1.jsonl"
-    local.storage.objects[file] = b""
-    outcome: AttemptFacts = {"region": jobs[0].region, "state": JobState.FAILED}
-    assert local.ledger.next_attempt(key, outcome, jobs[0].region, reopen="retry-1")
+    local.ledger.claim_retry(SUBMISSION, {"by": "ada"})
     poller.read(everything=False, look=False)
     assert set(state(feed)["rows"]) == {f"{SUBMISSION}/0"}
     poller.read(everything=False)
+    assert state(feed)["rows"][f"{SUBMISSION}/0"]["state"] == "Failed", "the retry has not reopened it yet"
+    outcome: AttemptFacts = {"region": jobs[0].region, "state": JobState.FAILED}
+    assert local.ledger.next_attempt(key, outcome, jobs[0].region, reopen="retry-1")
+    poller.read(everything=False, look=False)
     rows = state(feed)["rows"]
     assert rows["00000002/0"]["name"] == "day"
     assert (rows[f"{SUBMISSION}/0"]["state"], rows[f"{SUBMISSION}/0"]["attempt"]) == ("Pending", 2)
@@ -138,21 +141,61 @@ def test_the_last_metrics_are_read_after_the_end_of_a_submission(
     poller.read(everything=False)
 
 
-def test_a_user_who_may_not_list_files_gets_new_submissions_by_reads_of_everything(
+def test_a_grid_whose_version_writes_no_marks_is_listed_more_often(
     local: LocalGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def denied(*_: object) -> None:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "ListObjectsV2")
-
-    monkeypatch.setattr(local.storage, "keys_after", denied)
+    monkeypatch.setattr(Ledger, "mark_open", lambda *_: None)
     poller, feed = published(local)
-    assert poller.full_seconds() == poller_module.UNLISTED_FULL_SECONDS
+    assert poller.full_seconds() == poller_module.UNMARKED_FULL_SECONDS
     local.submit(["night"])
     poller.read(everything=False)
     assert state(feed)["rows"] == {}
     poller.read(everything=True)
     assert len(state(feed)["rows"]) == 1
-    assert state(feed)["head"]["notices"] == []
+    local.ledger.record_history_pass(HistoryPass(completed_at=1))
+    poller.read(everything=True)
+    assert poller.full_seconds() == poller_module.SHORTEST_FULL_SECONDS
+
+
+def test_a_list_of_all_submissions_reads_only_those_that_have_changed(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ledger, "everything", lambda _: pytest.fail("the whole table was read"))
+    monkeypatch.setattr(ModelTable, "scan", lambda *_: pytest.fail("the whole table was read"))
+    for submission in ("00000001", "00000002"):
+        local.open(local.submit(["a"], submission=submission)[0], submission, state=JobState.COMPLETED)
+    poller, feed = published(local)
+    read: list[str] = []
+    items = Ledger.items
+
+    def recording(ledger: Ledger, submission: str, first: int = 0) -> Iterator[LedgerItem | Damaged]:
+        read.append(submission)
+        return items(ledger, submission, first)
+
+    monkeypatch.setattr(Ledger, "items", recording)
+    local.submit(["b"], submission="00000003")
+    local.ledger.record_array("00000001", Array(batch_job="retry", file="retry-1.jsonl", count=1))
+    poller.read(everything=True)
+    assert sorted(read) == ["00000001", "00000003"]
+    assert set(state(feed)["rows"]) == {"00000001/0", "00000002/0", "00000003/0"}
+
+
+def test_a_list_that_could_not_be_read_completely_is_read_again(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local.submit(["night"])
+    feed = Feed()
+    poller = Poller(local.plane, feed)
+
+    def down(*_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "items", down)
+        poller.read(everything=True)
+    assert state(feed)["rows"] == {}
+    poller.read(everything=True)
+    assert set(state(feed)["rows"]) == {f"{SUBMISSION}/0"}
 
 
 def test_the_page_makes_as_many_requests_as_documented(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,8 +287,11 @@ def test_only_the_region_that_does_not_answer_is_marked(local: LocalGrid) -> Non
     assert not any(region["error"] for region in state(feed)["head"]["regions"])
 
 
-def test_too_many_jobs_leave_out_the_oldest_submissions(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "MOST_JOBS", 2)
+@pytest.mark.parametrize(("limit", "most"), [("MOST_JOBS", 2), ("MOST_SUBMISSIONS", 1)])
+def test_too_many_jobs_or_submissions_leave_out_the_oldest_submissions(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(view, limit, most)
     local.submit(["a", "b"], submission="00000001")
     local.submit(["c"], submission="00000002")
     _, feed = published(local)
