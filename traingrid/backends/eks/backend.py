@@ -115,7 +115,7 @@ class Eks:
                 return False
             for other in self._watches.values():
                 other.close()
-            self._watches = {name: ChangeWatch(self._jobs.client, found.kind, name)}
+            self._watches = {name: ChangeWatch(self._jobs.client, found.kind, found.object)}
         return self._watches[name].has_changed
 
     def tags(self, seen: Seen) -> dict[str, str] | None:
@@ -146,7 +146,7 @@ class Eks:
     ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`. Hosts have SageMaker's names: algo-1, algo-2, ..."""
         try:
-            hosts = self._logs.hosts(name)
+            hosts = self._logs.hosts(self._jobs.pods(name))
             for pod, host in hosts.items():
                 for event in self._logs.new_lines(pod, position):
                     yield host, event.message
@@ -162,7 +162,7 @@ class Eks:
     def log_streams(self, training_job: str) -> list[str]:
         """See `ReadableLogs.log_streams`: `<host>/<pod>` of each pod."""
         try:
-            hosts = self._logs.hosts(training_job)
+            hosts = self._logs.hosts(self._jobs.pods(training_job))
             self._check_log(training_job, hosts)
         except _ERRORS as error:
             raise unreadable(training_job, error) from error

@@ -11,7 +11,9 @@ from traingrid.aws.clients import brisk
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.hosts import launcher_name
 from traingrid.backends.eks.notes import Notes
+from traingrid.backends.eks.owned_pods import PodsByOwner, pods_of
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
@@ -68,26 +70,46 @@ class ClusterJobs:
         patience = _BRISK if self._make is brisk else Patience()
         return Client(cluster, self.settings.namespace, tokens, patience, explain=self.access.explain)
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str, *, whole: bool = False) -> Found | None:
         """Return a training job; None if the cluster does not have it.
 
         The object is read before its pods: of an object that is being deleted, no new pods are created.
-        """
-        for kind in KINDS:
-            found = self.client.find(kind, name)
-            if found is not None:
-                return self.found(kind, found)
-        return None
 
-    def found(self, kind: Kind, made: Object) -> Found:
-        """Return the training job of an object, with its pods and the events that explain why it waits."""
+        Args:
+            name: Its name.
+            whole: Read all pods of the namespace, to find also those that their controller has released.
+        """
+        present = self._object(name)
+        if present is None:
+            return None
+        pods = PodsByOwner(self.client.all(JOB), self.client.all(POD)).of(present[1]) if whole else None
+        return self.found(*present, pods)
+
+    def pods(self, name: str) -> list[Object]:
+        """Return the pods of a training job; none if the cluster does not have it."""
+        present = self._object(name)
+        return pods_of(self.client, *present) if present else []
+
+    def _object(self, name: str) -> tuple[Kind, Object] | None:
+        objects = ((kind, self.client.find(kind, name)) for kind in KINDS)
+        return next(((kind, made) for kind, made in objects if made is not None), None)
+
+    def found(self, kind: Kind, made: Object, listed: list[Object] | None = None) -> Found:
+        """Return the training job of an object, with its pods and the events that explain why it waits.
+
+        Args:
+            kind: The kind of the object.
+            made: The object.
+            listed: Its pods; None if they are to be listed.
+        """
         name, client = made["metadata"]["name"], self.client
-        pods = [self.notes.killed(Pod(pod)) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
+        listed = pods_of(client, kind, made) if listed is None else listed
+        pods = [self.notes.killed(Pod(pod)) for pod in listed]
         found = Found(kind=kind, object=made, pods=pods, cluster_arn=client.cluster.arn)
         if found.unscheduled:
             waiting = [found.unscheduled.name]
         else:  # the launcher's pod is created by a Job, which the operator creates
-            waiting = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
+            waiting = [launcher_name(name), name] if kind is MPI_JOB and not pods else [name] if not pods else []
         events = tuple(
             event for object_name in waiting for event in client.all(EVENT, fields=f"involvedObject.name={object_name}")
         )
@@ -153,7 +175,7 @@ class ClusterJobs:
                 except UnavailableError as error:
                     self.notes.remember(present, start, error)
             if present.kind is MPI_JOB:  # a Job that would start the launcher again
-                self.client.delete(JOB, f"{present.name}-launcher")
+                self.client.delete(JOB, launcher_name(present.name))
             for pod in _not_deleting(present):
                 self.client.delete(POD, pod.name, uid=pod.uid)
 

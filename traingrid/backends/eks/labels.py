@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 GRID, SUBMISSION, JOB, ATTEMPT, NAME = (
     f"traingrid/{name}" for name in ("grid", "submission", "job", "attempt", "name")
 )
-"""The labels of a training job's object and of its pods."""
+"""The labels of a training job's object and of its pods, for persons and other programs. They can change, so traingrid
+finds nothing by them."""
 RECORDED = "traingrid/recorded"
 """The label of an object whose end is recorded: the date on which it was released."""
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -43,11 +44,6 @@ FINALIZER = "traingrid/recorded"
 """The finalizer that keeps an object, and so its name, until its end is recorded."""
 KEEP_DAYS = 7
 """The days after which the reconciler deletes an object whose end is recorded."""
-
-
-def selector(grid: str, submission: str = "") -> str:
-    """Return the label selector of the pods of a grid, or of one submission."""
-    return f"{GRID}={grid}" + (f",{SUBMISSION}={submission}" if submission else "")
 
 
 def today(now: float) -> str:

@@ -62,7 +62,7 @@ def late(index: int = 0, error: str = "", **more: Any) -> dict[str, Any]:
 def worker(made: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """Return the first worker of an MPIJob; `made` is another pod of it."""
     made = made or pod(1, "Failed", **PREPARED, **more)
-    made["metadata"] |= {"name": f"{NAME}-worker-0", "labels": {"training.kubeflow.org/job-role": "worker"}}
+    made["metadata"]["name"] = made["spec"]["hostname"] = f"{NAME}-worker-0"
     return made
 
 
