@@ -1,6 +1,7 @@
 """EKS backend and inventory: stop training jobs, and complete deletions of persons."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -69,18 +70,62 @@ def test_an_ended_training_job_is_not_stopped(eks: Eks, client: Client, cluster:
     assert "deletionTimestamp" not in client.get(JOB, NAME)["metadata"]
 
 
-@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CreateContainerConfigError", "NewReason"])
-def test_a_container_that_cannot_start_for_ten_minutes_fails_the_training_job(
-    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], reason: str
+def waiting(reason: str, message: str = "not found") -> dict[str, Any]:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+@pytest.mark.parametrize("by", ["child", "reconciler"])
+@pytest.mark.parametrize(
+    ("reason", "failure"),
+    [
+        ("ImagePullBackOff", "image"),
+        ("CreateContainerConfigError", "not_started"),
+        ("NewReason", "not_started"),
+        ("ContainerCreating", "not_started"),
+        ("PodInitializing", "not_started"),
+    ],
+)
+def test_a_container_that_does_not_start_in_time_fails_the_training_job(  # noqa: PLR0917  # the fixtures
+    eks: Eks,
+    deployment: Deployment,
+    client: Client,
+    cluster: Cluster,
+    add_pod: Callable[..., None],
+    reason: str,
+    failure: str,
+    by: str,
 ) -> None:
     start(eks)
-    add_pod(phase="Pending", prepare={"waiting": {"reason": reason, "message": "not found"}})
+    add_pod(phase="Pending", prepare=waiting(reason))
+    if by == "reconciler":
+        inventory = EksInventory(deployment, REGION)
+        (job,) = inventory.listed("InProgress")
+        assert job.may_hang
+        assert inventory.complete_stop(job)
     assert (eks.describe(NAME) or start(eks)).state == "Stopping"
     remove_pods(cluster, client)
     seen = eks.describe(NAME)
     assert seen
-    assert (seen.state, seen.failure) == ("Failed", "image")
-    assert "not found" in seen.reason
+    assert (seen.state, seen.failure) == ("Failed", failure)
+    assert "for longer than the limit of" in seen.reason
+
+
+def test_a_mount_that_fails_is_the_reason_of_a_training_job_that_does_not_start(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(phase="Pending", prepare=waiting("PodInitializing"))
+    name, uid = f"{NAME}-0", client.get(POD, f"{NAME}-0")["metadata"]["uid"]
+    involved = {"kind": "Pod", "name": name, "namespace": "default", "uid": uid}
+    event = {"reason": "FailedMount", "message": "timed out.", "type": "Warning", "lastTimestamp": at(70)}
+    made = {"metadata": {"name": "mount"}, "involvedObject": involved, **event}
+    cluster.store.create(kinds.EVENT, "default", {"apiVersion": "v1", "kind": "Event", **made})
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    waits = "The container prepare waits (PodInitializing): FailedMount: timed out"
+    assert seen.reason == f"{waits}, for longer than the limit of 10 minutes."
 
 
 @pytest.mark.parametrize("by", ["child", "reconciler"])

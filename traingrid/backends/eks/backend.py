@@ -6,7 +6,6 @@ the ledger (traingrid/backends/eks/inventory.py).
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.backends.eks.log import PodLogs, gone, pages_of, unreadable
 from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.refusals import Refusals
-from traingrid.backends.eks.state import START_PATIENCE_SECONDS, seen_of, tags_in
+from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
@@ -90,7 +89,7 @@ class Eks:
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`.
 
-        Stops a training job of which a container cannot start, and an MPIJob of which a worker has failed, completes a
+        Stops a training job that does not start in time, and an MPIJob of which a worker has failed, completes a
         deletion that has left pods running, and notes a pod that the cluster ends.
         """
         if name in self._watches:
@@ -98,10 +97,6 @@ class Eks:
         found = self._jobs.find(name)
         if found is None:
             return None
-        error = found.start_error
-        if error and found.deleted_at is None and time.time() - error[1] >= START_PATIENCE_SECONDS:
-            self._jobs.stop(found, "image", f"ClientError: {error[0]}")
-            found = self._jobs.find(name) or found
         if self._jobs.stop_hanging(found):
             found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)

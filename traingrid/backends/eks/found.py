@@ -26,7 +26,7 @@ class Found:
         kind: The kind of its object.
         object: The object.
         pods: Its pods, as the cluster lists them.
-        events: The events about the object if it has no pods, or about `unscheduled`.
+        events: The events about the object if it has no pods, or about the pod that waits for a node or a start.
         cluster_arn: The ARN of the cluster.
     """
 
@@ -151,11 +151,6 @@ class Found:
         condition = self.completed or self.failed
         known = [seconds_of(condition.get("lastTransitionTime")), self.deleted_at]
         return max(ends) if ends else next((end for end in known if end is not None), None)
-
-    @property
-    def start_error(self) -> tuple[str, float] | None:
-        """See `Pod.start_error`: the first one, if a container of the training job cannot start."""
-        return next((error for pod in self.pods_left if (error := pod.start_error)), None)
 
     @property
     def _metadata(self) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
 from traingrid.backends.eks.owned_pods import PodsByOwner
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
+from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.found_job import TrainingJob
@@ -184,8 +185,14 @@ class EksInventory:
             created_at=created,
             ended_at=found.ended_at,
             backend="eks",
-            may_hang=may_hang(found),
+            may_hang=may_hang(found) or _waits_long(found),
         )
+
+
+def _waits_long(found: Found) -> bool:
+    """Return True if a training job may have waited too long for its start; the events about it are not known here."""
+    wait = start_wait(found)
+    return wait is not None and time.time() - wait.since >= PATIENCE_SECONDS
 
 
 def _small(made: Object) -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,6 +16,7 @@ from traingrid.backends.eks.hosts import launcher_name
 from traingrid.backends.eks.notes import Notes
 from traingrid.backends.eks.owned_pods import PodsByOwner, pods_of
 from traingrid.backends.eks.pods import Pod
+from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
@@ -106,8 +108,9 @@ class ClusterJobs:
         listed = pods_of(client, kind, made) if listed is None else listed
         pods = [self.notes.killed(Pod(pod)) for pod in listed]
         found = Found(kind=kind, object=made, pods=pods, cluster_arn=client.cluster.arn)
-        if found.unscheduled:
-            waiting = [found.unscheduled.name]
+        wait = start_wait(found)
+        if pod := found.unscheduled or (wait.pod if wait else None):
+            waiting = [pod.name]
         else:  # the launcher's pod is created by a Job, which the operator creates
             waiting = [launcher_name(name), name] if kind is MPI_JOB and not pods else [name] if not pods else []
         events = tuple(
@@ -144,17 +147,22 @@ class ClusterJobs:
         self._change(found, stop)
 
     def stop_hanging(self, found: Found) -> bool:
-        """Stop an MPIJob that a worker has failed, if the operator and the launcher do not end it.
+        """Stop a training job that does not start in time, and an MPIJob that a worker has failed.
 
-        The reason is noted first, because the deletion also removes the pod of the worker.
+        The operator and the launcher may not end such an MPIJob. The reason is noted first, because the deletion also
+        removes the pod that shows it.
 
         Returns:
             True if it was stopped.
         """
-        failure = worker_failure(found)
+        failure, wait = worker_failure(found), start_wait(found)
         if failure:
             self.stop(found, failure.failure, failure.reason)
-        return failure is not None
+        elif wait and wait.is_over(time.time()):
+            self.stop(found, wait.failure, wait.end)
+        else:
+            return False
+        return True
 
     def complete_stop(self, found: Found) -> bool:
         """Delete the pods of an object that is being deleted, if its deletion has left them running.

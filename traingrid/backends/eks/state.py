@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _PREFIXES = ("ClientError:", "InternalServerError:")
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
-START_PATIENCE_SECONDS = 600.0
-"""The time after which a training job is stopped if one of its containers cannot start. The kubelet tries again every 5
-minutes (https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff); the image may still be replicated, or
-a missing Secret be created."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +43,8 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         found: The training job.
         now: The present time, in seconds since 1970; None for that of this machine.
     """
-    decided = _state_of(found)
-    late = overdue(found, time.time() if now is None else now)
+    now = time.time() if now is None else now
+    decided, late = _state_of(found, now), overdue(found, now)
     return Seen(
         state=decided.state,
         phase=decided.phase,
@@ -82,7 +78,7 @@ def end_to_note(found: Found) -> str:
     deleted, the Job controller may also count one that ended on SIGTERM as succeeded, or release one that ended before
     the deletion without counting it. So a later reader could come to another end.
     """
-    decided = _state_of(found)
+    decided = _state_of(found, time.time())
     return json.dumps(asdict(decided)) if decided.state in FINAL_STATES else ""
 
 
@@ -105,8 +101,8 @@ def tags_in(found: Found) -> dict[str, str]:
     return {str(key): str(value) for key, value in tags.items()} if isinstance(tags, dict) else {}
 
 
-def _state_of(found: Found) -> _State:
-    return _noted(found) or _decided(found)
+def _state_of(found: Found, now: float) -> _State:
+    return _noted(found) or _decided(found, now)
 
 
 def _noted(found: Found) -> _State | None:
@@ -122,7 +118,7 @@ def _noted(found: Found) -> _State | None:
         return None
 
 
-def _decided(found: Found) -> _State:
+def _decided(found: Found, now: float) -> _State:
     if found.completed:
         if found.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
@@ -133,7 +129,7 @@ def _decided(found: Found) -> _State:
         return _by_pods(found) or _stopped(found)
     if found.failed:
         return _State(state=JobState.IN_PROGRESS, phase="Uploading") if found.pods_left else _failed(found)
-    phase, reason = phase_of(found)
+    phase, reason = phase_of(found, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated
 from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.job.failures import of_end
 
@@ -142,12 +143,12 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
     "missing secret": (
         found(pod(phase="Pending", **PREPARED, train=waiting("CreateContainerConfigError", 'secret "x" not found'))),
         "Starting",
-        'The container train cannot be started (CreateContainerConfigError): secret "x" not found. `',
+        'The container train cannot be started (CreateContainerConfigError): secret "x" not found. The training job',
     ),
     "unknown reason": (
         found(pod(phase="Pending", prepare=waiting("NewReason"))),
         "Starting",
-        "The container prepare cannot be started (NewReason): NewReason. `",
+        "The container prepare cannot be started (NewReason): NewReason. The training job",
     ),
     "sidecar is started again": (
         found(pod(**PREPARED, train=running(), results=waiting("CrashLoopBackOff", "back-off"))),
@@ -186,7 +187,7 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
 
 @pytest.mark.parametrize(("one", "phase", "reason"), RUNNING.values(), ids=list(RUNNING))
 def test_a_training_job_that_has_not_ended(one: Found, phase: str, reason: str) -> None:
-    seen = seen_of(one)
+    seen = seen_of(one, seconds_of(at(40)))
     assert (seen.state, seen.phase) == ("InProgress", phase)
     assert seen.reason.startswith(reason)
     assert bool(seen.reason) is (bool(reason) or phase == "Queued")
