@@ -49,8 +49,8 @@ def training_object(job: Job | None = None, **settings: Any) -> TrainingObject:
     wanted, identity = job or eks_job(), names.parse_training_job("traingrid", NAME)
     assert identity
     role = names.execution_role_arn("traingrid", ACCOUNT, REGION)
-    request = training_job_request(NAME, wanted, role, {})
-    tags = tags_of("traingrid", "0123abcd", 0, fingerprint(request))
+    tags = tags_of("traingrid", "0123abcd", 0, fingerprint(training_job_request(NAME, wanted, role, {})))
+    request = training_job_request(NAME, wanted, role, tags)
     return TrainingObject(
         grid="traingrid",
         name=NAME,

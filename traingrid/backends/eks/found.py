@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
@@ -55,6 +57,19 @@ class Found:
     def annotations(self) -> Mapping[str, str]:
         """The object's annotations."""
         return self._metadata.get("annotations") or {}
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The request in the object's pod template, in SageMaker's form; empty if traingrid has not made the object."""
+        spec = self.object["spec"]
+        replicas = spec.get("mpiReplicaSpecs") or {}
+        template = replicas.get("Launcher", spec).get("template") or {}
+        text = ((template.get("metadata") or {}).get("annotations") or {}).get(labels.REQUEST, "")
+        try:
+            request = json.loads(text)
+        except ValueError:
+            return {}
+        return request if isinstance(request, dict) else {}
 
     @property
     def status(self) -> Mapping[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import OUT_OF_MEMORY, Pod
 from traingrid.backends.eks.running import overdue, phase_of
+from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
@@ -56,7 +57,7 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         started_at=found.started_at,
         training_seconds=_training_seconds(found),
         billable_seconds=_billable_seconds(found),
-        fingerprint=found.annotations.get(labels.FINGERPRINT, ""),
+        fingerprint=fingerprint(found.request) if found.request else "",
         explains=True,
     )
 
@@ -93,12 +94,12 @@ def has_trained_in_time(found: Found) -> bool:
 
 
 def tags_in(found: Found) -> dict[str, str]:
-    """Return the tags of a training job; none if the annotation is missing or another program wrote it."""
-    try:
-        tags = json.loads(found.annotations.get(labels.TAGS, "{}"))
-    except ValueError:
-        return {}
-    return {str(key): str(value) for key, value in tags.items()} if isinstance(tags, dict) else {}
+    """Return the tags of a training job: those of the request in its pod template; none if it has no request.
+
+    The annotations of an object can change, but the template of a Job cannot, except while it is suspended
+    (https://kubernetes.io/docs/concepts/workloads/controllers/job/#mutable-scheduling-directives).
+    """
+    return {tag["Key"]: tag["Value"] for tag in found.request.get("Tags", [])}
 
 
 def _state_of(found: Found, now: float) -> _State:
@@ -144,7 +145,7 @@ def _completed(found: Found) -> _State:
         )
     artifact = _artifact(found)
     if not found.pods:  # they are gone with their nodes; the path of the model is certain
-        artifact = f"{_request(found).get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
+        artifact = f"{found.request.get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
         artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
@@ -291,12 +292,3 @@ def _training_seconds(found: Found) -> int:
 def _billable_seconds(found: Found) -> int:
     start, end = found.started_at, found.ended_at
     return max(0, round(end - start)) if start is not None and end is not None else 0
-
-
-def _request(found: Found) -> dict[str, Any]:
-    """Return the request in the object's pod template."""
-    spec = found.object["spec"]
-    replicas = spec.get("mpiReplicaSpecs") or {}
-    template = replicas.get("Launcher", spec).get("template") or {}
-    text = ((template.get("metadata") or {}).get("annotations") or {}).get(labels.REQUEST, "{}")
-    return dict(json.loads(text))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated
+from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated, training_object
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.eks.state import seen_of, tags_in
@@ -691,9 +691,18 @@ def test_a_training_job_starts_when_its_last_host_has_a_node() -> None:
     assert started == seen_of(found(pod(startTime=at(30)))).started_at
 
 
-def test_the_tags_are_those_of_the_annotation() -> None:
-    assert tags_in(found())["traingrid:submission"] == "0123abcd"
-    assert tags_in(found(annotations={"traingrid/tags": "no JSON"})) == {}
+@pytest.mark.parametrize("mpi", [False, True])
+def test_tags_and_fingerprint_are_those_of_the_request_and_not_of_annotations(mpi: bool) -> None:
+    changed = found(mpi=mpi, annotations={"traingrid/tags": "{}", "traingrid/fingerprint": "x"})
+    assert tags_in(changed)["traingrid:submission"] == "0123abcd"
+    assert seen_of(changed).fingerprint == training_object().fingerprint
+
+
+@pytest.mark.parametrize("annotations", [{}, {"traingrid/request": "no JSON"}, {"traingrid/request": "[]"}])
+def test_an_object_of_another_program_has_neither_tags_nor_a_fingerprint(annotations: dict[str, str]) -> None:
+    foreign = found()
+    foreign.object["spec"]["template"]["metadata"]["annotations"] = annotations
+    assert (tags_in(foreign), seen_of(foreign).fingerprint) == ({}, "")
 
 
 @pytest.mark.parametrize(
