@@ -13,6 +13,7 @@ from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.grid.deployment import Deployment
+from traingrid.job.failures import of_end
 from traingrid.kubernetes.client import JOB, POD, Client
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 
@@ -207,3 +208,52 @@ def test_the_reconciler_ends_pods_of_a_deleted_object_while_the_webhook_of_kueue
     assert inventory.stop(job)
     assert inventory.complete_stop(job)
     remove_pods(cluster, client)
+
+
+def with_proxy(code: int) -> dict[str, Any]:
+    """Return the states of a pod whose training has ended, while a container that a webhook added runs on."""
+    states = {"prepare": terminated(), "results": running(), "train": terminated(code)}
+    required = {"image": "x:1", "imageID": "", "ready": False, "restartCount": 0}
+    named = [{"name": name, "state": state, **required} for name, state in states.items()]
+    proxy = {"name": "istio-proxy", "state": running(), **required}
+    return {"initContainerStatuses": named[:2], "containerStatuses": [named[2], proxy]}
+
+
+@pytest.mark.parametrize("by", ["child", "reconciler"])
+@pytest.mark.parametrize(("code", "state", "failure"), [(0, "Completed", ""), (3, "Failed", "algorithm")])
+def test_a_training_ends_with_its_container_although_a_container_of_another_program_runs_on(  # noqa: PLR0917  # the fixtures
+    eks: Eks,
+    deployment: Deployment,
+    client: Client,
+    cluster: Cluster,
+    add_pod: Callable[..., None],
+    code: int,
+    state: str,
+    failure: str,
+    by: str,
+) -> None:
+    start(eks)
+    add_pod(**with_proxy(code))
+    if by == "reconciler":
+        inventory = EksInventory(deployment, REGION)
+        (job,) = inventory.listed("InProgress")
+        assert job.may_hang
+        assert inventory.complete_stop(job)
+    assert (eks.describe(NAME) or start(eks)).phase == "Uploading"
+    remove_pods(cluster, client)
+    finish(cluster, "Failed")  # the proxy ended with an error
+    seen = eks.describe(NAME)
+    assert seen
+    ended = of_end(seen)
+    assert (seen.state, ended.name if ended else "") == (state, failure), seen.reason
+    assert state == "Completed" or seen.reason == "AlgorithmError: exit code: 3"
+
+
+def test_a_pod_that_another_container_keeps_running_is_left_while_other_hosts_train(
+    eks: Eks, client: Client, add_pod: Callable[..., None]
+) -> None:
+    start(eks, eks_job(instance_count=2))
+    add_pod(**with_proxy(0))
+    add_pod(1, prepare=terminated(), train=running())
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    assert not any("deletionTimestamp" in one["metadata"] for one in client.all(POD))

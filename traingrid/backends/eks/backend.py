@@ -89,15 +89,15 @@ class Eks:
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`.
 
-        Stops a training job that does not start in time, and an MPIJob of which a worker has failed, completes a
-        deletion that has left pods running, and notes a pod that the cluster ends.
+        Stops a training job that does not start in time, and an MPIJob of which a worker has failed, ends pods
+        that other containers keep running, completes a deletion, and notes a pod that the cluster ends.
         """
         if name in self._watches:
             self._watches[name].reset()
         found = self._jobs.find(name)
         if found is None:
             return None
-        if self._jobs.stop_hanging(found):
+        if self._jobs.stop_hanging(found) or self._jobs.end_left_running(found):
             found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)
         return seen_of(self._jobs.notes.added_to(found))

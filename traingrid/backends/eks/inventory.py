@@ -11,6 +11,7 @@ from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
+from traingrid.backends.eks.left_running import left_running
 from traingrid.backends.eks.owned_pods import PodsByOwner
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
@@ -110,7 +111,9 @@ class EksInventory:
     def complete_stop(self, job: TrainingJob) -> bool:
         """See `Inventory.complete_stop`."""
         found = self._jobs.find(job.name, whole=True)
-        return found is not None and (self._jobs.stop_hanging(found) or self._jobs.complete_stop(found))
+        if found is None:
+            return False
+        return self._jobs.stop_hanging(found) or self._jobs.end_left_running(found) or self._jobs.complete_stop(found)
 
     def release(self, job: TrainingJob) -> bool:
         """See `Inventory.release`: removes the finalizer, or deletes an object that was released before.
@@ -185,7 +188,7 @@ class EksInventory:
             created_at=created,
             ended_at=found.ended_at,
             backend="eks",
-            may_hang=may_hang(found) or _waits_long(found),
+            may_hang=may_hang(found) or _waits_long(found) or bool(left_running(found, time.time())),
         )
 
 

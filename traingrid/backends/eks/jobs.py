@@ -13,10 +13,12 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.hosts import launcher_name
+from traingrid.backends.eks.left_running import left_running
 from traingrid.backends.eks.notes import Notes
 from traingrid.backends.eks.owned_pods import PodsByOwner, pods_of
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.start_wait import start_wait
+from traingrid.backends.eks.state import failure_to_note
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
@@ -162,6 +164,29 @@ class ClusterJobs:
             self.stop(found, wait.failure, wait.end)
         else:
             return False
+        return True
+
+    def end_left_running(self, found: Found) -> bool:
+        """Delete the pods that only containers of other programs keep running after the training.
+
+        The end of the training is noted first, because the pods may be gone when it is read.
+
+        Returns:
+            True if there were any.
+        """
+        pods = left_running(found, time.time())
+        if not pods:
+            return False
+        failure = failure_to_note(found, pods)
+        noted = self.notes.added_to(found)
+
+        def end_pods(present: Found) -> None:
+            if failure and labels.ENDED not in present.annotations:
+                self._annotate(present, {labels.ENDED: failure})
+            for pod in pods:
+                self.client.delete(POD, pod.name, uid=pod.uid)
+
+        self._change(noted, end_pods)
         return True
 
     def complete_stop(self, found: Found) -> bool:

@@ -32,8 +32,8 @@ DISRUPTED = "traingrid/disrupted"
 """The annotation of an object with a pod that the cluster ended while it trained: a sentence. The pod will be gone, and
 a program that ends without an error after SIGTERM would look like one that has completed."""
 TRAINED = "traingrid/trained"
-"""The annotation of an object whose hosts have all trained in time, while the controller counts one as failed, because
-its upload ended after its deadline, and deletes the pods that still upload."""
+"""The annotation of an object whose hosts have all trained in time, while the controller may count one as failed,
+because its upload ended after its deadline, or a container of another program failed; the pods will be gone."""
 ENDED = "traingrid/ended"
 """The annotation of an object with the end of its training job, in JSON (`traingrid.backends.eks.state`). It is written
 before the end is recorded, because the pods that show the end will be gone."""

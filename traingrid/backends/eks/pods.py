@@ -185,6 +185,15 @@ class Pod:
         return next((str(one["name"]) for one in running if self.has_trained and one["name"] != TRAIN), "")
 
     @property
+    def failed_by_others(self) -> bool:
+        """True if its training succeeded, but a container that is not ours ended with an error.
+
+        The phase Failed depends on all containers but sidecars (getPhase in pkg/kubelet/kubelet_pods.go of Kubernetes).
+        """
+        is_other = not (self.disruption or self.exceeded_storage or self._is_late)
+        return self.failed and self.exit_code == 0 and is_other
+
+    @property
     def exceeded_runtime(self) -> bool:
         """True if its work was stopped because it ran longer than `activeDeadlineSeconds`.
 

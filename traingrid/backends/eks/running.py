@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.left_running import PATIENCE_SECONDS
 from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.unscheduled import wait_of
 
@@ -76,8 +77,8 @@ def _left_running(found: Found) -> str:
     for pod in found.pods_left:
         if name := pod.left_running:
             why = f"The training has ended, but the container {name}, which is not of traingrid, keeps {pod.name}"
-            way = f"Let the program that adds it exclude the namespace {found.namespace}"
-            return f"{why} running until its max_runtime is over. {way}."
+            limit = f"running, at most until {PATIENCE_SECONDS:.0f} seconds after the training of all hosts"
+            return f"{why} {limit}. Let the program that adds it exclude the namespace {found.namespace}."
     return ""
 
 

@@ -83,14 +83,25 @@ def end_to_note(found: Found) -> str:
     return json.dumps(asdict(decided)) if decided.state in FINAL_STATES else ""
 
 
-def has_trained_in_time(found: Found) -> bool:
-    """Return True if all hosts have trained in time, but one is counted as failed, because it uploaded late.
+def failure_to_note(found: Found, pods: Sequence[Pod]) -> str:
+    """Return the text of the annotation `ENDED` for pods that are to be deleted; empty if no training of them failed.
 
-    Of a host whose pod is gone, nothing is known.
+    The pods will be gone when their end is read.
+    """
+    failed = sorted((pod for pod in pods if pod.exit_code), key=lambda pod: (pod.failed_at, pod.host))
+    decided = _failed_pod(found, failed[0]) if failed else None
+    return json.dumps(asdict(decided)) if decided else ""
+
+
+def has_trained_in_time(found: Found) -> bool:
+    """Return True if all hosts have trained in time, but one is or may be counted as failed for another reason.
+
+    It uploaded late, or a container of another program runs on, whose exit code is not that of the training. Of a host
+    whose pod is gone, nothing is known.
     """
     pods = _deciding_pods(found)
     has_all = len(pods) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, pods))
-    return has_all and any(pod.uploaded_late for pod in pods)
+    return has_all and any(pod.uploaded_late or pod.left_running or pod.failed_by_others for pod in pods)
 
 
 def tags_in(found: Found) -> dict[str, str]:

@@ -78,9 +78,10 @@ def refused(reasons: str, preemption: str) -> dict[str, Any]:
     return unscheduled(f"{total}: {reasons}. no new claims to deallocate, preemption: {total}: {preemption}.")
 
 
-def with_proxy(made: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod to which a webhook has added a container that runs."""
-    made["status"].setdefault("containerStatuses", []).append({"name": "istio-proxy", "state": running()})
+def with_proxy(made: dict[str, Any], state: dict[str, Any] | None = None, phase: str = "") -> dict[str, Any]:
+    """Return a pod to which a webhook has added a container that runs, or has another state."""
+    made["status"].setdefault("containerStatuses", []).append({"name": "istio-proxy", "state": state or running()})
+    made["status"]["phase"] = phase or made["status"]["phase"]
     return made
 
 
@@ -199,6 +200,24 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
     "completed": (found(SUCCEEDED, conditions=COMPLETE), "Completed", "", ""),
     "MPIJob succeeded": (found(mpi=True, conditions=[{"type": "Succeeded"}]), "Completed", "", ""),
     "completed before a deletion": (found(SUCCEEDED, conditions=COMPLETE, deleted=at(70)), "Completed", "", ""),
+    "a proxy failed after the training": (
+        found(with_proxy(succeeded(), terminated(1, until=54), "Failed"), conditions=FAILED),
+        "Completed",
+        "",
+        "",
+    ),
+    "a proxy of one host failed after the training": (
+        found(with_proxy(succeeded(), terminated(1, until=54), "Failed"), failed(1, 3), conditions=FAILED, hosts=2),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: exit code: 3",
+    ),
+    "a proxy failed, and its pod was evicted": (
+        found(with_proxy(succeeded(reason="Evicted"), terminated(1, until=54), "Failed"), conditions=FAILED),
+        "Failed",
+        "lost_node",
+        "",
+    ),
     "evicted, and ended without an error": (
         found(succeeded(conditions=disrupted(45), deleted=at(945), grace=900), conditions=COMPLETE),
         "Failed",
