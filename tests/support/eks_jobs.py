@@ -5,10 +5,10 @@ from typing import Any
 from tests.support.sample_deployment import ACCOUNT
 from tests.support.sample_job import sample_job
 from traingrid import names
-from traingrid.backends.eks import labels
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.indexed_job import indexed_job
 from traingrid.backends.eks.mpi_job import mpi_job
+from traingrid.backends.eks.owned_pods import CONTROLLER_UID
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
@@ -49,8 +49,8 @@ def training_object(job: Job | None = None, **settings: Any) -> TrainingObject:
     wanted, identity = job or eks_job(), names.parse_training_job("traingrid", NAME)
     assert identity
     role = names.execution_role_arn("traingrid", ACCOUNT, REGION)
-    request = training_job_request(NAME, wanted, role, {})
-    tags = tags_of("traingrid", "0123abcd", 0, fingerprint(request))
+    tags = tags_of("traingrid", "0123abcd", 0, fingerprint(training_job_request(NAME, wanted, role, {})))
+    request = training_job_request(NAME, wanted, role, tags)
     return TrainingObject(
         grid="traingrid",
         name=NAME,
@@ -113,7 +113,7 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
     metadata: dict[str, Any] = {
         "name": f"{NAME}-{index}",
         "uid": f"uid-of-pod-{index}",
-        "labels": {labels.NAME: NAME, "batch.kubernetes.io/job-completion-index": str(index)},
+        "labels": {CONTROLLER_UID: "uid-1", "batch.kubernetes.io/job-completion-index": str(index)},
     }
     if "deleted" in status:
         metadata |= {"deletionTimestamp": status.pop("deleted"), "deletionGracePeriodSeconds": status.pop("grace", 0)}
@@ -123,7 +123,9 @@ def pod(index: int = 0, phase: str = "Running", **status: Any) -> dict[str, Any]
         "initContainerStatuses": [named[name] for name in ("prepare", "results") if name in named],
         "containerStatuses": [named["train"]] if "train" in named else [],
     }
-    spec: dict[str, Any] = {"nodeName": "node-1"} if status.pop("scheduled", True) else {}
+    spec: dict[str, Any] = {"hostname": f"{NAME}-{index}"}
+    if status.pop("scheduled", True):
+        spec["nodeName"] = "node-1"
     if "limit" in status:
         spec["activeDeadlineSeconds"] = status.pop("limit")
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase, **containers, "startTime": at(10), **status}}

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUEUED", "Backend", "LaunchError", "LogUnreadableError", "ReadableLogs", "StopReason"]
 
-StopReason = Literal["cancel", "capacity", "image"]
-"""Why traingrid stops a training job: a cancel, or it waits for capacity that the line may find elsewhere, or its image
-cannot be pulled."""
+StopReason = Literal["cancel", "capacity"]
+"""Why a child stops a training job: a cancel, or it waits for capacity that the line may find elsewhere."""
 
 
 class LaunchError(TraingridError):

@@ -31,7 +31,8 @@ class TrainingJob:
         details: Its details, if the world was read with them.
         ours: Whether it has the grid's tag; None if the tags were not read, because the job matches its line.
         backend: The service that runs it.
-        may_hang: True if a host has failed and others may wait for it, which `Inventory.complete_stop` finds out.
+        may_hang: True if a host has failed and others may wait for it, or one may not start or end in time, which
+            `Inventory.complete_stop` finds out.
     """
 
     name: str

@@ -118,7 +118,7 @@ class Inventory(Protocol):
         """Stop processes that cannot complete the training job.
 
         A stopping training job has left them running, because a person deleted only its object; or a host of it has
-        failed, and its service does not end the others.
+        failed or does not start, and its service does not end the others.
 
         Returns:
             True if there were any.

@@ -199,7 +199,7 @@ class Attempt:
             cancel = self.cancel()
             why = "cancelled" if cancel else "its attempt is over"
             logger.info("%s: %s; stopping the training job", self.name, why, extra={"event": "stopping"})
-            reason: JobFacts = {"reason": cancel.sentence} if cancel and cancel.reason else {}
+            reason: JobFacts = {"reason": cancel.while_stopping} if cancel else {}
             self.record({"state": JobState.STOPPING, "phase": "Stopping", **reason})
         return True
 

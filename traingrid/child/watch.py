@@ -89,7 +89,9 @@ class Watch:
                 describe_at = clock.now() + spread(self._describe_seconds(age))
                 seen = self.attempt.backend.describe(self.attempt.name)
                 logger.debug("%s is described as %s", self.attempt.name, seen.state if seen else "unknown")
-                if seen is None and age >= VISIBLE_WITHIN:
+                # A cluster's API always returns the latest state of an object; SageMaker may not return a new one yet
+                # (https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter).
+                if seen is None and (age >= VISIBLE_WITHIN or not self.attempt.has_events):
                     self.attempt.record(deleted(self.attempt.name, self.attempt.backend_name))
                     return None
             if seen and seen.ended:

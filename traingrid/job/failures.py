@@ -113,6 +113,14 @@ LOST_NODE = Failure(
     sentence="A node or pod of the cluster was lost: drained, evicted, preempted or deleted.",
     next_step="Set `checkpoints` and a higher `retries`; `kubectl get events` shows why nodes and pods are lost.",
 )
+NOT_STARTED = Failure(
+    "not_started",
+    retried=True,
+    counted=True,
+    exit_code=JOB_FAILED,
+    sentence="A pod of the training job did not start in time.",
+    next_step="Fix the cause that the reason names, in the line or the cluster; then retry the line: traingrid retry.",
+)
 INTERNAL_ERROR = Failure(
     "internal_error",
     retried=False,  # SageMaker has retried, as often as the RetryStrategy allows; a pod has retried its transfers
@@ -241,7 +249,7 @@ FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
         *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, LOST_NODE),
-        *(INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
+        *(NOT_STARTED, INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
         *(
             IMAGE,
             DATA,

@@ -42,6 +42,14 @@ class Cancel:
         return f"Cancelled{by}: {self.reason}" if self.reason else f"Cancelled{by}"
 
     @property
+    def while_stopping(self) -> str:
+        """The reason of a job whose training job is stopped for this cancel; empty if the user gave none.
+
+        It replaces the reason of a wait, which is over.
+        """
+        return self.sentence if self.reason else ""
+
+    @property
     def before_creation(self) -> str:
         """The reason of a job that has no training job."""
         text = "It was cancelled before its training job was created."
@@ -58,7 +66,7 @@ class Cancel:
             recorded: The reason in the job's item; empty if it has none.
         """
         stopped = state in (JobState.STOPPING, JobState.STOPPED)
-        return recorded or (self.sentence if stopped and self.reason else "")
+        return recorded or (self.while_stopping if stopped else "")
 
     @classmethod
     def read(cls, item: Mapping[str, Any]) -> Self:

@@ -301,8 +301,8 @@ class Reconciler:
         """Record the reason of a cancel in the item of the job whose training job was stopped for it."""
         item = submission.live.get(job.identity.index)
         cancel = cancel_of(submission.cancels, job.identity.index, job.region)
-        if item and owns(item, job) and cancel and cancel.reason:
-            self.ledger.record_job(item.key, {"reason": cancel.sentence})
+        if item and owns(item, job) and cancel:
+            self.ledger.record_job(item.key, {"reason": cancel.while_stopping})
 
     def _look_after(
         self,

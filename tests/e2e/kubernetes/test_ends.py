@@ -154,7 +154,7 @@ def test_the_pods_of_a_moved_line_are_gone_before_its_next_training_job_exists(w
     ("name", "reason"),
     [
         ("nowhere", r"The pod has no node: .* `kubectl describe pod \S+ -n training` shows more\."),
-        ("absent", r"The image cannot be pulled: .*/training:none: .* `kubectl get pods -n traingrid -l \S+` shows"),
+        ("absent", r"The image cannot be pulled: .*/training:none: .* `kubectl describe pod \S+ -n traingrid` shows"),
     ],
 )
 def test_a_line_that_waits_shows_the_reason_and_a_command(

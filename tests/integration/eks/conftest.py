@@ -11,13 +11,14 @@ from localcloud.kubernetes import resources as kinds
 from localcloud.kubernetes.resources import SERVICE_ACCOUNT
 from tests.integration.eks.steps import REGION
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, a_cluster
-from tests.support.eks_jobs import CLUSTER_ARN, eks_deployment, pod
+from tests.support.eks_jobs import CLUSTER_ARN, NAME, eks_deployment, pod
 from traingrid.backends.eks import backend, jobs
 from traingrid.backends.eks.backend import Eks
+from traingrid.backends.eks.owned_pods import CONTROLLER_UID
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.grid.deployment import Deployment
 from traingrid.kubernetes import cluster as clusters
-from traingrid.kubernetes.client import POD, Client, Patience
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, Patience
 from traingrid.kubernetes.token import Tokens
 
 
@@ -84,6 +85,16 @@ def eks(deployment: Deployment) -> Eks:
     return Eks(deployment, REGION)
 
 
+def owned(client: Client) -> dict[str, Any]:
+    """Return the metadata by which a pod belongs to the training job, as its controller writes it."""
+    for kind, label in ((JOB, CONTROLLER_UID), (MPI_JOB, "training.kubeflow.org/job-name")):
+        if made := client.find(kind, NAME):
+            uid = made["metadata"]["uid"]
+            owner = {"apiVersion": kind.version, "kind": kind.kind, "name": NAME, "uid": uid, "controller": True}
+            return {"labels": {label: uid if kind is JOB else NAME}, "ownerReferences": [owner]}
+    return {}
+
+
 @pytest.fixture
 def add_pod(cluster: Cluster, client: Client) -> Callable[..., None]:
     """Return a function that adds a pod in a state, as a controller and a kubelet would."""
@@ -91,7 +102,7 @@ def add_pod(cluster: Cluster, client: Client) -> Callable[..., None]:
     def add(index: int = 0, **status: Any) -> None:
         made = pod(index, **status)
         spec = {"containers": [{"name": "train", "image": "train:1"}], **made["spec"]}
-        metadata = {name: value for name, value in made["metadata"].items() if name != "uid"}
+        metadata = {name: value for name, value in made["metadata"].items() if name != "uid"} | owned(client)
         client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         wanted = {**cluster.store.get(kinds.POD, "default", made["metadata"]["name"]), "status": made["status"]}
         cluster.store.update(kinds.POD, "default", made["metadata"]["name"], lambda _: wanted, of_status=True)

@@ -222,11 +222,12 @@ def test_a_stopped_training_job_that_nothing_shows_as_trained_has_stopped(
 
 
 def test_an_object_that_is_not_of_the_grid_gets_no_notes(eks: Eks, client: Client, cluster: Cluster) -> None:
-    start(eks)
-    client.patch(JOB, NAME, {"metadata": {"annotations": {"traingrid/tags": "{}"}}})
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "x", "image": "y"}]}}}
+    foreign = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": NAME}, "spec": spec}
+    cluster.store.create(kinds.JOB, "default", foreign)
     finish(cluster, "Complete")
     assert (eks.describe(NAME) or start(eks)).state == "Completed"
-    assert "traingrid/ended" not in client.get(JOB, NAME)["metadata"]["annotations"]
+    assert "annotations" not in client.get(JOB, NAME)["metadata"]
 
 
 def test_the_first_process_decides_the_end_of_a_deleted_training_job(

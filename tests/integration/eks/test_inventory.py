@@ -87,6 +87,15 @@ def test_a_running_training_job_is_found_and_stopped_whatever_its_labels(
     assert "traingrid/recorded" not in client.get(JOB, NAME)["metadata"].get("finalizers", [])
 
 
+def test_a_running_training_job_is_found_without_finalizers_labels_and_annotations(
+    deployment: Deployment, inventory: EksInventory, client: Client
+) -> None:
+    create(deployment)
+    client.patch(JOB, NAME, {"metadata": {"finalizers": None, "labels": None, "annotations": None}})
+    job = one(inventory)
+    assert (job.state, inventory.has_our_tag(job)) == ("InProgress", True)
+
+
 def test_an_end_is_released_although_a_person_set_the_label_of_released_objects(
     deployment: Deployment, inventory: EksInventory, cluster: Cluster, client: Client
 ) -> None:

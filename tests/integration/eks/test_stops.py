@@ -1,6 +1,7 @@
 """EKS backend and inventory: stop training jobs, and complete deletions of persons."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.grid.deployment import Deployment
+from traingrid.job.failures import of_end
 from traingrid.kubernetes.client import JOB, POD, Client
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 
@@ -69,18 +71,62 @@ def test_an_ended_training_job_is_not_stopped(eks: Eks, client: Client, cluster:
     assert "deletionTimestamp" not in client.get(JOB, NAME)["metadata"]
 
 
-@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CreateContainerConfigError", "NewReason"])
-def test_a_container_that_cannot_start_for_ten_minutes_fails_the_training_job(
-    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None], reason: str
+def waiting(reason: str, message: str = "not found") -> dict[str, Any]:
+    return {"waiting": {"reason": reason, "message": message}}
+
+
+@pytest.mark.parametrize("by", ["child", "reconciler"])
+@pytest.mark.parametrize(
+    ("reason", "failure"),
+    [
+        ("ImagePullBackOff", "image"),
+        ("CreateContainerConfigError", "not_started"),
+        ("NewReason", "not_started"),
+        ("ContainerCreating", "not_started"),
+        ("PodInitializing", "not_started"),
+    ],
+)
+def test_a_container_that_does_not_start_in_time_fails_the_training_job(  # noqa: PLR0917  # the fixtures
+    eks: Eks,
+    deployment: Deployment,
+    client: Client,
+    cluster: Cluster,
+    add_pod: Callable[..., None],
+    reason: str,
+    failure: str,
+    by: str,
 ) -> None:
     start(eks)
-    add_pod(phase="Pending", prepare={"waiting": {"reason": reason, "message": "not found"}})
+    add_pod(phase="Pending", prepare=waiting(reason))
+    if by == "reconciler":
+        inventory = EksInventory(deployment, REGION)
+        (job,) = inventory.listed("InProgress")
+        assert job.may_hang
+        assert inventory.complete_stop(job)
     assert (eks.describe(NAME) or start(eks)).state == "Stopping"
     remove_pods(cluster, client)
     seen = eks.describe(NAME)
     assert seen
-    assert (seen.state, seen.failure) == ("Failed", "image")
-    assert "not found" in seen.reason
+    assert (seen.state, seen.failure) == ("Failed", failure)
+    assert "for longer than the limit of" in seen.reason
+
+
+def test_a_mount_that_fails_is_the_reason_of_a_training_job_that_does_not_start(
+    eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
+) -> None:
+    start(eks)
+    add_pod(phase="Pending", prepare=waiting("PodInitializing"))
+    name, uid = f"{NAME}-0", client.get(POD, f"{NAME}-0")["metadata"]["uid"]
+    involved = {"kind": "Pod", "name": name, "namespace": "default", "uid": uid}
+    event = {"reason": "FailedMount", "message": "timed out.", "type": "Warning", "lastTimestamp": at(70)}
+    made = {"metadata": {"name": "mount"}, "involvedObject": involved, **event}
+    cluster.store.create(kinds.EVENT, "default", {"apiVersion": "v1", "kind": "Event", **made})
+    assert (eks.describe(NAME) or start(eks)).state == "Stopping"
+    remove_pods(cluster, client)
+    seen = eks.describe(NAME)
+    assert seen
+    waits = "The container prepare waits (PodInitializing): FailedMount: timed out"
+    assert seen.reason == f"{waits}, for longer than the limit of 10 minutes."
 
 
 @pytest.mark.parametrize("by", ["child", "reconciler"])
@@ -162,3 +208,52 @@ def test_the_reconciler_ends_pods_of_a_deleted_object_while_the_webhook_of_kueue
     assert inventory.stop(job)
     assert inventory.complete_stop(job)
     remove_pods(cluster, client)
+
+
+def with_proxy(code: int) -> dict[str, Any]:
+    """Return the states of a pod whose training has ended, while a container that a webhook added runs on."""
+    states = {"prepare": terminated(), "results": running(), "train": terminated(code)}
+    required = {"image": "x:1", "imageID": "", "ready": False, "restartCount": 0}
+    named = [{"name": name, "state": state, **required} for name, state in states.items()]
+    proxy = {"name": "istio-proxy", "state": running(), **required}
+    return {"initContainerStatuses": named[:2], "containerStatuses": [named[2], proxy]}
+
+
+@pytest.mark.parametrize("by", ["child", "reconciler"])
+@pytest.mark.parametrize(("code", "state", "failure"), [(0, "Completed", ""), (3, "Failed", "algorithm")])
+def test_a_training_ends_with_its_container_although_a_container_of_another_program_runs_on(  # noqa: PLR0917  # the fixtures
+    eks: Eks,
+    deployment: Deployment,
+    client: Client,
+    cluster: Cluster,
+    add_pod: Callable[..., None],
+    code: int,
+    state: str,
+    failure: str,
+    by: str,
+) -> None:
+    start(eks)
+    add_pod(**with_proxy(code))
+    if by == "reconciler":
+        inventory = EksInventory(deployment, REGION)
+        (job,) = inventory.listed("InProgress")
+        assert job.may_hang
+        assert inventory.complete_stop(job)
+    assert (eks.describe(NAME) or start(eks)).phase == "Uploading"
+    remove_pods(cluster, client)
+    finish(cluster, "Failed")  # the proxy ended with an error
+    seen = eks.describe(NAME)
+    assert seen
+    ended = of_end(seen)
+    assert (seen.state, ended.name if ended else "") == (state, failure), seen.reason
+    assert state == "Completed" or seen.reason == "AlgorithmError: exit code: 3"
+
+
+def test_a_pod_that_another_container_keeps_running_is_left_while_other_hosts_train(
+    eks: Eks, client: Client, add_pod: Callable[..., None]
+) -> None:
+    start(eks, eks_job(instance_count=2))
+    add_pod(**with_proxy(0))
+    add_pod(1, prepare=terminated(), train=running())
+    assert (eks.describe(NAME) or start(eks)).phase == "Training"
+    assert not any("deletionTimestamp" in one["metadata"] for one in client.all(POD))

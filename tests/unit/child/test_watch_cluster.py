@@ -54,3 +54,21 @@ def test_the_log_has_each_reason_of_a_wait_once(job: Job, ledger: Ledger, caplog
         (f"InProgress (Pending): {other.reason}", other.reason),
         ("InProgress (Training)", ""),
     ]
+
+
+class Gone(Cluster):
+    """A cluster in which a training job is deleted after some seconds."""
+
+    def describe(self, name: str) -> object:  # type: ignore[override] # the fake's own type
+        if self.time.seconds < self.ends_at:
+            return super().describe(name)
+        self.announces = False
+        return None
+
+
+def test_a_training_job_that_is_gone_is_recorded_at_once(job: Job, ledger: Ledger) -> None:
+    time = FakeTime()
+    cluster = Gone(time, 20.0, announces=True)
+    item = supervisor(job.model_copy(update={"backends": ("eks",)}), cluster, ledger, time).run()
+    assert (item.state, item.failure) == ("Failed", "deleted")
+    assert time.seconds <= 25

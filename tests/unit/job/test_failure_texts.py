@@ -27,9 +27,10 @@ from tests.support.eks_jobs import NAME, REGION, at, found, pod, terminated
 from traingrid.backends.base import LaunchError
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.refusals import Refusals
+from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.state import seen_of
 from traingrid.grid.eks import EksCluster
-from traingrid.job.failures import FAILURES, FOR_GOOD, IMAGE, of_end, of_refusal
+from traingrid.job.failures import FAILURES, FOR_GOOD, of_end, of_refusal
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
@@ -66,7 +67,8 @@ def of_container(row: dict[str, str]) -> str:
 def of_waiting_container(row: dict[str, str]) -> str:
     """Return the class with which the child stops a training job that waits for its image."""
     waiting = {"waiting": {"reason": row["reason"], "message": row["text"]}}
-    return IMAGE.name if found(pod(phase="Pending", train=waiting)).start_error else ""
+    wait = start_wait(found(pod(phase="Pending", train=waiting)))
+    return wait.failure if wait else ""
 
 
 def of_forbidden(row: dict[str, str]) -> str:

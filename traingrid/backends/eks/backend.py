@@ -6,7 +6,6 @@ the ledger (traingrid/backends/eks/inventory.py).
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.backends.eks.log import PodLogs, gone, pages_of, unreadable
 from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.refusals import Refusals
-from traingrid.backends.eks.state import START_PATIENCE_SECONDS, seen_of, tags_in
+from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
@@ -90,19 +89,15 @@ class Eks:
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`.
 
-        Stops a training job of which a container cannot start, and an MPIJob of which a worker has failed, completes a
-        deletion that has left pods running, and notes a pod that the cluster ends.
+        Stops a training job that does not start in time, and an MPIJob of which a worker has failed, ends pods
+        that other containers keep running, completes a deletion, and notes a pod that the cluster ends.
         """
         if name in self._watches:
             self._watches[name].reset()
         found = self._jobs.find(name)
         if found is None:
             return None
-        error = found.start_error
-        if error and found.deleted_at is None and time.time() - error[1] >= START_PATIENCE_SECONDS:
-            self._jobs.stop(found, "image", f"ClientError: {error[0]}")
-            found = self._jobs.find(name) or found
-        if self._jobs.stop_hanging(found):
+        if self._jobs.stop_hanging(found) or self._jobs.end_left_running(found):
             found = self._jobs.find(name) or found
         self._jobs.complete_stop(found)
         return seen_of(self._jobs.notes.added_to(found))
@@ -115,7 +110,7 @@ class Eks:
                 return False
             for other in self._watches.values():
                 other.close()
-            self._watches = {name: ChangeWatch(self._jobs.client, found.kind, name)}
+            self._watches = {name: ChangeWatch(self._jobs.client, found.kind, found.object)}
         return self._watches[name].has_changed
 
     def tags(self, seen: Seen) -> dict[str, str] | None:
@@ -146,7 +141,7 @@ class Eks:
     ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`. Hosts have SageMaker's names: algo-1, algo-2, ..."""
         try:
-            hosts = self._logs.hosts(name)
+            hosts = self._logs.hosts(self._jobs.pods(name))
             for pod, host in hosts.items():
                 for event in self._logs.new_lines(pod, position):
                     yield host, event.message
@@ -162,7 +157,7 @@ class Eks:
     def log_streams(self, training_job: str) -> list[str]:
         """See `ReadableLogs.log_streams`: `<host>/<pod>` of each pod."""
         try:
-            hosts = self._logs.hosts(training_job)
+            hosts = self._logs.hosts(self._jobs.pods(training_job))
             self._check_log(training_job, hosts)
         except _ERRORS as error:
             raise unreadable(training_job, error) from error

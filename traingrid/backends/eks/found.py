@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
@@ -26,7 +28,7 @@ class Found:
         kind: The kind of its object.
         object: The object.
         pods: Its pods, as the cluster lists them.
-        events: The events about the object if it has no pods, or about `unscheduled`.
+        events: The events about the object if it has no pods, or about the pod that waits for a node or a start.
         cluster_arn: The ARN of the cluster.
     """
 
@@ -55,6 +57,19 @@ class Found:
     def annotations(self) -> Mapping[str, str]:
         """The object's annotations."""
         return self._metadata.get("annotations") or {}
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The request in the object's pod template, in SageMaker's form; empty if traingrid has not made the object."""
+        spec = self.object["spec"]
+        replicas = spec.get("mpiReplicaSpecs") or {}
+        template = replicas.get("Launcher", spec).get("template") or {}
+        text = ((template.get("metadata") or {}).get("annotations") or {}).get(labels.REQUEST, "")
+        try:
+            request = json.loads(text)
+        except ValueError:
+            return {}
+        return request if isinstance(request, dict) else {}
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -151,11 +166,6 @@ class Found:
         condition = self.completed or self.failed
         known = [seconds_of(condition.get("lastTransitionTime")), self.deleted_at]
         return max(ends) if ends else next((end for end in known if end is not None), None)
-
-    @property
-    def start_error(self) -> tuple[str, float] | None:
-        """See `Pod.start_error`: the first one, if a container of the training job cannot start."""
-        return next((error for pod in self.pods_left if (error := pod.start_error)), None)
 
     @property
     def _metadata(self) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,8 +10,7 @@ if TYPE_CHECKING:
 
     from traingrid.job.job import ObjectKind
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
-_ROLE = "training.kubeflow.org/job-role"
+_NUMBERED = re.compile(r".*?(?P<worker>-worker)?-(?P<index>\d+)")
 
 
 def host_names(name: str, kind: ObjectKind, count: int) -> list[str]:
@@ -30,20 +30,27 @@ def host_names(name: str, kind: ObjectKind, count: int) -> list[str]:
     """
     if kind == "job":
         return [f"{name}-{index}.{name}" for index in range(count)]
-    return [f"{name}-launcher.{name}", *(f"{name}-worker-{index}.{name}" for index in range(count - 1))]
+    return [f"{host}.{name}" for host in (launcher_name(name), *worker_names(name, count - 1))]
+
+
+def launcher_name(name: str) -> str:
+    """Return the name of the Job that the MPI operator creates for the launcher of an MPIJob."""
+    return f"{name}-launcher"
+
+
+def worker_names(name: str, count: int) -> list[str]:
+    """Return the names of the pods that the MPI operator creates for the workers of an MPIJob."""
+    return [f"{name}-worker-{index}" for index in range(count)]
 
 
 def host_index(pod: Mapping[str, Any]) -> int:
-    """Return the place of a pod in `host_names`.
+    """Return the place of a pod in `host_names`, by its host name.
 
-    The MPI operator names workers `<job>-worker-<index>`. Its label with the index also counts the launcher if that is
-    a worker, depending on its version.
+    The labels with a pod's index and role can change while it runs; `spec.hostname` cannot
+    (https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement).
     """
-    metadata = pod["metadata"]
-    found = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
-    if _INDEX in found:
-        return int(found[_INDEX])
-    return int(metadata["name"].rpartition("-")[2]) + 1 if found.get(_ROLE) == "worker" else 0
+    numbered = _NUMBERED.fullmatch(pod["spec"].get("hostname") or "")
+    return int(numbered["index"]) + bool(numbered["worker"]) if numbered else 0
 
 
 def host_name(pod: Mapping[str, Any]) -> str:

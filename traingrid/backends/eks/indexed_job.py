@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.owned_pods import CONTROLLER_UID
 from traingrid.backends.eks.pod_template import object_metadata, pod_template
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def indexed_job(wanted: TrainingObject) -> dict[str, Any]:
 def headless_service(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return the Service that makes the host names of a created Job resolve, also before its pods are ready.
 
-    The Job owns it, so it is deleted with the Job.
+    The Job owns it, so it is deleted with the Job. It selects the pods by the label by which the Job does.
     """
     metadata = job["metadata"]
     owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}
@@ -62,6 +63,6 @@ def headless_service(job: Mapping[str, Any]) -> dict[str, Any]:
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {labels.NAME: metadata["name"]},
+            "selector": {CONTROLLER_UID: metadata["uid"]},
         },
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from traingrid import names
@@ -12,14 +11,17 @@ from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
+from traingrid.backends.eks.left_running import left_running
+from traingrid.backends.eks.owned_pods import PodsByOwner
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
+from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.job.ownership import is_of_grid
 from traingrid.job.state import JobState
-from traingrid.kubernetes.client import POD
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD
 from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
 from traingrid.ledger.items import attempts
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from traingrid.kubernetes.client import Kind, Object
     from traingrid.ledger.items import JobItem
 
+_POD_FIELDS = ("hostname", "subdomain", "nodeName", "activeDeadlineSeconds")
+"""The fields of a pod's specification on which the state of its training job depends."""
 _LIVE_PODS = ",".join(f"status.phase!={phase}" for phase in ENDED_PHASES)
 
 
@@ -59,21 +63,15 @@ class EksInventory:
         if window.before < math.inf:
             return
         objects = self._objects(submission)
-        pods = self._pods(_LIVE_PODS if state in ACTIVE_STATES else "", submission) if objects else {}
-        for kind, made in objects:
-            job = self._training_job(kind, made, pods.get(made["metadata"]["name"], []))
-            if job and state in ("", job.state):
+        for job in self._training_jobs(objects, _LIVE_PODS if state in ACTIVE_STATES else ""):
+            if state in ("", job.state):
                 yield job
 
     def ended(self) -> Iterator[TrainingJob]:
         """See `Inventory.ended`; also objects that were released `KEEP_DAYS` ago."""
         now = time.time()
         objects = [(kind, made) for kind, made in self._objects() if not labels.is_kept(made["metadata"], now)]
-        pods = self._pods(_LIVE_PODS) if objects else {}
-        for kind, made in objects:
-            job = self._training_job(kind, made, pods.get(made["metadata"]["name"], []))
-            if job and not job.active:
-                yield job
+        yield from (job for job in self._training_jobs(objects, _LIVE_PODS) if not job.active)
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""
@@ -112,8 +110,10 @@ class EksInventory:
 
     def complete_stop(self, job: TrainingJob) -> bool:
         """See `Inventory.complete_stop`."""
-        found = self._jobs.find(job.name)
-        return found is not None and (self._jobs.stop_hanging(found) or self._jobs.complete_stop(found))
+        found = self._jobs.find(job.name, whole=True)
+        if found is None:
+            return False
+        return self._jobs.stop_hanging(found) or self._jobs.end_left_running(found) or self._jobs.complete_stop(found)
 
     def release(self, job: TrainingJob) -> bool:
         """See `Inventory.release`: removes the finalizer, or deletes an object that was released before.
@@ -161,12 +161,17 @@ class EksInventory:
         found = Found(kind=kind, object=made, pods=[], cluster_arn="")
         return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(tags_in(found), self._grid)
 
-    def _pods(self, fields: str, submission: str = "") -> dict[str, list[Pod]]:
-        selector = labels.selector(self._grid, submission)
-        found: dict[str, list[Pod]] = defaultdict(list)
-        for pod in self._jobs.client.all(POD, labels=selector, fields=fields):
-            found[(pod["metadata"].get("labels") or {}).get(labels.NAME, "")].append(Pod(_without_spec(pod)))
-        return found
+    def _training_jobs(self, objects: list[tuple[Kind, Object]], fields: str) -> Iterator[TrainingJob]:
+        """Yield the training jobs of objects, with the pods that a field selector selects."""
+        if not objects:
+            return
+        client = self._jobs.client
+        launchers = client.all(JOB) if any(kind is MPI_JOB for kind, _ in objects) else ()
+        pods = PodsByOwner(launchers, map(_without_spec, client.all(POD, fields=fields)))
+        for kind, made in objects:
+            job = self._training_job(kind, made, [Pod(pod) for pod in pods.of(made)])
+            if job:
+                yield job
 
     def _training_job(self, kind: Kind, made: Object, pods: list[Pod]) -> TrainingJob | None:
         found = Found(kind=kind, object=made, pods=pods, cluster_arn=self._jobs.client.cluster.arn)
@@ -183,8 +188,14 @@ class EksInventory:
             created_at=created,
             ended_at=found.ended_at,
             backend="eks",
-            may_hang=may_hang(found),
+            may_hang=may_hang(found) or _waits_long(found) or bool(left_running(found, time.time())),
         )
+
+
+def _waits_long(found: Found) -> bool:
+    """Return True if a training job may have waited too long for its start; the events about it are not known here."""
+    wait = start_wait(found)
+    return wait is not None and time.time() - wait.since >= PATIENCE_SECONDS
 
 
 def _small(made: Object) -> Object:
@@ -199,5 +210,5 @@ def _small(made: Object) -> Object:
 
 def _without_spec(pod: Object) -> Object:
     metadata = {name: value for name, value in pod["metadata"].items() if name != "annotations"}
-    spec = {name: pod["spec"][name] for name in ("nodeName", "activeDeadlineSeconds") if name in pod["spec"]}
+    spec = {name: pod["spec"][name] for name in _POD_FIELDS if name in pod["spec"]}
     return {**pod, "metadata": metadata, "spec": spec}

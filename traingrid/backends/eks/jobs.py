@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -11,8 +12,13 @@ from traingrid.aws.clients import brisk
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.hosts import launcher_name
+from traingrid.backends.eks.left_running import left_running
 from traingrid.backends.eks.notes import Notes
+from traingrid.backends.eks.owned_pods import PodsByOwner, pods_of
 from traingrid.backends.eks.pods import Pod
+from traingrid.backends.eks.start_wait import start_wait
+from traingrid.backends.eks.state import failure_to_note
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
@@ -68,26 +74,47 @@ class ClusterJobs:
         patience = _BRISK if self._make is brisk else Patience()
         return Client(cluster, self.settings.namespace, tokens, patience, explain=self.access.explain)
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str, *, whole: bool = False) -> Found | None:
         """Return a training job; None if the cluster does not have it.
 
         The object is read before its pods: of an object that is being deleted, no new pods are created.
-        """
-        for kind in KINDS:
-            found = self.client.find(kind, name)
-            if found is not None:
-                return self.found(kind, found)
-        return None
 
-    def found(self, kind: Kind, made: Object) -> Found:
-        """Return the training job of an object, with its pods and the events that explain why it waits."""
+        Args:
+            name: Its name.
+            whole: Read all pods of the namespace, to find also those that their controller has released.
+        """
+        present = self._object(name)
+        if present is None:
+            return None
+        pods = PodsByOwner(self.client.all(JOB), self.client.all(POD)).of(present[1]) if whole else None
+        return self.found(*present, pods)
+
+    def pods(self, name: str) -> list[Object]:
+        """Return the pods of a training job; none if the cluster does not have it."""
+        present = self._object(name)
+        return pods_of(self.client, *present) if present else []
+
+    def _object(self, name: str) -> tuple[Kind, Object] | None:
+        objects = ((kind, self.client.find(kind, name)) for kind in KINDS)
+        return next(((kind, made) for kind, made in objects if made is not None), None)
+
+    def found(self, kind: Kind, made: Object, listed: list[Object] | None = None) -> Found:
+        """Return the training job of an object, with its pods and the events that explain why it waits.
+
+        Args:
+            kind: The kind of the object.
+            made: The object.
+            listed: Its pods; None if they are to be listed.
+        """
         name, client = made["metadata"]["name"], self.client
-        pods = [self.notes.killed(Pod(pod)) for pod in client.all(POD, labels=f"{labels.NAME}={name}")]
+        listed = pods_of(client, kind, made) if listed is None else listed
+        pods = [self.notes.killed(Pod(pod)) for pod in listed]
         found = Found(kind=kind, object=made, pods=pods, cluster_arn=client.cluster.arn)
-        if found.unscheduled:
-            waiting = [found.unscheduled.name]
+        wait = start_wait(found)
+        if pod := found.unscheduled or (wait.pod if wait else None):
+            waiting = [pod.name]
         else:  # the launcher's pod is created by a Job, which the operator creates
-            waiting = [f"{name}-launcher", name] if kind is MPI_JOB and not pods else [name] if not pods else []
+            waiting = [launcher_name(name), name] if kind is MPI_JOB and not pods else [name] if not pods else []
         events = tuple(
             event for object_name in waiting for event in client.all(EVENT, fields=f"involvedObject.name={object_name}")
         )
@@ -122,17 +149,45 @@ class ClusterJobs:
         self._change(found, stop)
 
     def stop_hanging(self, found: Found) -> bool:
-        """Stop an MPIJob that a worker has failed, if the operator and the launcher do not end it.
+        """Stop a training job that does not start in time, and an MPIJob that a worker has failed.
 
-        The reason is noted first, because the deletion also removes the pod of the worker.
+        The operator and the launcher may not end such an MPIJob. The reason is noted first, because the deletion also
+        removes the pod that shows it.
 
         Returns:
             True if it was stopped.
         """
-        failure = worker_failure(found)
+        failure, wait = worker_failure(found), start_wait(found)
         if failure:
             self.stop(found, failure.failure, failure.reason)
-        return failure is not None
+        elif wait and wait.is_over(time.time()):
+            self.stop(found, wait.failure, wait.end)
+        else:
+            return False
+        return True
+
+    def end_left_running(self, found: Found) -> bool:
+        """Delete the pods that only containers of other programs keep running after the training.
+
+        The end of the training is noted first, because the pods may be gone when it is read.
+
+        Returns:
+            True if there were any.
+        """
+        pods = left_running(found, time.time())
+        if not pods:
+            return False
+        failure = failure_to_note(found, pods)
+        noted = self.notes.added_to(found)
+
+        def end_pods(present: Found) -> None:
+            if failure and labels.ENDED not in present.annotations:
+                self._annotate(present, {labels.ENDED: failure})
+            for pod in pods:
+                self.client.delete(POD, pod.name, uid=pod.uid)
+
+        self._change(noted, end_pods)
+        return True
 
     def complete_stop(self, found: Found) -> bool:
         """Delete the pods of an object that is being deleted, if its deletion has left them running.
@@ -153,7 +208,7 @@ class ClusterJobs:
                 except UnavailableError as error:
                     self.notes.remember(present, start, error)
             if present.kind is MPI_JOB:  # a Job that would start the launcher again
-                self.client.delete(JOB, f"{present.name}-launcher")
+                self.client.delete(JOB, launcher_name(present.name))
             for pod in _not_deleting(present):
                 self.client.delete(POD, pod.name, uid=pod.uid)
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 GRID, SUBMISSION, JOB, ATTEMPT, NAME = (
     f"traingrid/{name}" for name in ("grid", "submission", "job", "attempt", "name")
 )
-"""The labels of a training job's object and of its pods."""
+"""The labels of a training job's object and of its pods, for persons and other programs. They can change, so traingrid
+finds nothing by them."""
 RECORDED = "traingrid/recorded"
 """The label of an object whose end is recorded: the date on which it was released."""
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -31,8 +32,8 @@ DISRUPTED = "traingrid/disrupted"
 """The annotation of an object with a pod that the cluster ended while it trained: a sentence. The pod will be gone, and
 a program that ends without an error after SIGTERM would look like one that has completed."""
 TRAINED = "traingrid/trained"
-"""The annotation of an object whose hosts have all trained in time, while the controller counts one as failed, because
-its upload ended after its deadline, and deletes the pods that still upload."""
+"""The annotation of an object whose hosts have all trained in time, while the controller may count one as failed,
+because its upload ended after its deadline, or a container of another program failed; the pods will be gone."""
 ENDED = "traingrid/ended"
 """The annotation of an object with the end of its training job, in JSON (`traingrid.backends.eks.state`). It is written
 before the end is recorded, because the pods that show the end will be gone."""
@@ -43,11 +44,6 @@ FINALIZER = "traingrid/recorded"
 """The finalizer that keeps an object, and so its name, until its end is recorded."""
 KEEP_DAYS = 7
 """The days after which the reconciler deletes an object whose end is recorded."""
-
-
-def selector(grid: str, submission: str = "") -> str:
-    """Return the label selector of the pods of a grid, or of one submission."""
-    return f"{GRID}={grid}" + (f",{SUBMISSION}={submission}" if submission else "")
 
 
 def today(now: float) -> str:

@@ -20,17 +20,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.aws.log_events import LogEvent
 from traingrid.backends.base import LogGoneError, LogUnreadableError
-from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_name
 from traingrid.backends.eks.pod_template import TRAIN
-from traingrid.kubernetes.client import POD
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from traingrid.aws.log_events import LogPosition
-    from traingrid.kubernetes.client import Client
+    from traingrid.kubernetes.client import Client, Object
 
 logger = logging.getLogger(__name__)
 _NOT_STARTED = 400
@@ -60,9 +58,9 @@ class PodLogs:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def hosts(self, name: str) -> dict[str, str]:
-        """Return the names of the hosts of a training job that have pods, by the name of the pod."""
-        pods = self._client.all(POD, labels=f"{labels.NAME}={name}")
+    @staticmethod
+    def hosts(pods: Iterable[Object]) -> dict[str, str]:
+        """Return the names of the hosts of a training job, by the name of the pod."""
         found = sorted((host_name(pod), str(pod["metadata"]["name"])) for pod in pods)
         return {pod: host for host, pod in sorted(found, key=lambda one: (len(one[0]), one))}
 

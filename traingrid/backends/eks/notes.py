@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.hosts import launcher_name
 from traingrid.backends.eks.pod_template import TRAIN
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.eks.state import end_to_note, has_trained_in_time, tags_in
@@ -135,7 +136,7 @@ class Notes:
         if not found.completed or len(found.pods) >= found.hosts:
             return ""
         start = seconds_of((found.object.get("status") or {}).get("startTime")) or found.created_at
-        main = f"{found.name}-launcher" if found.kind is MPI_JOB else f"{found.name}-"
+        main = launcher_name(found.name) if found.kind is MPI_JOB else f"{found.name}-"
         left = [pod.name for pod in found.pods]
         for pod, at in self._kills():
             if pod.startswith(main) and pod not in left and at > start:

@@ -58,11 +58,16 @@ _NOT_INJECTED = {
     "linkerd.io/inject": "disabled",
     "consul.hashicorp.com/connect-inject": "false",
     "appmesh.k8s.aws/sidecarInjectorWebhook": "disabled",
+    "sidecar.opentelemetry.io/inject": "false",
 }
-"""Annotations by which service meshes add no proxy to a pod, whose container would run on after the training
-(https://istio.io/latest/docs/setup/additional-setup/sidecar-injection/,
+"""Annotations by which service meshes and the OpenTelemetry Operator add no container to a pod, also if its namespace
+asks for it; the container would run on after the training. Vault and Dapr add theirs only to pods that ask for it
+(https://developer.hashicorp.com/vault/docs/platform/k8s/injector,
+https://docs.dapr.io/concepts/dapr-services/sidecar-injector). Sources:
+https://istio.io/latest/docs/setup/additional-setup/sidecar-injection/,
 https://linkerd.io/2/features/proxy-injection/, https://developer.hashicorp.com/consul/docs/k8s/annotations-and-labels,
-https://pkg.go.dev/github.com/aws/aws-app-mesh-inject)."""
+https://pkg.go.dev/github.com/aws/aws-app-mesh-inject,
+https://github.com/open-telemetry/opentelemetry-operator#sidecar-injection."""
 _NOT_INJECTED_LABELS = {"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"}
 """The same as labels: of Istio since 1.13 (https://support.huaweicloud.com/intl/en-us/asm_faq/asm_faq_0037.html), and
 of Kuma (needInject in pkg/plugins/runtime/k8s/webhooks/injector/injector.go of https://github.com/kumahq/kuma)."""

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 ENDED_PHASES = ("Succeeded", "Failed")
 """The phases of a pod whose containers have ended."""
-_NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError", "ErrImageNeverPull")
-"""The kubelet's reasons of a container that waits for its image (pkg/kubelet/images/types.go of Kubernetes)."""
-_STARTING = ("", "ContainerCreating", "PodInitializing")
-"""The kubelet's reasons of a container that waits for its turn. Each other reason is one of a failure, also an unknown
-one, because the kubelet, the container runtime and new versions add reasons (pkg/kubelet/kuberuntime of Kubernetes)."""
+FIRST_REASONS = ("", "ContainerCreating", "PodInitializing")
+"""The kubelet's reasons of a container that waits for its turn (convertToAPIContainerStatuses in
+pkg/kubelet/kubelet_pods.go of Kubernetes)."""
 _LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shutdown", "NodeAffinity")
 """Reasons of a failed pod that its program did not cause (pkg/kubelet: eviction, nodeshutdown, lifecycle)."""
 _BY_SIGNAL = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
@@ -165,12 +163,12 @@ class Pod:
     @property
     def is_preparing(self) -> bool:
         """True if its data is being downloaded, or the training image pulled."""
-        return self.is_prepared or "running" in self._state(PREPARE)
+        return self.is_prepared or self.runs(PREPARE)
 
     @property
     def is_training(self) -> bool:
         """True if the training runs or has run."""
-        return "running" in self._state(TRAIN) or bool(self._ended(TRAIN))
+        return self.runs(TRAIN) or bool(self._ended(TRAIN))
 
     @property
     def has_trained(self) -> bool:
@@ -185,6 +183,15 @@ class Pod:
         """
         running = (one for one in self._status.get("containerStatuses") or [] if "running" in (one.get("state") or {}))
         return next((str(one["name"]) for one in running if self.has_trained and one["name"] != TRAIN), "")
+
+    @property
+    def failed_by_others(self) -> bool:
+        """True if its training succeeded, but a container that is not ours ended with an error.
+
+        The phase Failed depends on all containers but sidecars (getPhase in pkg/kubelet/kubelet_pods.go of Kubernetes).
+        """
+        is_other = not (self.disruption or self.exceeded_storage or self._is_late)
+        return self.failed and self.exit_code == 0 and is_other
 
     @property
     def exceeded_runtime(self) -> bool:
@@ -315,36 +322,29 @@ class Pod:
         return Results(error=f"{how}: {lines[-1]}" if lines else how)
 
     @property
-    def start_error(self) -> tuple[str, float] | None:
-        """Why a container cannot start, as a sentence without a full stop, and since when, in seconds since 1970.
+    def waits_since(self) -> float:
+        """The time at which its present step before the training began, in seconds since 1970."""
+        steps = [self._condition(name) for name in ("PodScheduled", "Initialized")]
+        times = [step.get("lastTransitionTime") for step in steps if step.get("status") == "True"]
+        starts = [seconds_of(time) for time in (*times, self._ended(PREPARE).get("finishedAt"))]
+        return max((start for start in (*starts, self.started_at) if start is not None), default=0.0)
 
-        None once the training has begun: a sidecar that is started again does not keep it from ending.
-        """
-        failed = ((one, waiting) for one in self._containers if (waiting := _failed_start(one)))
-        container, waiting = next(failed, (None, ""))
-        if container is None or self.is_training:
-            return None
-        image, prepared = container.get("image", ""), self._condition("Initialized")
-        since = prepared.get("lastTransitionTime") if prepared.get("status") == "True" else None
-        starts = (seconds_of(since), seconds_of(self._ended(PREPARE).get("finishedAt")), self.started_at)
-        message = str(container["state"]["waiting"].get("message") or waiting).rstrip(".")
-        if waiting in _NOT_PULLED:
-            text = f"The image cannot be pulled: {image}: {message}"
-        else:
-            text = f"The container {container['name']} cannot be started ({waiting}): {message}"
-        return text, max((start for start in starts if start is not None), default=0.0)
+    @property
+    def containers(self) -> list[Mapping[str, Any]]:
+        """The status of each container, in the order of their starts."""
+        status = self._status
+        return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+    def runs(self, container: str) -> bool:
+        """Return True if a container runs."""
+        return "running" in self._state(container)
 
     @property
     def _status(self) -> Mapping[str, Any]:
         return self.raw.get("status") or {}
 
-    @property
-    def _containers(self) -> list[Mapping[str, Any]]:
-        status = self._status
-        return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-
     def _container(self, name: str) -> Mapping[str, Any]:
-        return next((one for one in self._containers if one["name"] == name), {})
+        return next((one for one in self.containers if one["name"] == name), {})
 
     def _state(self, container: str) -> Mapping[str, Any]:
         return self._container(container).get("state") or {}
@@ -360,10 +360,3 @@ class Pod:
 
     def _condition(self, name: str) -> Mapping[str, Any]:
         return next((one for one in self._status.get("conditions") or [] if one["type"] == name), {})
-
-
-def _failed_start(container: Mapping[str, Any]) -> str:
-    """Return the kubelet's reason why a container cannot start; empty if it has started, or waits for its turn."""
-    waiting = (container.get("state") or {}).get("waiting") or {}
-    reason = str(waiting.get("reason") or "")
-    return "" if reason in _STARTING else reason

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.left_running import PATIENCE_SECONDS
+from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.unscheduled import wait_of
 
 if TYPE_CHECKING:
@@ -21,11 +23,12 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
 
 
-def phase_of(found: Found) -> tuple[str, str]:
+def phase_of(found: Found, now: float) -> tuple[str, str]:
     """Return the phase, and the reason if it waits; else an empty text.
 
     Args:
         found: A training job that is neither deleted nor has ended.
+        now: The present time, in seconds since 1970.
     """
     if found.is_suspended:
         queue = (found.object["metadata"].get("labels") or {}).get(labels.QUEUE, "")
@@ -37,10 +40,8 @@ def phase_of(found: Found) -> tuple[str, str]:
     pods = found.pods
     if waiting := found.unscheduled:
         return "Pending", wait_of(found, waiting)
-    if found.start_error:
-        text, _ = found.start_error
-        command = f"`kubectl get pods -n {found.namespace} -l {labels.NAME}={found.name}` shows the pods."
-        return "Starting", f"{text}. {command}"
+    if wait := start_wait(found):
+        return "Starting" if wait.has_failed else _phase(pods, found.hosts), wait.sentence(found.namespace, now)
     return _phase(pods, found.hosts), _left_running(found)
 
 
@@ -76,8 +77,8 @@ def _left_running(found: Found) -> str:
     for pod in found.pods_left:
         if name := pod.left_running:
             why = f"The training has ended, but the container {name}, which is not of traingrid, keeps {pod.name}"
-            way = f"Let the program that adds it exclude the namespace {found.namespace}"
-            return f"{why} running until its max_runtime is over. {way}."
+            limit = f"running, at most until {PATIENCE_SECONDS:.0f} seconds after the training of all hosts"
+            return f"{why} {limit}. Let the program that adds it exclude the namespace {found.namespace}."
     return ""
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import OUT_OF_MEMORY, Pod
 from traingrid.backends.eks.running import overdue, phase_of
+from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _PREFIXES = ("ClientError:", "InternalServerError:")
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
-START_PATIENCE_SECONDS = 600.0
-"""The time after which a training job is stopped if one of its containers cannot start. The kubelet tries again every 5
-minutes (https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff); the image may still be replicated, or
-a missing Secret be created."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +44,8 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         found: The training job.
         now: The present time, in seconds since 1970; None for that of this machine.
     """
-    decided = _state_of(found)
-    late = overdue(found, time.time() if now is None else now)
+    now = time.time() if now is None else now
+    decided, late = _state_of(found, now), overdue(found, now)
     return Seen(
         state=decided.state,
         phase=decided.phase,
@@ -60,7 +57,7 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         started_at=found.started_at,
         training_seconds=_training_seconds(found),
         billable_seconds=_billable_seconds(found),
-        fingerprint=found.annotations.get(labels.FINGERPRINT, ""),
+        fingerprint=fingerprint(found.request) if found.request else "",
         explains=True,
     )
 
@@ -82,31 +79,42 @@ def end_to_note(found: Found) -> str:
     deleted, the Job controller may also count one that ended on SIGTERM as succeeded, or release one that ended before
     the deletion without counting it. So a later reader could come to another end.
     """
-    decided = _state_of(found)
+    decided = _state_of(found, time.time())
     return json.dumps(asdict(decided)) if decided.state in FINAL_STATES else ""
 
 
-def has_trained_in_time(found: Found) -> bool:
-    """Return True if all hosts have trained in time, but one is counted as failed, because it uploaded late.
+def failure_to_note(found: Found, pods: Sequence[Pod]) -> str:
+    """Return the text of the annotation `ENDED` for pods that are to be deleted; empty if no training of them failed.
 
-    Of a host whose pod is gone, nothing is known.
+    The pods will be gone when their end is read.
+    """
+    failed = sorted((pod for pod in pods if pod.exit_code), key=lambda pod: (pod.failed_at, pod.host))
+    decided = _failed_pod(found, failed[0]) if failed else None
+    return json.dumps(asdict(decided)) if decided else ""
+
+
+def has_trained_in_time(found: Found) -> bool:
+    """Return True if all hosts have trained in time, but one is or may be counted as failed for another reason.
+
+    It uploaded late, or a container of another program runs on, whose exit code is not that of the training. Of a host
+    whose pod is gone, nothing is known.
     """
     pods = _deciding_pods(found)
     has_all = len(pods) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, pods))
-    return has_all and any(pod.uploaded_late for pod in pods)
+    return has_all and any(pod.uploaded_late or pod.left_running or pod.failed_by_others for pod in pods)
 
 
 def tags_in(found: Found) -> dict[str, str]:
-    """Return the tags of a training job; none if the annotation is missing or another program wrote it."""
-    try:
-        tags = json.loads(found.annotations.get(labels.TAGS, "{}"))
-    except ValueError:
-        return {}
-    return {str(key): str(value) for key, value in tags.items()} if isinstance(tags, dict) else {}
+    """Return the tags of a training job: those of the request in its pod template; none if it has no request.
+
+    The annotations of an object can change, but the template of a Job cannot, except while it is suspended
+    (https://kubernetes.io/docs/concepts/workloads/controllers/job/#mutable-scheduling-directives).
+    """
+    return {tag["Key"]: tag["Value"] for tag in found.request.get("Tags", [])}
 
 
-def _state_of(found: Found) -> _State:
-    return _noted(found) or _decided(found)
+def _state_of(found: Found, now: float) -> _State:
+    return _noted(found) or _decided(found, now)
 
 
 def _noted(found: Found) -> _State | None:
@@ -122,7 +130,7 @@ def _noted(found: Found) -> _State | None:
         return None
 
 
-def _decided(found: Found) -> _State:
+def _decided(found: Found, now: float) -> _State:
     if found.completed:
         if found.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
@@ -133,7 +141,7 @@ def _decided(found: Found) -> _State:
         return _by_pods(found) or _stopped(found)
     if found.failed:
         return _State(state=JobState.IN_PROGRESS, phase="Uploading") if found.pods_left else _failed(found)
-    phase, reason = phase_of(found)
+    phase, reason = phase_of(found, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 
@@ -148,7 +156,7 @@ def _completed(found: Found) -> _State:
         )
     artifact = _artifact(found)
     if not found.pods:  # they are gone with their nodes; the path of the model is certain
-        artifact = f"{_request(found).get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
+        artifact = f"{found.request.get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
         artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
@@ -295,12 +303,3 @@ def _training_seconds(found: Found) -> int:
 def _billable_seconds(found: Found) -> int:
     start, end = found.started_at, found.ended_at
     return max(0, round(end - start)) if start is not None and end is not None else 0
-
-
-def _request(found: Found) -> dict[str, Any]:
-    """Return the request in the object's pod template."""
-    spec = found.object["spec"]
-    replicas = spec.get("mpiReplicaSpecs") or {}
-    template = replicas.get("Launcher", spec).get("template") or {}
-    text = ((template.get("metadata") or {}).get("annotations") or {}).get(labels.REQUEST, "{}")
-    return dict(json.loads(text))

@@ -81,7 +81,7 @@ def _autoscaler(found: Found) -> tuple[str, str, bool]:
     written = [event for event in events if _component(event) != _SCHEDULER]
     if not written:
         return "", "", False
-    event = max(written, key=_time)
+    event = max(written, key=time_of)
     message = str(event.get("message", ""))
     parts = message.split("; ")
     by_pools = any(map(_NO_TYPE.search, parts)) and all(_NO_TYPE.search(one) or _NOT_MEANT.search(one) for one in parts)
@@ -93,7 +93,8 @@ def _component(event: Mapping[str, Any]) -> str:
     return str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or "autoscaler")
 
 
-def _time(event: Mapping[str, Any]) -> float:
+def time_of(event: Mapping[str, Any]) -> float:
+    """Return the time at which an event occurred last, in seconds since 1970."""
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return max(seconds_of(time) or 0.0 for time in times)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.eks import labels
+from traingrid.backends.eks.owned_pods import selector_of
 from traingrid.errors import TraingridError
 from traingrid.kubernetes.client import POD
 from traingrid.kubernetes.errors import GONE, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traingrid.kubernetes.client import Client, Kind
 
 logger = logging.getLogger(__name__)
@@ -28,14 +30,15 @@ class ChangeWatch:
     Args:
         client: The client of the cluster.
         kind: The kind of the training job's object.
-        name: The training job's name.
+        made: The object.
     """
 
-    def __init__(self, client: Client, kind: Kind, name: str) -> None:
-        self._client, self._name = client, name
+    def __init__(self, client: Client, kind: Kind, made: Mapping[str, Any]) -> None:
+        self._client, self._name = client, str(made["metadata"]["name"])
         self._changed, self._closed = threading.Event(), threading.Event()
         self._unlisted, self._lock = {kind.plural, POD.plural}, threading.Lock()
-        for watched, selection in ((kind, ("", f"metadata.name={name}")), (POD, (f"{labels.NAME}={name}", ""))):
+        own, pods = ("", f"metadata.name={self._name}"), (selector_of(kind, made), "")
+        for watched, selection in ((kind, own), (POD, pods)):
             # Daemons, so that a process on SIGTERM does not wait for them.
             threading.Thread(
                 target=self._follow, args=(watched, selection), daemon=True, name=f"watch {watched.plural}"

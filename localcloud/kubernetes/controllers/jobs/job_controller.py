@@ -30,6 +30,7 @@ from localcloud.kubernetes.controllers.jobs.pods import (
 )
 from localcloud.kubernetes.events import seconds_since, timestamp
 from localcloud.kubernetes.resources import JOB, POD
+from localcloud.kubernetes.selectors import matches_labels
 from localcloud.kubernetes.status import ApiError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class JobController(Controller):
         self._release_orphans(key, job)
         if job is None or job["spec"].get("managedBy") not in (None, "kubernetes.io/job-controller"):
             return None
-        pods = self.client.dependents(job, POD)
+        pods = self._claimed(job)
         state = JobState(job)
         if state.is_finished:
             self._remove_finalizers([pod for pod in pods if _has_finalizer(pod)])
@@ -223,6 +224,27 @@ class JobController(Controller):
 
         self.client.update_status(JOB, job, write)
         state.stored = made
+
+    def _claimed(self, job: Object) -> list[Object]:
+        """Return the pods of a job that its selector matches, and release the others, which run on without it.
+
+        A job that is being deleted releases none. Pods without a controller are not adopted.
+
+        Source: ClaimObject in pkg/controller/controller_ref_manager.go of Kubernetes.
+        """
+        pods, uid = self.client.dependents(job, POD), job["metadata"]["uid"]
+        selector = job["spec"]["selector"]
+        claimed = [pod for pod in pods if matches_labels(selector, pod["metadata"].get("labels") or {})]
+
+        def release(pod: Object) -> None:
+            owners = pod["metadata"]["ownerReferences"]
+            pod["metadata"]["ownerReferences"] = [owner for owner in owners if owner["uid"] != uid]
+            _without_finalizer(pod)
+
+        for pod in pods if "deletionTimestamp" not in job["metadata"] else ():
+            if pod not in claimed:
+                self.client.update(POD, pod, release)
+        return claimed
 
     def _release_orphans(self, key: Key, job: Object | None) -> None:
         """Remove the finalizers of pods whose job is gone."""

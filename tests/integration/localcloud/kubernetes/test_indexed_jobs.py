@@ -120,6 +120,23 @@ def test_a_deletion_without_a_policy_orphans_the_pods(cluster: Cluster, client: 
     wait_until(lambda: not cluster.pods("orphans"))
 
 
+def test_a_pod_that_loses_the_label_of_its_job_is_released_and_replaced(
+    cluster: Cluster, client: Callable[..., Any]
+) -> None:
+    start(cluster, client, "released", "time.sleep(600)", hosts=1)
+    wait_until(lambda: is_running(cluster, "released", 1))
+    (pod,) = cluster.pods("released")
+    labels = {"metadata": {"labels": {"batch.kubernetes.io/controller-uid": None}}}
+    assert cluster.ask("PATCH", f"{PODS}/{pod['metadata']['name']}", labels, MERGE_PATCH)[0] == 200
+    wait_until(lambda: is_running(cluster, "released", 2))
+    first, second = sorted(cluster.pods("released"), key=lambda one: one["metadata"]["uid"] != pod["metadata"]["uid"])
+    assert (first["spec"]["hostname"], second["spec"]["hostname"]) == ("released-0", "released-0")
+    assert not first["metadata"].get("ownerReferences")
+    assert not first["metadata"].get("finalizers")
+    assert cluster.ask("DELETE", f"{JOBS}/released", {"propagationPolicy": "Foreground"})[0] == 200
+    wait_until(lambda: [one["metadata"]["uid"] for one in cluster.pods("released")] == [pod["metadata"]["uid"]])
+
+
 def test_suspension_deletes_the_pods_and_resumption_makes_new_ones(
     cluster: Cluster, client: Callable[..., Any]
 ) -> None:

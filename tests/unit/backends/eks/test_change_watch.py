@@ -26,7 +26,7 @@ class RefusingClient:
 
 def watched(error: ApiError) -> tuple[ChangeWatch, RefusingClient]:
     client: Any = RefusingClient(error)
-    return ChangeWatch(client, JOB, "x"), client
+    return ChangeWatch(client, JOB, {"metadata": {"name": "x", "uid": "uid-1"}}), client
 
 
 @pytest.mark.parametrize("code", [401, 403])

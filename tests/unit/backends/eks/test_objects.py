@@ -30,6 +30,7 @@ INJECT_NOTHING = {
     "linkerd.io/inject": "disabled",
     "consul.hashicorp.com/connect-inject": "false",
     "appmesh.k8s.aws/sidecarInjectorWebhook": "disabled",
+    "sidecar.opentelemetry.io/inject": "false",
 }
 JOBS = {
     "plain": eks_job(),

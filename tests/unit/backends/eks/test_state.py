@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated
+from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated, training_object
 from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.job.failures import of_end
 
@@ -62,7 +63,7 @@ def late(index: int = 0, error: str = "", **more: Any) -> dict[str, Any]:
 def worker(made: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """Return the first worker of an MPIJob; `made` is another pod of it."""
     made = made or pod(1, "Failed", **PREPARED, **more)
-    made["metadata"] |= {"name": f"{NAME}-worker-0", "labels": {"training.kubeflow.org/job-role": "worker"}}
+    made["metadata"]["name"] = made["spec"]["hostname"] = f"{NAME}-worker-0"
     return made
 
 
@@ -77,9 +78,10 @@ def refused(reasons: str, preemption: str) -> dict[str, Any]:
     return unscheduled(f"{total}: {reasons}. no new claims to deallocate, preemption: {total}: {preemption}.")
 
 
-def with_proxy(made: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod to which a webhook has added a container that runs."""
-    made["status"].setdefault("containerStatuses", []).append({"name": "istio-proxy", "state": running()})
+def with_proxy(made: dict[str, Any], state: dict[str, Any] | None = None, phase: str = "") -> dict[str, Any]:
+    """Return a pod to which a webhook has added a container that runs, or has another state."""
+    made["status"].setdefault("containerStatuses", []).append({"name": "istio-proxy", "state": state or running()})
+    made["status"]["phase"] = phase or made["status"]["phase"]
     return made
 
 
@@ -142,12 +144,12 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
     "missing secret": (
         found(pod(phase="Pending", **PREPARED, train=waiting("CreateContainerConfigError", 'secret "x" not found'))),
         "Starting",
-        'The container train cannot be started (CreateContainerConfigError): secret "x" not found. `',
+        'The container train cannot be started (CreateContainerConfigError): secret "x" not found. The training job',
     ),
     "unknown reason": (
         found(pod(phase="Pending", prepare=waiting("NewReason"))),
         "Starting",
-        "The container prepare cannot be started (NewReason): NewReason. `",
+        "The container prepare cannot be started (NewReason): NewReason. The training job",
     ),
     "sidecar is started again": (
         found(pod(**PREPARED, train=running(), results=waiting("CrashLoopBackOff", "back-off"))),
@@ -186,7 +188,7 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
 
 @pytest.mark.parametrize(("one", "phase", "reason"), RUNNING.values(), ids=list(RUNNING))
 def test_a_training_job_that_has_not_ended(one: Found, phase: str, reason: str) -> None:
-    seen = seen_of(one)
+    seen = seen_of(one, seconds_of(at(40)))
     assert (seen.state, seen.phase) == ("InProgress", phase)
     assert seen.reason.startswith(reason)
     assert bool(seen.reason) is (bool(reason) or phase == "Queued")
@@ -198,6 +200,24 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
     "completed": (found(SUCCEEDED, conditions=COMPLETE), "Completed", "", ""),
     "MPIJob succeeded": (found(mpi=True, conditions=[{"type": "Succeeded"}]), "Completed", "", ""),
     "completed before a deletion": (found(SUCCEEDED, conditions=COMPLETE, deleted=at(70)), "Completed", "", ""),
+    "a proxy failed after the training": (
+        found(with_proxy(succeeded(), terminated(1, until=54), "Failed"), conditions=FAILED),
+        "Completed",
+        "",
+        "",
+    ),
+    "a proxy of one host failed after the training": (
+        found(with_proxy(succeeded(), terminated(1, until=54), "Failed"), failed(1, 3), conditions=FAILED, hosts=2),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: exit code: 3",
+    ),
+    "a proxy failed, and its pod was evicted": (
+        found(with_proxy(succeeded(reason="Evicted"), terminated(1, until=54), "Failed"), conditions=FAILED),
+        "Failed",
+        "lost_node",
+        "",
+    ),
     "evicted, and ended without an error": (
         found(succeeded(conditions=disrupted(45), deleted=at(945), grace=900), conditions=COMPLETE),
         "Failed",
@@ -690,9 +710,18 @@ def test_a_training_job_starts_when_its_last_host_has_a_node() -> None:
     assert started == seen_of(found(pod(startTime=at(30)))).started_at
 
 
-def test_the_tags_are_those_of_the_annotation() -> None:
-    assert tags_in(found())["traingrid:submission"] == "0123abcd"
-    assert tags_in(found(annotations={"traingrid/tags": "no JSON"})) == {}
+@pytest.mark.parametrize("mpi", [False, True])
+def test_tags_and_fingerprint_are_those_of_the_request_and_not_of_annotations(mpi: bool) -> None:
+    changed = found(mpi=mpi, annotations={"traingrid/tags": "{}", "traingrid/fingerprint": "x"})
+    assert tags_in(changed)["traingrid:submission"] == "0123abcd"
+    assert seen_of(changed).fingerprint == training_object().fingerprint
+
+
+@pytest.mark.parametrize("annotations", [{}, {"traingrid/request": "no JSON"}, {"traingrid/request": "[]"}])
+def test_an_object_of_another_program_has_neither_tags_nor_a_fingerprint(annotations: dict[str, str]) -> None:
+    foreign = found()
+    foreign.object["spec"]["template"]["metadata"]["annotations"] = annotations
+    assert (tags_in(foreign), seen_of(foreign).fingerprint) == ({}, "")
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,14 @@ UNSCHEDULED = pod(phase="Pending", scheduled=False, startTime=None)
 
 def worker(phase: str = "Failed", **more: Any) -> dict[str, Any]:
     made = pod(1, phase, **(more or NO_DATA))
-    made["metadata"] |= {"name": f"{NAME}-worker-0", "labels": {"training.kubeflow.org/job-role": "worker"}}
+    made["metadata"]["name"] = made["spec"]["hostname"] = f"{NAME}-worker-0"
     return made
 
 
 @pytest.mark.parametrize("launcher", [WAITS, UNSCHEDULED, None], ids=["waits", "no node", "not created"])
 def test_a_worker_that_fails_before_the_launcher_trains_stops_the_mpijob(launcher: Any) -> None:
     other = worker("Running", prepare=running())
-    other["metadata"]["name"] = f"{NAME}-worker-1"
+    other["metadata"]["name"] = other["spec"]["hostname"] = f"{NAME}-worker-1"
     pods = [worker(), *([launcher] if launcher else [other])]
     failure = worker_failure(found(*pods, mpi=True, hosts=len(pods), status=COUNTED))
     assert failure

@@ -1,0 +1,74 @@
+"""Interference: persons and other programs change the objects of running training jobs."""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.integration.control_plane.child_process import Line, ended
+from tests.integration.control_plane.eks.account import ClusterAccount, objects, pods, submitted, violations
+from tests.integration.localcloud.compute import wait_until
+from traingrid.kubernetes.client import JOB
+from traingrid.ledger.ledger import CANCEL_ALL
+
+
+def until_training(line: Line) -> Any:
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and line.item().phase == "Training")
+    except BaseException:
+        child.kill()
+        raise
+    return child
+
+
+def kill(child: Any) -> None:
+    child.kill()
+    child.communicate()
+
+
+def test_the_next_child_continues_a_training_job_whose_annotations_another_program_overwrote(
+    account: ClusterAccount, request: pytest.FixtureRequest
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 20})
+    kill(until_training(line))
+    overwritten = {"traingrid/fingerprint": "x", "traingrid/tags": "{}"}
+    account.cluster.patch(JOB, f"{line.name}-1", {"metadata": {"annotations": overwritten}})
+    code, output = ended(line.child())
+    assert (code, line.item().state, line.item().attempt) == (0, "Completed", 1), output
+    assert violations(account, line) == []
+
+
+@pytest.mark.parametrize("reason", ["", "wrong data"])
+def test_a_stopped_line_does_not_keep_the_reason_of_its_suspension(
+    account: ClusterAccount, request: pytest.FixtureRequest, reason: str
+) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 600})
+    child = until_training(line)
+    try:
+        account.cluster.patch(JOB, f"{line.name}-1", {"spec": {"suspend": True}})
+        wait_until(lambda: "its object is suspended" in line.item().reason)
+    finally:
+        kill(child)
+    account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "Ada", "reason": reason})
+
+    def is_stopped() -> bool:
+        account.reconciler().sweep()
+        return line.item().state == "Stopped"
+
+    wait_until(is_stopped)
+    assert line.item().reason == (f"Cancelled by Ada: {reason}" if reason else "")
+    assert violations(account, line) == []
+
+
+def test_an_object_that_is_gone_is_recorded_at_once(account: ClusterAccount, request: pytest.FixtureRequest) -> None:
+    line = submitted(account, request, hyperparameters={"seconds": 600})
+    child = until_training(line)
+    began = time.monotonic()
+    account.cluster.patch(JOB, f"{line.name}-1", {"metadata": {"finalizers": None}})
+    account.cluster.delete(JOB, f"{line.name}-1")
+    code, output = ended(child)
+    assert (code, line.item().state, line.item().failure) == (1, "Failed", "deleted"), output
+    assert time.monotonic() - began < 20
+    wait_until(lambda: not pods(account, line))
+    assert objects(account, line) == []

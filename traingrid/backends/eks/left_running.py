@@ -1,0 +1,35 @@
+"""Left running: pods whose training has ended, but which the container of another program keeps running.
+
+The kubelet ends a pod, and sends SIGTERM to `results`, when all containers have ended that are not sidecars of
+Kubernetes (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/). A webhook may have added one that
+runs on, for example the proxy of a service mesh (https://github.com/kubeflow/trainer/issues/1681). So such a pod is
+deleted: its containers get SIGTERM, then `results` uploads, within the grace period of the pod.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.pods import Pod
+
+PATIENCE_SECONDS = 60.0
+"""The time after the training in which other containers may end by themselves."""
+
+
+def left_running(found: Found, now: float) -> list[Pod]:
+    """Return the pods that other containers keep running too long, once they decide the end of their training job.
+
+    While other hosts train, only a pod whose training failed decides it: the end of another one could fail the Job.
+
+    Args:
+        found: The training job.
+        now: The present time, in seconds since 1970.
+    """
+    if found.is_over:
+        return []
+    all_trained = len(found.pods) >= found.hosts and all(pod.has_trained or pod.ended for pod in found.pods)
+    left = [pod for pod in found.pods_left if pod.left_running and not pod.deleting]
+    decided = [pod for pod in left if all_trained or pod.exit_code]
+    return [pod for pod in decided if pod.training and now - pod.training[1] >= PATIENCE_SECONDS]

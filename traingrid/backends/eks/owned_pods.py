@@ -1,0 +1,95 @@
+"""Owned pods: the pods of a training job, by the uid of the object that controls them.
+
+The labels of traingrid are no evidence, because a person can change those of a pod while it runs. The owner reference
+of a pod has the uid of its controller (https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/).
+The Job controller also selects its pods by the label `batch.kubernetes.io/controller-uid`
+(https://kubernetes.io/docs/reference/labels-annotations-taints/#batchkubernetesio-controller-uid). A pod that loses it
+is released (ClaimPods in pkg/controller/controller_ref_manager.go of Kubernetes): it runs on without a controller, and
+only the name in its `spec.subdomain` shows where it belongs, which cannot change
+(https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement).
+
+The MPI operator creates a Job for the pod of the launcher and the pods of workers itself, which it finds by their names
+(getOrCreateWorker in https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go). So its
+labels only save requests here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.eks.hosts import launcher_name, worker_names
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from traingrid.kubernetes.client import Client, Kind, Object
+
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+"""The label of a Job's pods with the Job's uid, which is the selector of the Job."""
+_OF_MPI_JOB = "training.kubeflow.org/job-name"
+"""The label of an MPIJob's pods with the MPIJob's name (defaultLabels of the MPI operator)."""
+
+
+def selector_of(kind: Kind, made: Mapping[str, Any]) -> str:
+    """Return the selector by which the controller of an object has labelled its pods."""
+    metadata = made["metadata"]
+    return f"{_OF_MPI_JOB}={metadata['name']}" if kind is MPI_JOB else f"{CONTROLLER_UID}={metadata['uid']}"
+
+
+def pods_of(client: Client, kind: Kind, made: Object) -> list[Object]:
+    """Return the pods of a training job's object.
+
+    Raises:
+        ApiError: The request was refused, or the cluster did not answer.
+    """
+    pods = [pod for pod in client.all(POD, labels=selector_of(kind, made)) if _is_of(pod, made)]
+    if kind is MPI_JOB:
+        pods += _relabelled(client, made, {pod["metadata"]["name"] for pod in pods})
+    return pods
+
+
+class PodsByOwner:
+    """All pods of a namespace, by the training job that they belong to.
+
+    Args:
+        jobs: The Jobs of the namespace, among them those of launchers.
+        pods: The pods.
+    """
+
+    def __init__(self, jobs: Iterable[Object], pods: Iterable[Object]) -> None:
+        owners = {job["metadata"]["uid"]: _controller(job).get("uid", "") for job in jobs}
+        self._pods: dict[str, list[Object]] = defaultdict(list)
+        for pod in pods:
+            uid = _controller(pod).get("uid", "")
+            self._pods[owners.get(uid) or uid or pod["spec"].get("subdomain", "")].append(pod)
+
+    def of(self, made: Object) -> list[Object]:
+        """Return the pods of an object, also those that have no controller any longer."""
+        metadata = made["metadata"]
+        return self._pods.get(metadata["uid"], []) + self._pods.get(metadata["name"], [])
+
+
+def _relabelled(client: Client, made: Object, found: set[str]) -> Iterator[Object]:
+    """Yield the pods of an MPIJob that do not have the operator's label any more; `found` are the names of others."""
+    name, roles = made["metadata"]["name"], made["spec"]["mpiReplicaSpecs"]
+    if not any(pod.startswith(f"{launcher_name(name)}-") for pod in found):
+        launcher = client.find(JOB, launcher_name(name))
+        yield from pods_of(client, JOB, launcher) if launcher and _is_of(launcher, made) else ()
+    for worker in worker_names(name, (roles.get("Worker") or {}).get("replicas", 0)):
+        pod = client.find(POD, worker) if worker not in found else None
+        if pod and _is_of(pod, made):
+            yield pod
+
+
+def _is_of(one: Object, made: Object) -> bool:
+    """Return True if an object controls another one, or did before a deletion that orphans it."""
+    owner, metadata = _controller(one), made["metadata"]
+    is_of_launcher = owner.get("kind") == JOB.kind and owner.get("name") == launcher_name(metadata["name"])
+    return not owner or owner.get("uid") == metadata["uid"] or is_of_launcher
+
+
+def _controller(one: Object) -> Mapping[str, Any]:
+    owners = one["metadata"].get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller")), {})
