@@ -15,10 +15,10 @@ from localcloud.eks import access_entries, errors, pod_identity
 from localcloud.eks.access_policies import POLICIES, policy_arn
 from localcloud.eks.clusters import MODES, Cluster, Clusters
 from localcloud.eks.principals import caller
-from localcloud.sagemaker.service_model import sentence, violations
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import buffered
 from localcloud.wire.refusals import refusal
+from localcloud.wire.service_model import sentence, violations
 from localcloud.wire.signature import signature_of
 
 if TYPE_CHECKING:

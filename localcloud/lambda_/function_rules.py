@@ -12,7 +12,7 @@ from moto.awslambda.exceptions import LambdaClientError
 
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
-from localcloud.sagemaker.service_model import sentence, violations
+from localcloud.wire.service_model import sentence, violations
 
 MAX_TIMEOUT, MAX_MEMORY = 900, 10_240
 """Seconds and MB; the service model also has the larger limits of Lambda Managed Instances."""

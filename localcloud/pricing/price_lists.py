@@ -13,7 +13,7 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from localcloud.pricing.products import price_list
-from localcloud.sagemaker import service_model
+from localcloud.wire import service_model
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import StartResponse, WsgiApp, buffered
 from localcloud.wire.refusals import refusal

@@ -9,9 +9,9 @@ from localcloud.batch.retries import Outcome, problem_with, should_retry
 from localcloud.ecr.process_images import ImageUri, InvalidImageError
 from localcloud.sagemaker.metrics import Metrics
 from localcloud.sagemaker.opt_ml import algorithm_error
-from localcloud.sagemaker.service_model import violations
 from localcloud.sagemaker.status import Progress
 from localcloud.sagemaker.transfer import relative_key
+from localcloud.wire.service_model import violations
 
 FAILED = Outcome(exit_code=75, reason=None, status_reason="Essential container in task exited")
 NOT_PULLED = Outcome(exit_code=None, reason="CannotPullContainerError: x", status_reason="Task failed to start")
