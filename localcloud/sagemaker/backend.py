@@ -16,7 +16,7 @@ from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseExcep
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
-from localcloud.sagemaker import quotas, request_rules, service_model
+from localcloud.sagemaker import quotas, request_rules
 from localcloud.sagemaker.algorithm_resources import Algorithms
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.sagemaker.job import TrainingJob
@@ -26,6 +26,7 @@ from localcloud.sagemaker.runner import Runner
 from localcloud.sagemaker.runners import Runners
 from localcloud.sagemaker.search import search
 from localcloud.sagemaker.training_plans import TrainingPlans
+from localcloud.wire import service_model
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
