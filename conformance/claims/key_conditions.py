@@ -74,7 +74,7 @@ def key_may_be_limited_to_a_service(aws: Aws) -> None:
     arn, _ = shared_key(aws)
     for service, encrypted in _CALLS.items():
         calls = aws.once(f"encrypted/{service}", partial(encrypted, aws, arn))
-        for via, allowed in ((service, True), ("another", False)):
+        for via, allowed in ((service, True), ("sqs" if service == "s3" else "s3", False)):
             limited = allow(_USE, arn, StringEquals={"kms:ViaService": f"{via}.{aws.home}.amazonaws.com"})
             api = acting_with(aws, allow(f"{service}:*"), limited)(service)
             for call in calls:
