@@ -16,8 +16,8 @@ BILLED_MINUTES = 4.0
 """Assumed billed minutes of one training job, mostly for pulling the image; its program takes seconds."""
 
 EVERYTHING_ELSE = 0.35
-"""Assumed dollars for Fargate (about 20 jobs of a minute with 0.25 vCPU), requests, storage, one key for a day, and one
-hour of a cluster of EKS without nodes ($0.10, https://aws.amazon.com/eks/pricing/)."""
+"""Assumed dollars for Fargate (about 20 jobs of a minute with 0.25 vCPU), requests, storage, six keys for an hour, one
+minute of a build, and one hour of a cluster of EKS without nodes ($0.10, https://aws.amazon.com/eks/pricing/)."""
 
 
 def estimated_dollars(claims: Sequence[Claim]) -> float:

@@ -139,6 +139,11 @@ def the_source_of_copies_may_be_limited(aws: Aws) -> None:
     """s3:x-amz-copy-source restricts CopyObject and UploadPartCopy, and is absent from the start of an upload."""
     request = _request(aws, "copy-source")
     objects = f"arn:aws:s3:::{request['Bucket']}/*"
+    absent = allow("s3:PutObject", objects, Null={"s3:x-amz-copy-source": "true"})
+    writer = acting_with(aws, absent, allow("s3:GetObject", objects))("s3")
+    writer.put_object(**_target(request), Body=b"x")
+    with refused("AccessDenied", text="s3:PutObject"):
+        writer.copy_object(**request)
     for source, allowed in ((f"{request['Bucket']}/*", True), ("another-bucket/*", False)):
         only = {"StringLikeIfExists": {"s3:x-amz-copy-source": source}}
         writes, reads = allow("s3:PutObject", objects, **only), allow("s3:GetObject", objects)

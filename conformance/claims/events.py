@@ -5,7 +5,7 @@ import json
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
 from conformance.resources.events import Inbox, bus, inbox, let_account_send, rule
-from conformance.resources.identity import allow, role
+from conformance.resources.identity import allow, document, role
 from conformance.resources.storage import bucket
 from conformance.resources.training import Training
 from conformance.sources import model, page
@@ -185,10 +185,13 @@ def undelivered_event_is_a_dead_letter(aws: Aws) -> None:
     not_modelled="alarms: their state changes, but no action follows",
 )
 def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
-    """SetAlarmState to ALARM invokes the alarm's action: its topic receives a message."""
+    """SetAlarmState to ALARM sends to the alarm's topic, whose policy requires aws:SourceAccount of CloudWatch."""
     sns, cloudwatch, name = aws.client("sns"), aws.client("cloudwatch"), aws.name("alarm")
     topic = sns.create_topic(Name=name, Tags=aws.tags())["TopicArn"]
     aws.undo.later(f"topic {name}", lambda: sns.delete_topic(TopicArn=topic))
+    publish = {"Effect": "Allow", "Principal": {"Service": "cloudwatch.amazonaws.com"}, "Action": "sns:Publish"}
+    limited = {**publish, "Resource": topic, "Condition": {"StringEquals": {"aws:SourceAccount": aws.account}}}
+    sns.set_topic_attributes(TopicArn=topic, AttributeName="Policy", AttributeValue=document(limited))
     box = Inbox(aws, principal="sns.amazonaws.com")
     sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=box.arn)
     aws.undo.later(f"alarm {name}", lambda: cloudwatch.delete_alarms(AlarmNames=[name]))

@@ -192,10 +192,9 @@ def role_must_connect_the_function_to_subnets(aws: Aws) -> None:
     ),
     used_by="stacks/event_function.py",
     why="Lambda's own calls of EC2 are visible in CloudTrail only",
-    not_modelled="the key lambda:SourceFunctionArn of calls by the code of a function",
 )
-def only_calls_of_the_code_have_a_source_function(aws: Aws) -> None:
-    """Calls by a function's code have lambda:SourceFunctionArn; those of Lambda that connect it to subnets do not."""
+def calls_of_lambda_have_no_source_function(aws: Aws) -> None:
+    """Lambda's own calls that connect a function to subnets have no lambda:SourceFunctionArn."""
 
 
 @documented(

@@ -2,17 +2,21 @@
 
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from conformance.aws import TAG, Aws, refused
 from conformance.claim import claim
 from conformance.claims.permissions import Creating
 from conformance.resources.identity import acting_with, allow, role
-from conformance.resources.product import creation_conditions, denied_creations, tags
+from conformance.resources.product import creation_conditions, denied_creations, one_of, tags
 from conformance.resources.storage import shared_bucket
 from conformance.resources.training import INSTANCE_TYPE, MAX_MINUTES
 from conformance.sources import page
 
 _DENIED = ("AccessDeniedException", "AccessDenied")
 _KEYS = "https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html"
+VPC = {"Subnets": ["subnet-0123456789abcdef0"], "SecurityGroupIds": ["sg-0123456789abcdef0"]}
+FILE_SYSTEM = "fs-0123456789abcdef0"
 _CONDITIONS = "stacks/child_permissions.py stacks/training_job_permissions.py"
 
 
@@ -64,6 +68,78 @@ def traffic_encryption_may_be_demanded(aws: Aws) -> None:
     encrypted = _on(aws, Bool={"sagemaker:InterContainerTrafficEncryption": "true"})
     _create_if(aws, encrypted, allowed=True, EnableInterContainerTrafficEncryption=True)
     _create_if(aws, encrypted, allowed=False)
+
+
+@claim(page(_KEYS, "network isolation associated with the resource in the request"), used_by=_CONDITIONS, trainings=1)
+def network_isolation_may_be_demanded(aws: Aws) -> None:
+    """sagemaker:NetworkIsolation can refuse a training job that does not request isolation."""
+    isolated = _on(aws, Bool={"sagemaker:NetworkIsolation": "true"})
+    _create_if(aws, isolated, allowed=True, EnableNetworkIsolation=True)
+    _create_if(aws, isolated, allowed=False)
+
+
+@claim(
+    page(_KEYS, "list of all VPC subnets associated with the resource in the request"), used_by=_CONDITIONS, trainings=1
+)
+def network_may_be_excluded(aws: Aws) -> None:
+    """Null excludes training jobs in a VPC by each of its two keys, and those with a file system."""
+    requests = {"sagemaker:FileSystemId": _mounting(aws, FILE_SYSTEM, "ro")}
+    requests |= {key: {"VpcConfig": VPC} for key in ("sagemaker:VpcSubnets", "sagemaker:VpcSecurityGroupIds")}
+    for key, members in requests.items():
+        _create_if(aws, _on(aws, Null={key: "true"}), allowed=False, **members)
+    _create_if(aws, _on(aws, Null=dict.fromkeys(requests, "true")), allowed=True)
+
+
+@claim(
+    page(_KEYS, "VPC security group ids associated with the resource in the request"), used_by=_CONDITIONS, trainings=1
+)
+def network_may_be_limited(aws: Aws) -> None:
+    """sagemaker:VpcSubnets and sagemaker:VpcSecurityGroupIds limit training jobs to some subnets and groups."""
+    for key, member in (("sagemaker:VpcSubnets", "Subnets"), ("sagemaker:VpcSecurityGroupIds", "SecurityGroupIds")):
+        limited = _on(aws, **one_of(key, *VPC[member]))
+        _pass(aws, limited, VpcConfig=VPC)
+        _create_if(aws, limited, allowed=False, VpcConfig={**VPC, member: [f"{VPC[member][0][:-1]}f"]})
+        _create_if(aws, limited, allowed=False)
+
+
+@claim(
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/security_iam_id-based-policy-examples.html",
+        "File System Condition Keys",
+    ),
+    used_by=_CONDITIONS,
+    trainings=1,
+)
+def file_systems_may_be_limited(aws: Aws) -> None:
+    """sagemaker:FileSystemId and FileSystemAccessMode limit the file systems of a training job, which may have none."""
+    mounted = {"sagemaker:FileSystemId": [FILE_SYSTEM], "sagemaker:FileSystemAccessMode": "ro"}
+    limited = _on(aws, StringEqualsIfExists=mounted)
+    _create_if(aws, limited, allowed=True)
+    _pass(aws, limited, **_mounting(aws, FILE_SYSTEM, "ro"))
+    _create_if(aws, limited, allowed=False, **_mounting(aws, f"{FILE_SYSTEM[:-1]}f", "ro"))
+    _create_if(aws, limited, allowed=False, **_mounting(aws, FILE_SYSTEM, "rw"))
+
+
+def _mounting(aws: Aws, file_system: str, mode: str) -> dict[str, Any]:
+    """Return the members of a request with a file system, which need not exist: IAM decides before SageMaker."""
+    source = {
+        "FileSystemId": file_system,
+        "FileSystemAccessMode": mode,
+        "FileSystemType": "EFS",
+        "DirectoryPath": "/data",
+    }
+    program = Creating(aws).training.request()["InputDataConfig"]
+    channel = {"ChannelName": "mounted", "DataSource": {"FileSystemDataSource": source}}
+    return {"InputDataConfig": [*program, channel], "VpcConfig": VPC}
+
+
+def _pass(aws: Aws, statement: Any, **members: Any) -> None:
+    """Assert that IAM allows a training job in a network that does not exist, so that SageMaker may refuse it."""
+    try:
+        _create_if(aws, statement, allowed=True, **members)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _DENIED:
+            raise
 
 
 @claim(

@@ -82,9 +82,9 @@ class ServiceQueue:
             **more,
         }
 
-    def submit(self, request: dict[str, Any]) -> str:
+    def submit(self, request: dict[str, Any], api: Any = None) -> str:
         """Submit a service job and return its id; at the end of the run it is terminated if it has not ended."""
-        job = str(self.api.submit_service_job(**request)["jobId"])
+        job = str((api or self.api).submit_service_job(**request)["jobId"])
         self.aws.undo.later(f"service job {job}", lambda: self._end(job))
         return job
 

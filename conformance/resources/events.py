@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from conformance.aws import Aws
 
 
-def queue(aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -> tuple[str, str]:
-    """Create a queue to which a service may send messages; return its URL and its ARN."""
+def queue(aws: Aws, region: str = "", principal: str = "events.amazonaws.com", key: str = "") -> tuple[str, str]:
+    """Create a queue to which a service may send messages, optionally with a KMS key; return its URL and its ARN."""
     region = region or aws.home
     sqs, name = aws.client("sqs", region), aws.name("inbox")
     arn = f"arn:aws:sqs:{region}:{aws.account}:{name}"
     send = {"Effect": "Allow", "Principal": {"Service": principal}, "Action": "sqs:SendMessage", "Resource": arn}
-    url = sqs.create_queue(QueueName=name, Attributes={"Policy": document(send)}, tags=aws.tag_map)["QueueUrl"]
+    attributes = {"Policy": document(send), **({"KmsMasterKeyId": key} if key else {})}
+    url = sqs.create_queue(QueueName=name, Attributes=attributes, tags=aws.tag_map)["QueueUrl"]
     aws.undo.later(f"queue {name}", lambda: sqs.delete_queue(QueueUrl=url))
     return url, arn
 
@@ -28,10 +29,16 @@ def queue(aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -
 class Inbox:
     """A queue in a Region, with the messages that it has received."""
 
-    def __init__(self, aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -> None:
+    def __init__(self, aws: Aws, region: str = "", principal: str = "events.amazonaws.com", key: str = "") -> None:
         self.aws, self.region = aws, region or aws.home
-        self.url, self.arn = queue(aws, self.region, principal)
+        self.url, self.arn = queue(aws, self.region, principal, key)
         self._sqs, self._found = aws.client("sqs", self.region), list[dict[str, Any]]()
+
+    def admit(self, conditions: Mapping[str, Any]) -> None:
+        """Let EventBridge send to the queue only under conditions."""
+        send = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage"}
+        policy = document({**send, "Resource": self.arn, "Condition": conditions})
+        self._sqs.set_queue_attributes(QueueUrl=self.url, Attributes={"Policy": policy})
 
     def messages(self) -> list[dict[str, Any]]:
         """Return all messages received so far."""

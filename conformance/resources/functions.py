@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from typing import TYPE_CHECKING, Any
 
 from conformance.resources.identity import allow, role
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from conformance.aws import Aws
 
 
@@ -40,6 +43,29 @@ def function(aws: Aws, code: str, **more: Any) -> str:
     )
     aws.wait(lambda: api.get_function_configuration(FunctionName=name).get("State", "Active") == "Active", name)
     return name
+
+
+_CALLS = """
+import boto3
+from botocore import xform_name
+from botocore.exceptions import ClientError
+
+def handler(requests, context):
+    return {call: answer(getattr(boto3.client("ec2"), xform_name(call)), request) for call, request in requests.items()}
+
+def answer(call, request):
+    try:
+        call(**request)
+    except ClientError as error:
+        return error.response["Error"]["Code"]
+"""
+
+
+def run_with_role(aws: Aws, role_arn: str, requests: Mapping[str, Any]) -> dict[str, str]:
+    """Call EC2 in the code of a function with a role; return the error code of each call."""
+    name = function(aws, _CALLS, Role=role_arn)
+    reply = aws.client("lambda").invoke(FunctionName=name, Payload=json.dumps(requests).encode())
+    return dict(json.loads(reply["Payload"].read()))
 
 
 def _role(aws: Aws) -> str:

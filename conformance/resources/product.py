@@ -42,3 +42,27 @@ def denied_creations() -> list[dict[str, Any]]:
 def tags() -> list[dict[str, str]]:
     """Return the tags with which the product creates a training job."""
     return [{"Key": TAG_GRID, "Value": GRID}, *({"Key": tag, "Value": "x"} for tag in TAGS_OF_A_LINE)]
+
+
+def one_of(key: str, *values: str) -> Conditions:
+    """Return the conditions that a multivalued key is present and has only these values."""
+    return {"ForAllValues:StringEquals": {key: list(values)}, "Null": {key: "false"}}
+
+
+def submission_conditions() -> Conditions:
+    """Return the conditions on SubmitServiceJob."""
+    return {
+        "StringEquals": {f"aws:RequestTag/{TAG_GRID}": GRID},
+        "Null": {f"aws:RequestTag/{tag}": "false" for tag in TAGS_OF_A_LINE},
+    }
+
+
+def own_resources() -> Conditions:
+    """Return the condition that a resource has the grid's tag."""
+    return {"StringEquals": {f"aws:ResourceTag/{TAG_GRID}": GRID}}
+
+
+def denied_to_code(actions: str) -> dict[str, Any]:
+    """Return the denial of space-separated actions to the code of a function, for which Lambda makes them."""
+    condition = {"Null": {"lambda:SourceFunctionArn": "false"}}
+    return {"Effect": "Deny", "Action": actions.split(), "Resource": "*", "Condition": condition}

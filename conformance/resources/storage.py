@@ -41,8 +41,13 @@ def shared_bucket(aws: Aws, region: str = "") -> str:
     return aws.once(f"bucket/{region}", lambda: bucket(aws, region))
 
 
-def table(aws: Aws) -> str:
-    """Return the table that claims share, with the keys `pk` and `sk`; each claim uses different items."""
+def table(aws: Aws, key: str = "") -> str:
+    """Return the table that claims share, with the keys `pk` and `sk`; each claim uses different items.
+
+    With the ARN of a KMS key, it is a new table that is encrypted with the key.
+    """
+    if key:
+        return _table(aws, SSESpecification={"Enabled": True, "SSEType": "KMS", "KMSMasterKeyId": key})
     return aws.once("table", lambda: _table(aws))
 
 

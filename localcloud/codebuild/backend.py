@@ -11,6 +11,8 @@ from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
 
 from localcloud.codebuild.build import Build
+from localcloud.iam.resource_policies import allows_service
+from localcloud.iam.roles import trust_of
 from localcloud.limits.quota import BUILDS
 
 if TYPE_CHECKING:
@@ -32,6 +34,20 @@ class AccountLimitExceededError(JsonRESTError):
         super().__init__(
             "AccountLimitExceededException", f"Cannot have more than {limit} builds in queue for the account"
         )
+
+
+class UntrustedError(JsonRESTError):
+    """CodeBuild may not assume the role of a project.
+
+    CreateProject (https://github.com/hashicorp/terraform-provider-aws/issues/4233) and StartBuild refuse it with this
+    code.
+    """
+
+    code = 400
+
+    def __init__(self) -> None:
+        text = "CodeBuild is not authorized to perform: sts:AssumeRole on service role"
+        super().__init__("InvalidInputException", text)
 
 
 class BuildResponse(CodeBuildResponse):
@@ -61,6 +77,32 @@ class Builds(CodeBuildBackend):
         self.builds: dict[str, Build] = {}
         self._starting = threading.Lock()
 
+    def create_project(self, project_name: str, *details: Any, **more: Any) -> dict[str, Any]:
+        """Create a project, whose role must trust CodeBuild.
+
+        Raises:
+            UntrustedError: If CodeBuild may not assume the role.
+        """
+        made: dict[str, Any] = super().create_project(project_name, *details, **more)
+        try:
+            self._check_trust(project_name)
+        except UntrustedError:
+            del self.codebuild_projects[project_name]
+            raise
+        return made
+
+    def _check_trust(self, project_name: str) -> None:
+        """Refuse a role that CodeBuild may not assume for the project.
+
+        The source of its calls is the project
+        (https://docs.aws.amazon.com/codebuild/latest/userguide/setting-up-service-role.html).
+        """
+        project = self.codebuild_projects[project_name].project_metadata
+        account, role = project["serviceRole"].split(":", 5)[4:]
+        trust = trust_of(role.rpartition("/")[2], account)
+        if not allows_service(trust, "sts:AssumeRole", "codebuild.amazonaws.com", project["arn"]):
+            raise UntrustedError
+
     def start_build(
         self,
         project_name: str,
@@ -71,7 +113,9 @@ class Builds(CodeBuildBackend):
 
         Raises:
             AccountLimitExceededError: If the account's quota of concurrent builds of this type is used up.
+            UntrustedError: If CodeBuild may no longer assume the project's role.
         """
+        self._check_trust(project_name)
         build = Build(self.cloud, self.codebuild_projects[project_name].project_metadata, self.overrides)
         with self._starting:
             running = [one for one in self.builds.values() if one.compute == build.compute and one.runs]

@@ -101,6 +101,22 @@ def account_of(access_key: str) -> str:
     return (principal_of(access_key) or f"::::{account()}").split(":")[4]
 
 
+_functions: dict[str, str] = {}
+
+
+def belongs_to_function(access_key: str, arn: str) -> None:
+    """Record that an access key was issued to the code of a function."""
+    _functions[access_key] = arn
+
+
+def session_keys(access_key: str) -> dict[str, str | list[str]]:
+    """Return the condition keys of a session: the function whose code makes the call.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
+    """
+    return {"lambda:SourceFunctionArn": arn} if (arn := _functions.get(access_key)) else {}
+
+
 def is_user(access_key: str) -> bool:
     """Return True for the access key of an account's user."""
     return bool((found := _IN_AN_ACCOUNT.fullmatch(access_key)) and not found["service"])

@@ -25,6 +25,7 @@ from localcloud.events.schedules import Schedules
 from localcloud.events.target_checks import accepts_events_of, put_targets
 from localcloud.events.target_input import target_input
 from localcloud.faults.events import FaultyWay
+from localcloud.iam.encryption_keys import key_policy
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import policies_of, trust_of
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
 
 _log = logging.getLogger(__name__)
+_ENCRYPTING = ("kms:Decrypt", "kms:GenerateDataKey")
+"""Actions on the key of a queue that EventBridge needs (eb-rule-event-delivery.html in EventBridge's User Guide)."""
 _WORKERS = 4
 Event = dict[str, Any]
 
@@ -166,14 +169,8 @@ class Router:
             self._cloud.functions.run_later(function, _input(rule, target, event).encode())
 
     def _to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
-        arn = target["Arn"]
-        queue = sqs_backends[arn.split(":")[4]][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
-        if queue is None:
-            raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
-        if not _allows(json.loads(queue.policy or "{}"), "sqs:SendMessage", rule):
-            message = f"The policy of the queue {arn} does not allow events.amazonaws.com to send to it for {rule.arn}"
-            raise DeliveryError("NO_PERMISSIONS", message)
-        destinations.send_to_queue(arn, _input(rule, target, event))
+        _check_queue(target["Arn"], rule)
+        destinations.send_to_queue(target["Arn"], _input(rule, target, event))
 
     def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         """Put an event on another bus with the target's role, which the policy of the bus must allow as well."""
@@ -211,6 +208,23 @@ def _allows(policy: Mapping[str, Any], action: str, rule: Rule) -> bool:
     return allows_service(policy, action, "events.amazonaws.com", rule.arn)
 
 
+def _check_queue(arn: str, rule: Rule) -> None:
+    """Refuse a queue that does not admit EventBridge, or is encrypted with a key that does not.
+
+    The queue of dead letters needs the same
+    (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html#eb-rule-dlq).
+    """
+    queue = sqs_backends[arn.split(":")[4]][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
+    if queue is None:
+        raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
+    if not _allows(json.loads(queue.policy or "{}"), "sqs:SendMessage", rule):
+        message = f"The policy of the queue {arn} does not allow events.amazonaws.com to send to it for {rule.arn}"
+        raise DeliveryError("NO_PERMISSIONS", message)
+    policy = key_policy(queue.kms_master_key_id, *arn.split(":")[3:5]) if queue.kms_master_key_id else None
+    if policy is not None and not all(_allows(policy, action, rule) for action in _ENCRYPTING):
+        raise DeliveryError("NO_PERMISSIONS", f"The key of the queue {arn} does not allow events.amazonaws.com")
+
+
 def normalised(event: Event, rule: Rule) -> Event:
     """Return an event of moto in the form that EventBridge delivers: ISO time, no fields of moto."""
     when = event.get("time") or time.time()
@@ -240,6 +254,11 @@ def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: De
     """Send to the dead-letter queue: the event as body, the failure as attributes (EventBridge User Guide)."""
     arn = target.get("DeadLetterConfig", {}).get("Arn")
     if arn:
+        try:
+            _check_queue(arn, rule)
+        except DeliveryError as refused:
+            _log.warning("EventBridge lost an event of %s: %s", rule.name, refused)
+            return
         attributes = {
             "RULE_ARN": rule.arn,
             "TARGET_ARN": target["Arn"],

@@ -77,9 +77,15 @@ def key_policy_lets(key: str, action: str, principal: str, context: Context) -> 
         principal: The ARN of the role.
         context: The condition keys of the request.
     """
-    _, _, _, region, account, _ = key.split(":", 5)
-    made = kms_backends[account][region].keys.get(key.rpartition("/")[2])
-    return made is None or lets(json.loads(made.policy), action, principal, context)
+    policy = key_policy(key, *key.split(":")[3:5])
+    return policy is None or lets(policy, action, principal, context)
+
+
+def key_policy(key: str, region: str, account: str) -> dict[str, Any] | None:
+    """Return the policy of a key by its id, alias or their ARN; None if the key does not exist."""
+    arn = key_arn(key, region, account)
+    made = kms_backends[account][region].keys.get(arn.rpartition("/")[2]) if arn else None
+    return json.loads(made.policy) if made else None
 
 
 def _of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:

@@ -19,6 +19,7 @@ from localcloud.iam.encryption_keys import key_policy_lets
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.named_resources import Asked
 from localcloud.iam.required_permissions import Permission, required_permissions
+from localcloud.iam.resource_denials import POLICIES, resource_denies
 from localcloud.iam.resource_policies import lets
 from localcloud.iam.roles import policies_of, trust_of
 from localcloud.wire.protocols import read_call
@@ -31,9 +32,13 @@ _READS = ("s3:GetObject", "s3:GetObjectVersion")
 MISSING_OBJECT: Verdict = "ImplicitlyDenied"
 """The verdict if S3 allows the caller's action but must not reveal whether the object exists."""
 KEY_POLICY = "DeniedByKeyPolicy"
+RESOURCE_POLICY = "DeniedByResourcePolicy"
+_CODES = {"s3": "AccessDenied", "sts": "AccessDenied", "ec2": "UnauthorizedOperation"}
+"""The error codes of services that differ from the others."""
 _BECAUSE: Mapping[str, str] = {
     "ImplicitlyDenied": "because no identity-based policy allows the {action} action",
     "ExplicitlyDenied": "with an explicit deny in an identity-based policy",
+    RESOURCE_POLICY: "with an explicit deny in a resource-based policy",
     KEY_POLICY: "because no resource-based policy allows the {action} action",
 }
 """AWS's texts (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
@@ -52,18 +57,17 @@ class Enforcer:
         if signature is None or principal is None or principal.endswith(".amazonaws.com"):
             return self._application(environ, start_response)
         documents = _policies(principal)
-        if documents is None and signature.service != "sts":
+        if documents is None and signature.service not in ("sts", *POLICIES):
             return self._application(environ, start_response)
         wanted = _required(environ, signature)
-        for need in wanted:
-            decision = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
-            if decision == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
-                decision = "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
-            if decision != "Allowed":
-                return _denied(environ, signature, _message(principal, need, decision), need)(environ, start_response)
-            if need.action.startswith("kms:") and not _key_lets(principal, need):
-                message = _message(principal, need, KEY_POLICY)
-                return _denied(environ, signature, message, need)(environ, start_response)
+        decided = [(need, _decision(principal, documents, need)) for need in wanted]
+        if refused := [(need, decision) for need, decision in decided if decision != "Allowed"]:
+            need, decision = refused[0]
+            return _denied(environ, signature, _message(principal, need, decision), need)(environ, start_response)
+        if signature.service == "ec2" and documents is not None and _is_dry_run(environ):
+            message = "Request would have succeeded, but DryRun flag is set."  # EC2's text
+            dry = refusal(environ, HTTPStatus.PRECONDITION_FAILED, "DryRunOperation", message, "ec2")
+            return dry(environ, start_response)
         reads = documents is not None and wanted and wanted[0].action in _READS
         if documents is not None and reads and not _may_list(documents, wanted[0].resource):
             return self._hide_missing_object(
@@ -87,6 +91,18 @@ class Enforcer:
         return chunks
 
 
+def _decision(principal: str, documents: list[dict[str, Any]] | None, need: Permission) -> str:
+    """Return "Allowed" or the reason against a permission: policies of the caller, the resource, a role or a key."""
+    if resource_denies(need.action, need.resource, _role_of(principal)):
+        return RESOURCE_POLICY
+    decision = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
+    if decision == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
+        return "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
+    if decision == "Allowed" and need.action.startswith("kms:") and not _key_lets(principal, need):
+        return KEY_POLICY
+    return decision
+
+
 def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]:
     request = buffered(environ)
     if signature.service == "s3":
@@ -99,7 +115,14 @@ def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]
     if source := environ.get("HTTP_X_AMZ_COPY_SOURCE"):  # `read_call` reads no headers
         parameters["CopySource"] = source
     account = access_keys.account_of(signature.access_key)
-    return required_permissions(Asked(signature.service, call.action, parameters, signature.region, account))
+    needs = required_permissions(Asked(signature.service, call.action, parameters, signature.region, account))
+    keys = access_keys.session_keys(signature.access_key)
+    return [need._replace(context={**need.context, **keys}) for need in needs] if keys else needs
+
+
+def _is_dry_run(environ: dict[str, Any]) -> bool:
+    call = read_call("ec2", buffered(environ))
+    return call is not None and str(call.parameters.get("DryRun")).lower() == "true"
 
 
 def _policies(principal: str) -> list[dict[str, Any]] | None:
@@ -146,6 +169,6 @@ def _denied(environ: dict[str, Any], signature: Signature, message: str, need: P
         if need and need.action.startswith("kms:"):
             return refusal(environ, HTTPStatus.BAD_REQUEST, "KMSAccessDenied", message, "sns")
         return refusal(environ, HTTPStatus.FORBIDDEN, "AuthorizationError", message, "sns")
-    code = "AccessDenied" if signature.service in ("s3", "sts") else "AccessDeniedException"
+    code = _CODES.get(signature.service, "AccessDeniedException")
     status = HTTPStatus.BAD_REQUEST if environ.get("HTTP_X_AMZ_TARGET") else HTTPStatus.FORBIDDEN
     return refusal(environ, status, code, message, signature.service)

@@ -160,6 +160,18 @@ def _events(asked: Asked) -> Named:
         yield "events:event-bus", bus if bus.startswith("arn:") else asked.arn(f"event-bus/{bus}")
 
 
+def _ec2(asked: Asked) -> Named:
+    """Yield the resources of calls about network interfaces; a new interface has no id yet."""
+    if asked.operation == "CreateNetworkInterface":
+        yield "ec2:network-interface", asked.arn("network-interface/*")
+        yield "ec2:subnet", asked.arn(f"subnet/{asked.text('SubnetId')}")
+    elif interface := asked.text("NetworkInterfaceId"):
+        yield "ec2:network-interface", asked.arn(f"network-interface/{interface}")
+    for name, group in asked.parameters.items():
+        if name.startswith("SecurityGroupId"):
+            yield "ec2:security-group", asked.arn(f"security-group/{group}")
+
+
 def _cloudformation(asked: Asked) -> Named:
     if name := asked.text("StackName"):
         yield "cloudformation:stack", name if name.startswith("arn:") else asked.arn(f"stack/{name}/*")
@@ -212,5 +224,6 @@ _BY_SERVICE: Mapping[str, Callable[[Asked], Named]] = {
     "ecr": _ecr,
     "codebuild": _codebuild,
     "events": _events,
+    "ec2": _ec2,
     "eks": _eks,
 }

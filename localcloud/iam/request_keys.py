@@ -61,14 +61,6 @@ def tag_keys(tags: Mapping[str, str]) -> Context:
     )
 
 
-def batch_resource_tag_keys(account: str, region: str, arn: str) -> Context:
-    """Return the keys of a Batch resource's tags, aws:ResourceTag/...; empty if it does not exist."""
-    from moto.batch.models import batch_backends  # noqa: PLC0415  # 0.7 s of imports that a build's docker does not need
-
-    tags: dict[str, str] = batch_backends[account][region].list_tags_for_resource(arn)
-    return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
-
-
 def service_job_keys(request: Mapping[str, Any]) -> Context:
     """Return the keys of SubmitServiceJob except its tags; the payload has none."""
     return _present(
@@ -93,15 +85,6 @@ def event_keys(request: Mapping[str, Any]) -> Context:
             "events:detail-type": [entry["DetailType"] for entry in entries if entry.get("DetailType")],
         }
     )
-
-
-def leading_keys(request: Mapping[str, Any]) -> Context:
-    """Return the key of a DynamoDB request for one item: the value of its partition key, which is `submission` here.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
-    """
-    value = (request.get("Key") or request.get("Item") or {}).get("submission", {}).get("S")
-    return {"dynamodb:LeadingKeys": [value]} if value else {}
 
 
 def copy_source_key(request: Mapping[str, Any]) -> Context:
@@ -131,9 +114,8 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "s3:PutObject": copy_source_key,
     "ssm:StartSession": session_keys,
     "events:PutEvents": event_keys,
-    **{f"dynamodb:{name}": leading_keys for name in ("GetItem", "PutItem", "UpdateItem", "DeleteItem")},
 }
-"""Functions that read an action's condition keys from its request; other actions have no keys here."""
+"""Functions that read an action's condition keys from its request alone; `resource_keys` has those that need more."""
 
 
 def _present(keys: Mapping[str, Any]) -> Context:

@@ -14,7 +14,8 @@ from urllib.parse import unquote
 
 from localcloud.iam.encryption_keys import key_context
 from localcloud.iam.named_resources import Asked, named_resources
-from localcloud.iam.request_keys import KEYS, Context, batch_resource_tag_keys, training_job_contexts
+from localcloud.iam.request_keys import KEYS, Context, training_job_contexts
+from localcloud.iam.resource_keys import RESOURCE_KEYS
 
 TABLE = Path(__file__).with_suffix(".json")
 _CALLS: Mapping[str, list[Mapping[str, Any]]] = json.loads(TABLE.read_text())["calls"]
@@ -95,6 +96,6 @@ def _applies(entry: Mapping[str, Any], asked: Asked, named: Mapping[str, list[st
 def _permission(action: str, resource: str, context: Context, asked: Asked) -> Permission:
     if action.startswith("kms:") and resource.startswith("arn:"):
         return Permission(action, resource, {**context, **key_context(resource, asked.service)})
-    if action == "batch:TerminateServiceJob":  # the only action whose policies have conditions on the resource's tags
-        return Permission(action, resource, batch_resource_tag_keys(asked.account, asked.region, resource))
+    if action in RESOURCE_KEYS and resource.startswith("arn:"):
+        return Permission(action, resource, RESOURCE_KEYS[action](asked, resource))
     return Permission(action, resource, context or (KEYS[action](asked.parameters) if action in KEYS else {}))

@@ -47,6 +47,13 @@ def allows_service(
     return _allows(document, action, lambda named: _is_service(named, service), context)
 
 
+def denies(document: Mapping[str, Any], action: str, principal: str, keys: Context) -> bool:
+    """Return True if a statement of a policy denies a principal an action; the arguments are those of `lets`."""
+    statements = [one for one in listed(document.get("Statement", [])) if one["Effect"] == "Deny"]
+    allowing = [{**one, "Effect": "Allow"} for one in statements]
+    return bool(allowing) and lets({"Statement": allowing}, action, principal, keys)
+
+
 def names_service(document: Mapping[str, Any], action: str, service: str) -> bool:
     """Return True if a statement of a policy allows a service an action, under any conditions."""
     statements = [{**statement, "Condition": {}} for statement in listed(document.get("Statement", []))]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request, Response
 
+from localcloud.credentials import access_keys
 from localcloud.log_streams import LogStream, ensure_group
 from localcloud.processes.process_group import ProcessGroup
 
@@ -103,9 +104,11 @@ class Sandbox:
         account = spec.arn.split(":")[4]
         ensure_group(account, spec.region, group)
         self._log = LogStream(account, spec.region, group, stream)
+        environment = cloud.environment_for(spec.region, spec.role, self._variables(cloud, group, stream))
+        access_keys.belongs_to_function(environment["AWS_ACCESS_KEY_ID"], spec.arn)
         self._process = ProcessGroup(
             [sys.executable, "-I", "-S", str(Path(__file__).with_name("runtime.py"))],
-            environment=cloud.environment_for(spec.region, spec.role, self._variables(cloud, group, stream)),
+            environment=environment,
             working_directory=spec.code,
             on_line=self._hear,
             label=f"lambda/{spec.name}",

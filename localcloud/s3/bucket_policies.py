@@ -1,4 +1,4 @@
-"""Bucket policies: evaluation without the statements that have conditions."""
+"""Bucket policies: evaluation of their conditions on the transport."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -6,22 +6,28 @@ from typing import TYPE_CHECKING, Any
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import FakeBucket
 
+from localcloud.iam.conditions import holds
+from localcloud.iam.resource_denials import OVER_TLS
+
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
 
+_TRANSPORT = OVER_TLS | {"s3:TlsVersion": "1.2"}
+"""The only condition keys of a request here: a call to localcloud stands for one over TLS 1.2."""
+
 
 def install(cloud: "LocalCloud") -> None:
-    """Ignore statements that have conditions.
+    """Evaluate conditions.
 
     moto 5.2.5 assumes that every condition in a bucket policy is met, so the usual Deny without TLS
     (`aws:SecureTransport` false) denies every request. moto has no hook there, so the method is replaced. Statements
-    without a condition apply as before.
+    with conditions on other keys do not apply.
     """
     cloud.replace(FakeBucket, get_permission=permission)
 
 
 def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
-    """Return the decision of the unconditional statements of a bucket's policy.
+    """Return the decision of the statements of a bucket's policy whose conditions a request over TLS 1.2 meets.
 
     Args:
         bucket: moto's bucket.
@@ -32,7 +38,13 @@ def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
         return PermissionResult.NEUTRAL
     policy = json.loads(bucket.policy)
     listed = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
-    unconditional = [statement for statement in listed if "Condition" not in statement]
-    if not unconditional:
+    applying = [statement for statement in listed if _applies(statement.get("Condition", {}))]
+    if not applying:
         return PermissionResult.NEUTRAL
-    return IAMPolicy(json.dumps({**policy, "Statement": unconditional})).is_action_permitted(action, resource)
+    plain = [{name: value for name, value in one.items() if name != "Condition"} for one in applying]
+    return IAMPolicy(json.dumps({**policy, "Statement": plain})).is_action_permitted(action, resource)
+
+
+def _applies(conditions: dict[str, dict[str, Any]]) -> bool:
+    keys = {key for compared in conditions.values() for key in compared}
+    return keys <= _TRANSPORT.keys() and holds(conditions, _TRANSPORT)

@@ -46,6 +46,7 @@ FEATURES = (
     "localcloud.faults.faults",
     "localcloud.dynamodb",
     "localcloud.sns",
+    "localcloud.log_keys",
     "localcloud.cloudformation",
     "localcloud.s3.bucket_policies",
     "localcloud.s3.object_events",

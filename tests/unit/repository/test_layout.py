@@ -78,7 +78,7 @@ PARTS = {
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),
-        *("dynamodb", "s3", "sns"),
+        *("dynamodb", "s3", "sns", "log_keys"),
         *(
             "ecr",
             "checkout",

@@ -180,7 +180,7 @@ def test_undeliverable_events_go_to_the_rules_dead_letter_queue(
 ) -> None:
     Probe(client, "closed")
     Probe(client, "denied").allow({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Condition": FROM_DEAD})
-    dead = Probe(client, "dead")
+    dead = Probe(client, "dead").allow()
     rule(client, "dead", {"source": ["dead"]}, {"Arn": target, "DeadLetterConfig": {"Arn": dead.arn}})
     cloud.put_event("us-east-1", {"source": "dead", "detail-type": "T", "detail": {}})
     (message,) = dead.messages(1)

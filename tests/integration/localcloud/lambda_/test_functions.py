@@ -257,6 +257,8 @@ def test_an_event_reaches_a_function_only_with_permission(
 ) -> None:
     queues = client("sqs")
     dead = queues.create_queue(QueueName="undelivered")["QueueUrl"]
+    allowed = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage"}
+    queues.set_queue_attributes(QueueUrl=dead, Attributes={"Policy": json.dumps({"Statement": [allowed]})})
     client("s3").create_bucket(Bucket="reached")
     events = client("events")
     rule = events.put_rule(Name="to-function", EventPattern='{"source": ["me"]}')["RuleArn"]
