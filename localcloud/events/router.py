@@ -21,6 +21,7 @@ from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
+from localcloud.events.request_checks import put_events, put_rule
 from localcloud.events.schedules import Schedules
 from localcloud.events.target_checks import accepts_events_of, put_targets
 from localcloud.events.target_input import target_input
@@ -71,7 +72,7 @@ class Router:
         self._cloud.replace(
             Rule, send_to_targets=lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
         )
-        self._cloud.replace(EventsBackend, put_targets=put_targets)
+        self._cloud.replace(EventsBackend, put_targets=put_targets, put_rule=put_rule, put_events=put_events)
         self._schedules.start()
 
     def stop(self) -> None:

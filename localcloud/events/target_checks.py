@@ -1,4 +1,4 @@
-"""Checks of PutTargets: a custom event bus accepts a target only if its policy allows the sender.
+"""Checks of PutTargets: the number of targets, the role of a distant bus, and the policy of a custom event bus.
 
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-bus-to-bus.html requires a policy on the receiving bus, also
 within one account, and https://github.com/ministryofjustice/modernisation-platform-environments/pull/19002 reports that
@@ -13,6 +13,9 @@ from moto.core.exceptions import JsonRESTError
 from moto.events.models import EventBus, EventsBackend, events_backends
 
 from localcloud.iam.resource_policies import lets
+
+MAX_TARGETS = 5
+"""Targets of a rule (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html)."""
 
 _put_targets = EventsBackend.put_targets
 
@@ -31,11 +34,23 @@ def accepts_events_of(bus: EventBus, sender: str, role: str) -> bool:
 
 
 def put_targets(backend: EventsBackend, name: str, event_bus_arn: str | None, targets: list[dict[str, Any]]) -> None:
-    """Refuse targets on buses whose policies do not allow the sender; a missing bus is found at the delivery."""
+    """Refuse too many targets, and buses that the sender may not use; a missing bus is found at the delivery.
+
+    The messages are those of https://github.com/aws-cloudformation/cfn-lint/issues/306 and
+    https://github.com/awsdocs/aws-cloudformation-user-guide/pull/1178. A bus in another Region or account needs a role
+    (https://github.com/cloudposse/terraform-aws-cloudwatch-events/issues/25).
+    """
+    bus_name = backend._normalize_event_bus_arn(event_bus_arn)
+    rule = backend.event_buses[bus_name].rules.get(name) if bus_name in backend.event_buses else None
+    if len({target["Id"] for target in (*(rule.targets if rule else ()), *targets)}) > MAX_TARGETS:
+        message = "The requested resource exceeds the maximum number allowed."
+        raise JsonRESTError("LimitExceededException", message)
     for target in targets:
         service, region, account_id = target["Arn"].split(":")[2:5]
         if service != "events":
             continue
+        if (region, account_id) != (backend.region_name, backend.account_id) and not target.get("RoleArn"):
+            raise JsonRESTError("ValidationException", f"RoleArn is required for target {target['Arn']}.")
         bus = events_backends[account_id][region].event_buses.get(target["Arn"].rsplit("/", 1)[-1])
         if bus is not None and not accepts_events_of(bus, backend.account_id, target.get("RoleArn", "")):
             message = (

@@ -172,7 +172,7 @@ FROM_DEAD = {"ArnLike": {"aws:SourceArn": f"arn:aws:events:*:{ACCOUNT}:rule/dead
         (f"arn:aws:sqs:us-east-1:{ACCOUNT}:missing", "NO_RESOURCE"),
         (f"arn:aws:sqs:us-east-1:{ACCOUNT}:closed", "NO_PERMISSIONS"),
         (f"arn:aws:sqs:us-east-1:{ACCOUNT}:denied", "NO_PERMISSIONS"),
-        (f"arn:aws:events:eu-west-1:{ACCOUNT}:event-bus/default", "FAILED_TO_ASSUME_ROLE"),
+        (f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/default", "FAILED_TO_ASSUME_ROLE"),
     ],
 )
 def test_undeliverable_events_go_to_the_rules_dead_letter_queue(
