@@ -10,12 +10,10 @@ from moto.batch.exceptions import ClientException
 from moto.batch.models import BatchBackend, JobDefinition, JobQueue
 from moto.core.exceptions import AWSError
 
+from localcloud.batch.definition_rules import NAME, problems, resource_problems
 from localcloud.batch.jobs import Submission
 from localcloud.batch.retries import problem_with
 
-# API reference, SubmitJob: "up to 128 letters (uppercase and lowercase), numbers, hyphens, and underscores";
-# "The first character must be alphanumeric".
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 MIN_ARRAY, MAX_ARRAY = 2, 10_000
 MIN_TIMEOUT_SECONDS = 60
 MAX_PAYLOAD_BYTES = 30 * 1024
@@ -47,7 +45,7 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     if payload > MAX_PAYLOAD_BYTES:
         _refuse(f"the request has {payload} bytes; SubmitJob accepts at most {MAX_PAYLOAD_BYTES}")
     name = str(request.get("jobName") or "")
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         _refuse(f"jobName {name!r} must begin with a letter or digit and have 1 to 128 letters, digits, _ and -")
     for left_out in ("dependsOn", "nodeOverrides", "eksPropertiesOverride", "ecsPropertiesOverride"):
         if request.get(left_out):
@@ -85,7 +83,7 @@ def check_definition(request: Mapping[str, Any]) -> None:
     Raises:
         ClientException: If AWS would refuse the request.
     """
-    problem = problem_with(request.get("retryStrategy"))
+    problem = problem_with(request.get("retryStrategy")) or next(problems(request), None)
     if problem:
         _refuse(problem)
     _timeout(request.get("timeout"))
@@ -152,6 +150,9 @@ def _container(
         "type", container.get("resourceRequirements") or [], overrides.get("resourceRequirements") or []
     )
     container["command"] = [_with_parameters(part, parameters) for part in container.get("command") or []]
+    on_fargate = "FARGATE" in (definition.platform_capabilities or ())
+    if on_fargate and (problem := next(resource_problems(container), None)):
+        _refuse(problem)
     return container
 
 

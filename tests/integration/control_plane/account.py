@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.ecr import process_images
-from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
+from tests.integration.localcloud.compute import ACCOUNT, EXECUTION_ROLE, image, role, wait_until
 from tests.support.ledger_items import job_key
 from tests.support.sample_job import sample_job
 from traingrid import names
@@ -124,6 +124,7 @@ class Account:
             containerProperties={
                 "image": f"{ACCOUNT}.dkr.ecr.{HOME}.amazonaws.com/traingrid/orchestrator:1",
                 "jobRoleArn": self.child_role,
+                "executionRoleArn": EXECUTION_ROLE,
                 "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "512"}],
                 "environment": [{"name": name, "value": value} for name, value in environment.items()],
             },
@@ -140,6 +141,7 @@ class Account:
             containerProperties={
                 "image": uri,
                 "jobRoleArn": self.child_role,
+                "executionRoleArn": EXECUTION_ROLE,
                 "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "512"}],
             },
         )["jobDefinitionArn"]

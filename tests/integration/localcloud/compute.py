@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from localcloud.ecr import process_images
 
 ACCOUNT = "123456789012"
+EXECUTION_ROLE = f"arn:aws:iam::{ACCOUNT}:role/execution"
+"""A role with which Fargate starts containers, as each of its job definitions has one."""
 
 
 def role(iam: Any, name: str, service: str, *statements: Mapping[str, Any]) -> str:

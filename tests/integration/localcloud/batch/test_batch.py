@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.batch import submission
 from localcloud.server.local_cloud import LocalCloud
-from tests.integration.localcloud.compute import ACCOUNT, image, role, runs, wait_until
+from tests.integration.localcloud.compute import ACCOUNT, EXECUTION_ROLE, image, role, runs, wait_until
 
 _numbers = itertools.count()
 
@@ -48,6 +48,7 @@ class Batch:
             containerProperties={
                 "image": uri or image(self.ecr, name, code),
                 "jobRoleArn": self.role,
+                "executionRoleArn": EXECUTION_ROLE,
                 "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "512"}],
                 **(container or {}),
             },
@@ -203,10 +204,7 @@ def test_an_array_of_ten_thousand_is_accepted_listed_in_pages_and_cancelled(clie
     busy = batch.submit(
         batch.define(
             "import time; time.sleep(60)",
-            container={
-                "vcpus": 1,
-                "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "2048"}],
-            },
+            container={"resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "2048"}]},
         )
     )
     batch.reached(busy, "RUNNING")

@@ -29,7 +29,7 @@ from localcloud.server import lifecycle
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.page_client import ask
 from localcloud.settings import Settings
-from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
+from tests.integration.localcloud.compute import ACCOUNT, EXECUTION_ROLE, image, role, wait_until
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
 
@@ -300,6 +300,7 @@ class TestServiceLinkedRoles:
             type="container",
             platformCapabilities=["FARGATE"],
             containerProperties={
+                "executionRoleArn": EXECUTION_ROLE,
                 "image": image(client("ecr"), "waits", "import time; time.sleep(60)"),
                 "resourceRequirements": [{"type": "VCPU", "value": "4"}, {"type": "MEMORY", "value": "8192"}],
             },
@@ -325,6 +326,7 @@ class TestServiceLinkedRoles:
             type="container",
             platformCapabilities=["FARGATE"],
             containerProperties={
+                "executionRoleArn": EXECUTION_ROLE,
                 "image": image(client("ecr"), "launches", "import time; time.sleep(60)"),
                 "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "512"}],
             },
