@@ -11,6 +11,7 @@ from moto.s3 import urls as s3_urls
 from moto.s3.models import S3Backend, s3_backends
 
 from localcloud.credentials.account import account
+from localcloud.s3.uploads import check_bucket_name
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -48,6 +49,11 @@ class Objects(S3Backend):
 
     _url_module = s3_urls
     _completing: ClassVar[threading.local] = threading.local()
+
+    def create_bucket(self, bucket_name: str, *arguments: Any, **options: Any) -> Any:
+        """CreateBucket, with a valid name; moto checks only its length."""
+        check_bucket_name(bucket_name)
+        return super().create_bucket(bucket_name, *arguments, **options)
 
     def complete_multipart_upload(self, *arguments: Any, **options: Any) -> Any:
         """CompleteMultipartUpload, which moto implements with its PutObject."""
