@@ -1,6 +1,6 @@
 """Definition rules: job definitions that AWS Batch does not register for Fargate.
 
-https://docs.aws.amazon.com/batch/latest/userguide/fargate-job-definitions.html lists what does not apply to Fargate,
+https://docs.aws.amazon.com/batch/latest/userguide/fargate-job-definitions.html lists the exceptions of Fargate,
 https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html the vCPUs with their memory.
 """
 

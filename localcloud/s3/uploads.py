@@ -46,7 +46,7 @@ def _checked_put(response: Any) -> Any:
 
 
 def check_upload(key: str, headers: Any, body: bytes) -> None:
-    """Refuse an object with a long key or much metadata, or whose content is not what the client has sent.
+    """Refuse an object with a long key or much metadata, or with another content than its digest.
 
     Raises:
         S3ClientError: S3 would refuse the request.

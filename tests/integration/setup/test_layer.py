@@ -86,6 +86,21 @@ def test_functions_need_not_compile_the_layer() -> None:
     assert {path.parents[1] / path.name.partition(".")[0] for path in LAYERS[0].rglob("*.cpython-311.pyc")} == sources
 
 
+def test_a_layer_has_the_same_bytes_in_another_folder(checkout: Checkout) -> None:
+    """Otherwise each synthesis would deploy the layer again. A set is compiled in the order of its hashes."""
+    module = "COLOURS = lambda name: name in {'red', 'green', 'blue', 'black'}"
+    checkout.uv(UV.replace('touch "$target/package/$file"', f'echo "{module}" >"$target/package/colours.py"'))
+    (checkout.root / ".venv/bin").mkdir(parents=True)
+    (checkout.root / ".venv/bin/python").symlink_to(sys.executable)
+    compiled = []
+    for folder in ("build/layer", "build/another layer"):
+        ended = checkout.run("setup/layer.sh", folder)
+        assert ended.returncode == 0, ended.stderr
+        (file,) = (checkout.root / folder).rglob("*.pyc")
+        compiled.append(file.read_bytes())
+    assert compiled[0] == compiled[1]
+
+
 @needs("make setup-catalog")
 def test_code_and_layers_of_the_catalogs_function_have_less_than_half_of_lambdas_limit() -> None:
     def size(folder: Path) -> int:
