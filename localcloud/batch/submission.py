@@ -78,7 +78,7 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
 
 
 def check_definition(request: Mapping[str, Any]) -> None:
-    """Check the parts of a RegisterJobDefinition request that its jobs inherit.
+    """Check a RegisterJobDefinition request.
 
     Raises:
         ClientException: If AWS would refuse the request.

@@ -7,9 +7,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.client import BaseClient
-from botocore.exceptions import ClientError
 
-from tests.support.ledger_indexes import add_index
+from tests.support.ledger_indexes import add_index, deny_indexes
 from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
@@ -127,14 +126,7 @@ def test_a_caller_who_may_not_read_the_index_gets_the_list_by_a_scan(
     indexed: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim(indexed, _OLD)
-    query = BaseClient._make_api_call  # type: ignore[attr-defined]  # the stubs omit it
-
-    def denied(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
-        if "IndexName" in parameters:
-            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "denied"}}, operation)
-        return query(client, operation, parameters)
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", denied)
+    deny_indexes(monkeypatch)
     assert ids(indexed) == [_OLD]
 
 

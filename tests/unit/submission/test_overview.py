@@ -1,14 +1,11 @@
 """Submission overview: numbers of jobs by Region and state, and the running and failed jobs, from the ledger alone."""
 
 import io
-from typing import Any
 
 import pytest
-from botocore.client import BaseClient
-from botocore.exceptions import ClientError
 from rich.console import Console
 
-from tests.support.ledger_indexes import add_index
+from tests.support.ledger_indexes import add_index, deny_indexes
 from tests.support.ledger_items import SUBMISSION, job_key
 from traingrid.cli.overview_table import overview_tables
 from traingrid.grid.deployment import Deployment
@@ -79,14 +76,7 @@ def test_the_index_has_everything_that_an_overview_needs(indexed: Ledger, job: J
 def test_a_caller_who_may_not_read_the_index_gets_the_overview_from_the_items(
     indexed: Ledger, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = BaseClient._make_api_call  # type: ignore[attr-defined]  # the stubs omit it
-
-    def denied(client: BaseClient, operation: str, parameters: dict[str, Any]) -> Any:
-        if "IndexName" in parameters:
-            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "denied"}}, operation)
-        return query(client, operation, parameters)
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", denied)
+    deny_indexes(monkeypatch)
     check(overview(indexed, job), job.region)
 
 

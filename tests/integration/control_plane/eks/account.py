@@ -12,7 +12,7 @@ from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.ecr import process_images
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.control_plane.child_process import Line
-from tests.integration.localcloud.compute import ACCOUNT, image, role
+from tests.integration.localcloud.compute import ACCOUNT, image, role, wait_until
 from tests.integration.localcloud.eks.clusters import CLUSTER_TRUST, POD_TRUST
 from tests.integration.localcloud.eks.clusters import role as trusted
 from tests.support.sample_job import sample_job
@@ -103,6 +103,16 @@ class ClusterAccount(Account):
 def submitted(account: ClusterAccount, request: pytest.FixtureRequest, **fields: Any) -> Line:
     number = zlib.crc32(request.node.name.encode())
     return Line(account, f"{number:08x}", account.job(**fields))
+
+
+def train_without_a_child(line: Line) -> None:
+    """Let a child start a line's training job, and kill the child once it trains."""
+    child = line.child()
+    try:
+        wait_until(lambda: line.state() and line.item().phase == "Training")
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def objects(account: ClusterAccount, line: Line) -> list[dict[str, Any]]:

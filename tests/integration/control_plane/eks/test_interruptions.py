@@ -14,6 +14,7 @@ from tests.integration.control_plane.eks.account import (
     pods,
     released,
     submitted,
+    train_without_a_child,
     violations,
 )
 from tests.integration.localcloud.compute import wait_until
@@ -108,12 +109,7 @@ def test_a_lost_node_is_recorded_after_its_pod_is_gone(
     account: ClusterAccount, request: pytest.FixtureRequest, on_sigterm: int
 ) -> None:
     line = submitted(account, request, hyperparameters={"seconds": 600, "on_sigterm": on_sigterm})
-    child = line.child()
-    try:
-        wait_until(lambda: line.state() and line.item().phase == "Training")
-    finally:
-        child.kill()
-        child.communicate()
+    train_without_a_child(line)
     evict(account, line)
     wait_until(lambda: not pods(account, line))
     kinds = [condition["type"] for condition in objects(account, line)[0]["status"]["conditions"]]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.control_plane.account import OTHER
 from tests.integration.control_plane.child_process import Line
-from tests.integration.control_plane.eks.account import ClusterAccount, submitted, violations
+from tests.integration.control_plane.eks.account import ClusterAccount, submitted, train_without_a_child, violations
 from tests.integration.localcloud.compute import wait_until
 from traingrid.backends.eks.backend import Eks
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Kind
@@ -45,12 +45,7 @@ def test_a_cancelled_training_job_without_a_child_is_stopped_whatever_its_labels
     algorithms = ["algo-1", "algo-2"] if kind == "mpijob" else ["algo-1"]
     hosts = {"instance_count": 2, "launcher": "none"} if kind == "mpijob" else {}
     line = submitted(account, request, eks_kind=kind, hyperparameters={"seconds": 600}, **hosts)
-    child = line.child()
-    try:
-        wait_until(lambda: line.state() and line.item().phase == "Training")
-    finally:
-        child.kill()
-        child.communicate()
+    train_without_a_child(line)
     relabel(account, line, MPI_JOB if kind == "mpijob" else JOB, labels)
     eks = Eks(account.deployment, OTHER)
     seen = eks.describe(f"{line.name}-1")
@@ -76,12 +71,7 @@ def test_a_pod_that_its_controller_has_released_is_stopped_with_its_training_job
     account: ClusterAccount, request: pytest.FixtureRequest
 ) -> None:
     line = submitted(account, request, hyperparameters={"seconds": 600})
-    child = line.child()
-    try:
-        wait_until(lambda: line.state() and line.item().phase == "Training")
-    finally:
-        child.kill()
-        child.communicate()
+    train_without_a_child(line)
     (pod,) = pods_of(account, line)
     relabel(account, line, JOB, dict.fromkeys(pod["metadata"]["labels"]))
     wait_until(lambda: len(pods_of(account, line)) == 2)
