@@ -10,15 +10,22 @@ from tests.training.launcher.test_own_ranks import NONE, TWO, Run, failure, fini
 from training_container.launcher.silence import SilenceWatch
 
 __all__ = ["launcher", "run"]  # the fixtures
-LIMIT = {"sagemaker_stall_seconds": "3"}
+LIMIT_SECONDS = 10
+"""On a busy machine a rank imports for several seconds before it can print its first line."""
+LIMIT = {"sagemaker_stall_seconds": str(LIMIT_SECONDS)}
 HANGS = """
-import time
+import os, pathlib, time
 from trainer import ranks
+here, folder = ranks.current(), pathlib.Path(os.environ["SM_MODEL_DIR"])
 def read():
     time.sleep(200)
 def wait():
     time.sleep(200)
-wait() if ranks.current().is_main else read()
+(folder / f"rank-{here.rank}").touch()
+while len(list(folder.glob("rank-*"))) < here.local_size:
+    print("not all ranks of this host have started", flush=True)
+    time.sleep(0.1)
+wait() if here.is_main else read()
 """
 
 
@@ -30,16 +37,16 @@ def test_silent_ranks_end_and_the_reason_has_their_places(
     assert status == 1, output
     reason = failure(tmp_path)
     assert reason.startswith(
-        "No rank has printed a line for 3 s (sagemaker_stall_seconds). Rank 0 on 127.0.0.1 was at "
+        f"No rank has printed a line for {LIMIT_SECONDS} s (sagemaker_stall_seconds). Rank 0 on 127.0.0.1 was at "
     )
-    assert "mine.py:7 in wait." in reason
-    assert ("Rank 1 on 127.0.0.1 was at mine.py:5 in read." in reason) == (launcher != NONE)
+    assert "mine.py:8 in wait." in reason
+    assert ("Rank 1 on 127.0.0.1 was at mine.py:6 in read." in reason) == (launcher != NONE)
 
 
 def test_output_of_any_host_postpones_the_end_with_torchrun(run: Run) -> None:
-    text = """
+    text = f"""
 import os, time
-for step in range(12):
+for step in range({2 * LIMIT_SECONDS + 4}):
     time.sleep(0.5)
     if os.environ["RANK"] == "3":
         print(step)
@@ -54,7 +61,7 @@ def test_all_hosts_end_when_all_are_silent(run: Run, tmp_path: Path) -> None:
     for host, train in enumerate(run(HANGS, LIMIT | TWO, hosts=2), start=1):
         status, output = finished(train)
         assert status == 1, output
-        assert failure(tmp_path, host).startswith("No rank has printed a line for 3 s")
+        assert failure(tmp_path, host).startswith(f"No rank has printed a line for {LIMIT_SECONDS} s")
 
 
 def test_there_is_no_limit_by_default(run: Run) -> None:
