@@ -144,10 +144,21 @@ def is_record_index(key: str) -> bool:
     """Return True for an index of records, by its key or path.
 
     An index is neither copied between Regions nor compared there, it does not count as an object of a dataset, and no
-    folder has data because of it: users write it at any time, to each copy by itself. Readers of channels ignore all
-    names with an underscore (`job/rank_manifests.py`; training_container/trainer/data/shards.py, `files_of`).
+    folder has data because of it: users write it at any time, to each copy by itself. Readers of channels ignore it
+    like all hidden objects.
     """
     return key.rpartition("/")[2] == RECORD_INDEX
+
+
+def is_hidden(path: str) -> bool:
+    """Return True for an object that is no data, by its path in the folder of a channel.
+
+    Hadoop and Spark write temporary files and metadata in folders and files that begin with an underscore or a dot:
+    `_SUCCESS`, `_temporary/` of a task that was killed, `_delta_log/` of Delta Lake, `.hoodie/` of Hudi. A folder
+    such as `_day=3` is a value of a partition and has data (HadoopFSUtils.shouldFilterOutPathName in
+    https://github.com/apache/spark). training_container/trainer/data/shards.py has the same rule.
+    """
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))
 
 
 def control_stack(grid: str) -> str:

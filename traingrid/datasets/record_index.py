@@ -13,6 +13,7 @@ import struct
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from traingrid import names
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ Index = dict[str, FileEntry]
 def indexed_files(folder: S3Uri, listed: Iterable[Listed]) -> dict[str, Listed]:
     """Return the objects that the trainer reads as files of a channel, by their key below the folder.
 
-    It ignores empty objects, and those whose name begins with an underscore or a dot.
+    It ignores empty and hidden objects (`names.is_hidden`).
 
     Raises:
         UsageError: There are none.
     """
     prefix = f"{folder.key}/" if folder.key else ""
     found = {one.key.removeprefix(prefix): one for one in listed if one.size}
-    files = {name: one for name, one in found.items() if not name.rpartition("/")[2].startswith(("_", "."))}
+    files = {name: one for name, one in found.items() if not names.is_hidden(name)}
     if not files:
         raise UsageError(f"{folder} has no data.", "Give the folder of a channel with TFRecord files.")
     return files

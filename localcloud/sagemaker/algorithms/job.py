@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from traingrid import names
+
 
 class JobError(Exception):
     """The job's configuration or data is invalid."""
@@ -67,7 +69,8 @@ class Job:
         if self.channels[channel]["TrainingInputMode"] == "Pipe":
             yield channel, Path(f"{folder}_0").read_bytes()
             return
-        files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith((".", "_")))
+        paths = (path for path in folder.rglob("*") if path.is_file())
+        files = sorted(path for path in paths if not names.is_hidden(path.relative_to(folder).as_posix()))
         if not files:
             message = f"the channel {channel} has no files"
             raise JobError(message)

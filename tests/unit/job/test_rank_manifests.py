@@ -19,7 +19,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
 from traingrid.job.job import Channel, Job
-from traingrid.job.rank_manifests import TooFewObjectsError, shares_by_bytes, write_rank_manifests
+from traingrid.job.rank_manifests import TooFewObjectsError, data_objects, shares_by_bytes, write_rank_manifests
 from training_container.trainer.data.shards import balanced
 
 NAME = "traingrid-0123abcd-0-1"
@@ -36,7 +36,8 @@ def s3(aws: None) -> Any:
         found.create_bucket(Bucket=bucket)
     for name, size in SIZES.items():
         found.put_object(Bucket="ragab-ml", Key=f"x/train/{name}", Body=b"." * size)
-    for name, size in {"": 0, "sub/": 0, "empty": 0, "_SUCCESS": 3, "b/.part-3.crc": 3}.items():
+    hidden = ("_SUCCESS", "b/.part-3.crc", "_temporary/0/task_1/part-0", "b/_delta_log/0.json", "c/.hoodie/1/x")
+    for name, size in {"": 0, "sub/": 0, "empty": 0, **dict.fromkeys(hidden, 3)}.items():
         found.put_object(Bucket="ragab-ml", Key=f"x/train/{name}", Body=b"." * size)
     found.put_object(Bucket="ragab-ml", Key="x/train-other/a", Body=b"a")
     return found
@@ -84,6 +85,15 @@ def test_each_rank_gets_a_manifest_file_of_objects_with_data_in_them(s3: Any, st
         "train.shares.manifest": shares,
         **{f"train_{rank}.manifest": share for rank, share in enumerate(shares)},
     }
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_folder_that_a_line_names_is_not_hidden(s3: Any, slash: str) -> None:
+    keys = ["x/_raw/_day=3/part-0", "x/_raw/part-0"]
+    for key in (*keys, "x/_raw/_temporary/part-0"):
+        s3.put_object(Bucket="ragab-ml", Key=key, Body=b"a")
+    found = data_objects(Storage("us-east-1"), S3Uri("ragab-ml", f"x/_raw{slash}"))
+    assert [key for key, _ in found] == keys
 
 
 def test_a_prefix_that_is_not_a_folder_lists_the_same_objects(s3: Any, streams: Job) -> None:

@@ -90,7 +90,7 @@ def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
     Raises:
         ShardError: There are none.
     """
-    paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(("_", ".")))
+    paths = (path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
     # S3 sorts keys by their UTF-8 bytes. Paths are compared part by part, which would sort "a-b/c" after "a/c".
     files = sorted((path.relative_to(folder).as_posix().encode(), path) for path in paths if path.stat().st_size > 0)
     if not files:
@@ -98,6 +98,11 @@ def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
             f"Channel {channel} has no files, or only empty ones, in {folder}. Check that its S3 prefix has the data."
         )
     return tuple(path for _, path in files)
+
+
+def _is_hidden(path: Path) -> bool:
+    """Return True for a file that is no data, by its path in the channel; as `is_hidden` in traingrid/names.py."""
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.parts)
 
 
 def shard(files: Sequence[Path], rank: int, ranks: int, by: str) -> Shard:

@@ -84,6 +84,18 @@ def test_a_compressed_file_is_reported(tmp_path: Path) -> None:
         indexed(path)
 
 
+@pytest.mark.parametrize(
+    "hidden", ["_temporary/0/task_1/part-0", "b/.snapshot/part-0", ".hoodie/0", "_delta_log/0.json"]
+)
+def test_files_in_hidden_folders_are_no_data(tmp_path: Path, hidden: str) -> None:
+    """Below a channel: /.../_raw may be the folder of the channel, and `_day=3` is the value of a partition."""
+    channel = tmp_path / "_raw"
+    for name in (hidden, "part-0", "_day=3/part-0"):
+        (channel / name).parent.mkdir(parents=True, exist_ok=True)
+        (channel / name).write_text("data")
+    assert files_of(channel, "train") == (channel / "_day=3" / "part-0", channel / "part-0")
+
+
 def test_a_channel_without_files_is_reported(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").write_text("done")
     (tmp_path / "folder-marker").touch()
