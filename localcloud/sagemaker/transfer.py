@@ -6,6 +6,7 @@ import shutil
 import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from localcloud.sagemaker.request import Channel, S3Uri
 
+_COPYING, _COPIED = ".sagemaker-uploading", ".sagemaker-uploaded"
 CHECKPOINT_SECONDS = 2.0
 """Interval of the search for new checkpoints; SageMaker's guide specifies no interval."""
 
@@ -192,7 +194,12 @@ def upload_archive(s3: Any, folders: Sequence[Path], name: str, target: S3Uri, w
 
 
 class CheckpointSync:
-    """Copies new and changed checkpoint files to S3 while a job trains."""
+    """Copies new and changed checkpoint files to S3 while a job trains.
+
+    As in SageMaker, an empty file beside a file shows that it is copied, and another one that it has been copied
+    (test_SaveCheckpoint_uploading in https://github.com/aws/sagemaker-xgboost-container). A public log of a training
+    lists the second kind long after the copy, so these files stay.
+    """
 
     def __init__(self, s3: Any, folders: Sequence[Path], target: S3Uri) -> None:
         self._s3, self._folders, self._target = s3, folders, target
@@ -230,13 +237,20 @@ class CheckpointSync:
                 except FileNotFoundError:  # replaced in the meantime
                     continue
                 state = (stat.st_mtime_ns, stat.st_size)
-                if path.is_file() and self._seen.get(path) != state:
+                if path.is_file() and not path.name.endswith((_COPYING, _COPIED)) and self._seen.get(path) != state:
                     self._seen[path] = state
                     yield path, folder
 
     def _put(self, path: Path, folder: Path) -> None:
         place = self._target.child(path.relative_to(folder).as_posix())
+        copying, copied = (path.with_name(path.name + suffix) for suffix in (_COPYING, _COPIED))
         try:
+            copied.unlink(missing_ok=True)
+            copying.touch()
             self._s3.upload_file(os.fspath(path), place.bucket, place.key)
-        except (ClientError, BotoCoreError, S3UploadFailedError, FileNotFoundError):
+            copied.touch()
+        except (ClientError, BotoCoreError, S3UploadFailedError, OSError):
             self._seen.pop(path, None)  # retried at the next interval; in SageMaker, training also continues
+        finally:
+            with suppress(OSError):  # the training may have renamed or deleted the folder
+                copying.unlink(missing_ok=True)

@@ -1,10 +1,13 @@
 """Checkpoints of scripts: atomic, verified, and a limited number."""
 
+import errno
+import shutil
 from pathlib import Path
 
 import pytest
 
 from training_container.script_api import checkpoint_folders
+from training_container.trainer.checkpoints import files
 
 
 def save(parent: Path, step: int, text: str = "weights") -> Path:
@@ -34,6 +37,62 @@ def test_an_incomplete_checkpoint_is_reported_and_the_previous_one_used(
     assert found is not None
     assert found.step == 1
     assert "is skipped: model has 6 of its 7 bytes" in capsys.readouterr().out
+
+
+MARKERS = ("model.sagemaker-uploading", "model.sagemaker-uploaded", "model.sagemaker-ignore", ".nfs000000000a1b2c3d")
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_files_that_another_program_keeps_beside_those_of_a_checkpoint_are_no_part_of_it(
+    tmp_path: Path, marker: str
+) -> None:
+    def write(folder: Path) -> None:
+        (folder / "model").write_text("weights")
+        (folder / marker).touch()
+
+    saved = checkpoint_folders.save(tmp_path, 1, write)
+    (saved / marker).unlink()
+    found = checkpoint_folders.newest(tmp_path)
+    assert found is not None
+    assert found.step == 1
+
+
+def test_a_checkpoint_of_an_earlier_image_that_has_recorded_a_marker_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(files, "_is_foreign", lambda name: False)
+        saved = checkpoint_folders.save(tmp_path, 1, lambda folder: (folder / MARKERS[0]).touch())
+    (saved / MARKERS[0]).unlink()
+    assert checkpoint_folders.newest(tmp_path) is not None
+
+
+def test_a_folder_in_which_markers_appear_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PAUSE_SECONDS", 0.0)
+    rmtree, left = shutil.rmtree, [3]
+
+    def delete(folder: Path) -> None:
+        """Delete a folder, in which another program creates a file during the first deletions."""
+        left[0] -= 1
+        if left[0] > 0:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(folder))
+        rmtree(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", delete)
+    kept = [save(tmp_path, step) for step in range(3)][-2:]
+    assert sorted(tmp_path.iterdir()) == kept
+
+
+def test_a_folder_that_cannot_be_deleted_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PAUSE_SECONDS", 0.0)
+
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EACCES, "Permission denied", str(folder))
+
+    saved = save(tmp_path, 1)
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    with pytest.raises(OSError, match="Permission denied"):
+        files.remove(saved)
 
 
 def test_a_failed_write_leaves_the_previous_checkpoint(tmp_path: Path) -> None:

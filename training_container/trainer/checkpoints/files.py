@@ -8,13 +8,17 @@ complete here may be restored with files missing or truncated, which only the si
 The first number determines which checkpoint is newer. Steps cannot: a training that continues with more images per step
 counts fewer steps for the same progress, and SageMaker may restore folders that were removed. The number is part of the
 name, because an incomplete folder has a name, too. This module does not import TensorFlow.
+
+While SageMaker copies a file, it keeps empty files beside it, and removes them at any time. They are not part of a
+checkpoint.
 """
 
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,12 @@ _NAME = re.compile(r"checkpoint-(\d{6,})-step-(\d{9,})")
 # Names in earlier images: the step, and how often it was saved. They are older than all checkpoints with a number.
 _UNNUMBERED = re.compile(r"step-(\d{9,})(?:-(\d+))?")
 _BLOCK_BYTES = 1 << 20
+# Of a file that SageMaker copies or has copied, and of one that it is asked not to copy
+# (src/sagemaker_xgboost_container/checkpointing.py in https://github.com/aws/sagemaker-xgboost-container).
+_MARKERS = (".sagemaker-uploading", ".sagemaker-uploaded", ".sagemaker-ignore")
+_NFS_DELETED = ".nfs"
+"""The beginning of the name of a deleted file that a process of an NFS client, as for Amazon EFS, has still open."""
+_TRIES, _PAUSE_SECONDS = 20, 0.1
 
 
 class BrokenCheckpointError(ValueError):
@@ -44,7 +54,7 @@ def begin(parent: Path, step: int) -> Path:
     Its number is higher than that of every other folder, complete or not.
     """
     for left in parent.glob(f"{_WRITING}*"):
-        shutil.rmtree(left)
+        _delete(left)
     number = 1 + max((_age(path.name)[0] for path in folders(parent)), default=0)
     writing = parent / f"{_WRITING}checkpoint-{number:06d}-step-{step:09d}"
     writing.mkdir(parents=True)
@@ -59,17 +69,26 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
     Raises:
         OSError: For example, the disk is full.
     """
-    files = {}
-    for path in sorted(writing.rglob("*")):
-        if path.is_file():
-            _flush(path)
-            files[str(path.relative_to(writing))] = _size_and_checksum(path)
+    files = dict(_flushed(writing))
     _write_state(writing / STATE, dict(state) | {"files": files})
     _flush(writing)
     final = writing.with_name(writing.name.removeprefix(_WRITING))
     writing.rename(final)
     _flush(final.parent)
     return final
+
+
+def _flushed(writing: Path) -> Iterator[tuple[str, list[int | str]]]:
+    """Flush the files of a checkpoint, and yield the path, size and checksum of each."""
+    for path in sorted(writing.rglob("*")):
+        if path.is_file() and not _is_foreign(path.name):
+            _flush(path)
+            yield str(path.relative_to(writing)), _size_and_checksum(path)
+
+
+def _is_foreign(name: str) -> bool:
+    """Return True for a file that another program keeps in the folder, and removes at any time."""
+    return name.endswith(_MARKERS) or name.startswith(_NFS_DELETED)
 
 
 def amend(folder: Path, state: Mapping[str, Any]) -> None:
@@ -120,6 +139,8 @@ def read_state(folder: Path) -> dict[str, Any]:
         raise BrokenCheckpointError(f"{STATE} is truncated or malformed") from None
     if checksum != _checksum_of(state):
         raise BrokenCheckpointError(f"{STATE} has changed since it was written")
+    # Earlier images have recorded files of other programs.
+    state["files"] = {name: entry for name, entry in state["files"].items() if not _is_foreign(Path(name).name)}
     for name, (size, _) in state["files"].items():
         path = folder / name
         if not path.is_file():
@@ -132,7 +153,26 @@ def read_state(folder: Path) -> dict[str, Any]:
 def remove(folder: Path) -> None:
     """Delete a checkpoint. state.json goes first, so that an interrupted deletion leaves an incomplete checkpoint."""
     (folder / STATE).unlink(missing_ok=True)
-    shutil.rmtree(folder)
+    _delete(folder)
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder in which another program adds and removes files.
+
+    Raises:
+        OSError: It cannot be deleted, also after two seconds.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            shutil.rmtree(folder)
+        except OSError:
+            if not folder.exists():
+                return
+            if not left:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _age(name: str) -> tuple[int, ...]:

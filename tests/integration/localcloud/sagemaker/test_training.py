@@ -209,6 +209,18 @@ def test_checkpoints_are_uploaded_during_training_and_restored_for_the_next_job(
     assert sagemaker.lines(job) == ["1"]
 
 
+def test_a_checkpoint_that_is_copied_has_a_marker_that_is_not_copied(sagemaker: SageMaker) -> None:
+    program = (
+        READ + "import os, time; folder = B + '/checkpoints'; open(folder + '/one', 'w').write('1')\n"
+        "while not os.path.exists(folder + '/one.sagemaker-uploaded'): time.sleep(0.1)\n"
+        "print(sorted(name for name in os.listdir(folder) if not name.endswith('-uploading')))"
+    )
+    job = sagemaker.run(program, CheckpointConfig={"S3Uri": f"s3://{sagemaker.bucket}/marked"})
+    assert sagemaker.lines(job) == ["['one', 'one.sagemaker-uploaded']"]
+    listed = sagemaker.s3.list_objects_v2(Bucket=sagemaker.bucket, Prefix="marked/")["Contents"]
+    assert [entry["Key"] for entry in listed] == ["marked/one"]
+
+
 def test_a_job_stopped_before_training_never_trains(sagemaker: SageMaker) -> None:
     name = sagemaker.create("print('trained')")
     sagemaker.api.stop_training_job(TrainingJobName=name)
