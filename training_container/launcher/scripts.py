@@ -43,8 +43,21 @@ def prepare(script: Script, folders: Folders) -> None:
             f"Program {script.entry_point} does not exist in {script.archive or code}, which contains: "
             f"{held or 'nothing'}. Put it at the archive's top, or set entry_point to its path in the archive."
         )
+    _check_line_ends(code / script.entry_point)
     if (code / "requirements.txt").is_file():
         _install(code, folders.base)
+
+
+def _check_line_ends(program: Path) -> None:
+    """Raise an error for a shell script with the line ends of Windows: no program has a name that ends with them."""
+    if program.suffix != ".sh":
+        return
+    with program.open("rb") as file:
+        if file.readline().endswith(b"\r\n"):
+            raise ContractError(
+                f"Program {program.name} has the line ends of Windows (CRLF), so that no shell can run it. Save it "
+                "with those of Linux (LF), for example with `sed -i 's/\\r$//' FILE`, and submit the line again."
+            )
 
 
 def folder(script: Script, folders: Folders) -> Path:

@@ -1,7 +1,8 @@
 """Script rank: the program that mpirun or Gloo starts in every process slot to run a custom script.
 
 A Python script runs in this process, as with `python train.py --name value ...` in its own folder. A .sh file runs in a
-child process. Errors are reported like the trainer's own, with their traceback.
+child process, with the program of its first line. In both, Python also finds modules in the folder of the archive.
+Errors are reported like the trainer's own, with their traceback.
 """
 
 import os
@@ -36,7 +37,9 @@ def main() -> None:
     os.environ.update(sagemaker_variables(job))
     script_packages.use(job.folders.base)
     program = scripts.program(job.launch.script, job.folders)
-    os.chdir(scripts.folder(job.launch.script, job.folders))
+    folder = scripts.folder(job.launch.script, job.folders)
+    os.chdir(folder)
+    find_modules(folder)
     if program.suffix == ".sh":
         run_shell(program, script_arguments(job.hyperparameters))
     else:
@@ -59,6 +62,16 @@ def check_position(job: TrainingJob) -> None:
         )
 
 
+def find_modules(folder: Path) -> None:
+    """Let this process, and all programs that it starts, import modules of a folder.
+
+    AWS's toolkit does the same, so that src/train.py can import src.model (sagemaker_training/entry_point.py in
+    https://github.com/aws/sagemaker-training-toolkit).
+    """
+    sys.path.insert(0, str(folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH", ""))))
+
+
 def run_python(program: Path, arguments: list[str]) -> None:
     """Run a Python script in this process. If it raises an exception, report it and end the process.
 
@@ -67,7 +80,8 @@ def run_python(program: Path, arguments: list[str]) -> None:
         arguments: The script's command-line arguments.
     """
     sys.argv = [str(program), *arguments]
-    sys.path.insert(0, str(program.parent))
+    if sys.path[0] != str(program.parent):
+        sys.path.insert(0, str(program.parent))
     try:
         runpy.run_path(str(program), run_name="__main__")
     except SystemExit as ended:
@@ -80,10 +94,29 @@ def run_python(program: Path, arguments: list[str]) -> None:
 
 def run_shell(program: Path, arguments: list[str]) -> None:
     """Run a shell script. If its exit status is not 0, report a failure and end the process."""
-    status = subprocess.run(["/bin/sh", str(program), *arguments], check=False).returncode
-    if status:
-        ended = ScriptError(f"{program.name} {in_words(status)}.{likely_cause(status)}")
-        rank_process.report_and_end(ScriptError, ended, None)
+    shell = shell_of(program)
+    try:
+        status = subprocess.run([*shell, str(program), *arguments], check=False).returncode
+    except OSError as error:
+        ended = f"{program.name} names {shell[0]} in its first line, which this image cannot run: {error.strerror}."
+    else:
+        if not status:
+            return
+        ended = f"{program.name} {in_words(status)}.{likely_cause(status)}"
+    rank_process.report_and_end(ScriptError, ScriptError(ended), None)
+
+
+def shell_of(program: Path) -> list[str]:
+    """Return the program that a script names in its first line, with its argument; /bin/sh if it names none.
+
+    AWS's toolkit runs `/bin/sh -c ./train.sh`, so that Linux reads this line (sagemaker_training/process.py in
+    https://github.com/aws/sagemaker-training-toolkit). Linux passes everything after the program as one argument
+    (`execve`(2)). Here the file need not be executable, which it cannot become in a channel that is read-only.
+    """
+    with program.open("rb") as file:
+        first = os.fsdecode(file.readline()).rstrip()
+    named = first.removeprefix("#!").split(maxsplit=1) if first.startswith("#!") else []
+    return named or ["/bin/sh"]
 
 
 def _ended(program: Path, code: object) -> ScriptError:

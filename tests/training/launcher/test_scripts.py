@@ -19,6 +19,7 @@ from training_container.contract.launch_options import Script
 from training_container.contract.toolkit import script_arguments
 from training_container.contract.training_job import ContractError, Folders
 from training_container.launcher import scripts
+from training_container.ranks.script_rank import shell_of
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
@@ -124,6 +125,71 @@ def test_an_exit_status_other_than_0_fails_the_job(
     failure = (base / "output" / "failure").read_text()
     assert failure.startswith("Rank ")
     assert reason in failure.splitlines()[0]
+
+
+SHELL = """#!{}
+set -o pipefail
+words=(one two)
+[[ ${{#words[@]}} == 2 ]] && printf '%s\\n' "$@" > "$SM_MODEL_DIR/arguments"
+"""
+
+
+@pytest.mark.parametrize("first", ["/bin/bash -e", "/usr/bin/env -S bash -e"])
+def test_a_shell_script_runs_with_the_program_of_its_first_line(
+    ran: Callable[..., tuple[int, str, Path]], first: str
+) -> None:
+    status, output, base = ran({"train.sh": SHELL.format(first)}, "train.sh")
+    assert status == 0, output
+    given = ["-b", "8", "--epochs", "3", "--nobody_knows", "x y"]
+    assert (base / "model" / "arguments").read_text().splitlines() == given
+
+
+def test_a_shell_that_the_image_lacks_is_named(ran: Callable[..., tuple[int, str, Path]]) -> None:
+    status, _, base = ran({"train.sh": SHELL.format("/bin/none")}, "train.sh")
+    assert status == 1
+    reason = (base / "output" / "failure").read_text()
+    assert (
+        "train.sh names /bin/none in its first line, which this image cannot run: No such file or directory." in reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "shell"),
+    [
+        (b"#!/bin/bash\n", ["/bin/bash"]),
+        (b"#! /usr/bin/env  -S bash -e \n", ["/usr/bin/env", "-S bash -e"]),
+        (b"set -e\n#!/bin/bash\n", ["/bin/sh"]),
+        (b"", ["/bin/sh"]),
+        (b"#!\n", ["/bin/sh"]),
+    ],
+)
+def test_a_script_without_a_program_in_its_first_line_runs_with_sh(
+    tmp_path: Path, content: bytes, shell: list[str]
+) -> None:
+    (tmp_path / "train.sh").write_bytes(content)
+    assert shell_of(tmp_path / "train.sh") == shell
+
+
+def test_a_shell_script_with_line_ends_of_windows_is_refused_before_it_runs(tmp_path: Path) -> None:
+    named = archive(tmp_path / "sourcedir.tar.gz", {"train.sh": "#!/bin/bash\r\necho trained\r\n"})
+    script = Script(entry_point="train.sh", archive=named)
+    with pytest.raises(ContractError, match=r"train.sh has the line ends of Windows \(CRLF\)"):
+        scripts.prepare(script, Folders(base=tmp_path / "ml"))
+
+
+@pytest.mark.parametrize("program", ["src/train.py", "src/train.sh"])
+def test_a_program_in_a_subfolder_imports_from_the_top_of_its_archive(
+    ran: Callable[..., tuple[int, str, Path]], program: str
+) -> None:
+    other = "cd / && python3 -c 'import src.near'"
+    files = {
+        "src/__init__.py": "",
+        "src/near.py": "",
+        "src/train.py": f"import subprocess, src.near\nsubprocess.run({other!r}, shell=True, check=True)\n",
+        "src/train.sh": f"{other}\n",
+    }
+    status, output, _ = ran(files, program)
+    assert status == 0, output
 
 
 def test_a_script_may_end_by_sys_exit(ran: Callable[..., tuple[int, str, Path]]) -> None:
