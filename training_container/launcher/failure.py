@@ -8,7 +8,7 @@ import json
 import re
 import traceback
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -18,6 +18,8 @@ from training_container.launcher.stalls import StallWatch
 # SageMaker shows the first 1,024 characters of /opt/ml/output/failure as the job's FailureReason.
 # Source: DescribeTrainingJob in the SageMaker API reference.
 SHOWN_CHARACTERS = 1024
+
+_STEPS = "Give each rank the same number of steps, and end no rank early, for example by sys.exit(0)."
 
 _REMEMBERED_LINES, _SHOWN_LINES = 40, 10
 
@@ -36,6 +38,8 @@ _CONSEQUENCES = (
 _GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")
 # Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted"; Open MPI 5 breaks the line.
 _ABORTED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+) \([^)]*\)")
+# Of a process that called MPI_Init and not MPI_Finalize: "orterun:proc-exit-no-sync" in the same file.
+_LEFT = re.compile(r"process rank (\d+) with PID \d+ on\s+node (\S+) exiting improperly")
 # The format of died_line().
 _DIED = re.compile(r"Rank (\d+) on (\S+) died: status (-?\d+)\.")
 _ERROR = re.compile(r"error|exception|fatal|fail|cannot|can't|unable|denied|not found|no such|killed|abort", re.I)
@@ -90,7 +94,8 @@ class FailureWatch:
         hosts: SageMaker's names of the hosts, in the order of their ranks.
         processes_per_host: The number of ranks on each host.
         failures: The reports of ranks.
-        deaths: A sentence for each rank that was killed.
+        deaths: A sentence for each rank whose process failed, by its number, in the order of time.
+        left: A sentence for a rank that has ended before the others, with the exit status 0; else empty.
         stalls: Horovod's warnings about stalled ranks.
         tail: The last lines of the output.
     """
@@ -98,7 +103,8 @@ class FailureWatch:
     hosts: Sequence[str]
     processes_per_host: int
     failures: list[RankFailure] = field(default_factory=list)
-    deaths: list[str] = field(default_factory=list)
+    deaths: dict[int, str] = field(default_factory=dict)
+    left: str = ""
     stalls: StallWatch = field(default_factory=StallWatch)
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_LINES))
 
@@ -115,6 +121,11 @@ class FailureWatch:
         previous = f"{self.tail[-1]}\n" if self.tail else ""
         if (match := _ABORTED.search(previous + line)) and match.end() > len(previous):
             self._note_death(int(match[1]), match[2], -int(match[3]))
+        elif match := _LEFT.search(previous + line):
+            rank = int(match[1])
+            self.left = (
+                f"Rank {rank} on {self._host(rank, match[2])} ended before the others, without an error. {_STEPS}"
+            )
         elif match := _DIED.match(line):
             self._note_death(int(match[1]), match[2], int(match[3]))
         if line.strip():
@@ -122,10 +133,33 @@ class FailureWatch:
         return True
 
     def _note_death(self, rank: int, node: str, status: int) -> None:
-        """Record that a rank died. Open MPI prints a node's own host name, which may differ from SageMaker's."""
+        """Record that a rank died."""
+        host = self._host(rank, node)
+        self.deaths.setdefault(rank, f"Rank {rank} on {host} {in_words(status)}.{likely_cause(status)}")
+
+    def _host(self, rank: int, node: str) -> str:
+        """Return SageMaker's name of a rank's host. Open MPI prints the node's own name, which may differ."""
         place = min(rank // self.processes_per_host, len(self.hosts) - 1)
-        host = node if node in self.hosts else self.hosts[place]
-        self.deaths.append(f"Rank {rank} on {host} {in_words(status)}.{likely_cause(status)}")
+        return node if node in self.hosts else self.hosts[place]
+
+    def _loss(self, reported: Collection[int]) -> str:
+        """Return the reason of ranks that lost another one, if no error or signal explains the loss.
+
+        Horovod's own text names two possible causes: an error, and a rank that has finished.
+
+        Args:
+            reported: The ranks that have reported an error.
+        """
+        first = self.failures[0]
+        others = [rank for rank in range(len(self.hosts) * self.processes_per_host) if rank not in reported]
+        if not others:
+            return _explained(first)
+        lost = f"rank {others[0]}" if len(others) == 1 else "another rank"
+        sentence = (
+            f"Rank {first.rank} on {first.host} failed because {lost} had ended, or was lost, without an error. "
+            f"{_STEPS} Last error: {_cut(first.error, 300)}"
+        )
+        return _cut_in_front(f"{sentence}\n", first.traceback.rstrip())
 
     def reason(self, status: int) -> str:
         """Return the text of output/failure: a sentence, then the traceback of the rank that failed first.
@@ -140,10 +174,13 @@ class FailureWatch:
             return _explained(causes[0])
         if self.stalls.ended:  # later errors of ranks and mpirun are consequences
             return self.stalls.reason()
-        if self.deaths:
-            return _with_lines(self.deaths[0], self.tail)
+        if self.left:
+            return f"{self.left}\n"
+        reported = {failure.rank for failure in self.failures}
+        if unexplained := [sentence for rank, sentence in self.deaths.items() if rank not in reported]:
+            return _with_lines(unexplained[0], self.tail)
         if self.failures:
-            return _explained(self.failures[0])
+            return self._loss(reported)
         what = "The ranks" if status > 0 else "The program that started the ranks"
         return _with_lines(f"{what} {in_words(status)} without a report.{likely_cause(status)}", self.tail)
 

@@ -37,6 +37,30 @@ def test_a_rank_that_failed_as_a_consequence_is_not_the_reason() -> None:
     assert watch.reason(1).startswith("Rank 1 on algo-1 failed: ValueError: bad label")
 
 
+FINISHED = (
+    "Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to allreduce, "
+    "allgather or broadcast a tensor after one of the ranks finished execution."
+)
+
+
+@pytest.mark.parametrize(("processes", "lost"), [(1, "rank 1"), (2, "another rank")])
+def test_ranks_that_lose_one_without_an_error_are_told_that_it_has_ended(processes: int, lost: str) -> None:
+    watch = FailureWatch(hosts=("algo-1", "algo-2"), processes_per_host=processes)
+    for line in (failing_line(0, RuntimeError(FINISHED)), f"{died_line(0, 'algo-1', 1)}\n"):
+        watch.passes(line)
+    first, *_ = watch.reason(1).splitlines()
+    assert first.startswith(
+        f"Rank 0 on algo-0 failed because {lost} had ended, or was lost, without an error. Give each"
+    )
+
+
+def test_if_all_ranks_have_lost_another_one_the_first_is_the_reason() -> None:
+    watch = a_watch()
+    for rank in (0, 1):
+        watch.passes(failing_line(rank, RuntimeError(FINISHED)))
+    assert watch.reason(1).startswith("Rank 0 on algo-0 failed: RuntimeError: Horovod has been shut down.")
+
+
 def test_a_killed_rank_is_the_reason_not_the_rank_that_lost_it() -> None:
     watch = a_watch()
     watch.passes(failing_line(0, RuntimeError("Connection closed by peer [127.0.0.1]:2")))

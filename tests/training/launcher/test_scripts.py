@@ -127,6 +127,32 @@ def test_an_exit_status_other_than_0_fails_the_job(
     assert reason in failure.splitlines()[0]
 
 
+ENDS_EARLY = """
+import os, sys
+import horovod.tensorflow as hvd, tensorflow as tf
+hvd.init()
+hvd.allreduce(tf.constant([1.0]), name="first")
+if hvd.rank() == 1:
+    {}(0)
+hvd.allreduce(tf.constant([1.0]), name="second")
+"""
+
+
+@pytest.mark.parametrize("end", ["os._exit", "sys.exit"])
+def test_the_reason_names_the_rank_that_has_ended_before_the_others(
+    ran: Callable[..., tuple[int, str, Path]], controller: str, end: str
+) -> None:
+    status, output, base = ran({"mine.py": ENDS_EARLY.format(end)})
+    assert status == 1, output
+    reason = (base / "output" / "failure").read_text()
+    is_aborted = controller == "mpi" and end == "os._exit"
+    expected = (
+        "Rank 1 on algo-1 ended before the others," if is_aborted else "Rank 0 on algo-1 failed because rank 1 had"
+    )
+    assert reason.startswith(expected), output
+    assert "Give each rank the same number of steps" in reason.splitlines()[0]
+
+
 SHELL = """#!{}
 set -o pipefail
 words=(one two)
