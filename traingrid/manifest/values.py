@@ -20,10 +20,14 @@ _DIGITS = re.compile(r"(\d{1,10})(\.0+)?", re.ASCII)
 _EXACT_FLOATS = 2**53
 """Below it, every whole number is a float. A larger float may have been another whole number."""
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,254}")
-# What follows a number: the end of the line, an ASCII character that no number has, or one that separates digits in
-# numbers (,'_ and any outside ASCII, such as no-break blanks) without a digit after it. It has no lookahead, because
-# SageMaker does not document its engine.
-_END_OF_NUMBER = r"(?:$|[\t-&(-*/:-DF-^`a-df-~]|[^\t-&(-+\--^`-~](?:$|[^0-9]))"
+# What follows a number: the end of the line; an ASCII character that no number has; one that separates digits in
+# numbers (,'_ and any outside ASCII, such as no-break blanks) without a digit after it; the first letter of a unit such
+# as GB, but not k, M, G or T alone, which multiply the number; or an x that begins no hexadecimal number. It has no
+# lookahead, because SageMaker does not document its engine.
+_END_OF_NUMBER = (
+    r"(?:$|[\t-&(-*/:-DFH-JLN-SU-WYZ[-^`a-df-jl-wyz-~]|[^\t-&(-+\--^`-~](?:$|[^0-9])"
+    r"|[kKMGT][A-Za-z]|[xX](?:$|[^0-9A-Fa-f]))"
+)
 _ENTRY_POINT = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*\.(py|sh)")
 # Variables that the container platform sets, or that change which code runs (`ld.so`(8), Python's and bash's manuals).
 _RESERVED_VARIABLES = re.compile(

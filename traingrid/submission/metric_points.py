@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 # As training_container/metric_history/line_reader.py; a test compares both.
 _POSITIONS = {
-    "step": re.compile(r"\b(?:global_)?step\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d)", re.IGNORECASE),
-    "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d)", re.IGNORECASE),
+    "step": re.compile(
+        r"\b(?:global_)?step\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE
+    ),
+    "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE),
 }
 _LINE_CHARACTERS = 4000
 _MOST_METRICS, _LONGEST_NAME = 40, 255

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 # The number after the word, as in epoch=3, "Epoch 3/20", "epoch: 3", "Step [100/200]" and "global_step 100".
 _POSITIONS = {
-    "step": re.compile(r"\b(?:global_)?step\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d)", re.IGNORECASE),
-    "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d)", re.IGNORECASE),
+    "step": re.compile(
+        r"\b(?:global_)?step\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE
+    ),
+    "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE),
 }
 
 

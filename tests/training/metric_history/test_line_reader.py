@@ -41,6 +41,7 @@ def test_a_progress_line_of_the_trainer_has_a_step() -> None:
         ("epochs 9, 12 steps, steps 4, my_epoch=3 epoch=1.5 loss: 0.5", None, None),
         ("Step 1,200/5,000, epoch 1'200, loss: 0.5", None, None),
         ("step 12_000 epoch 3, loss: 0.5", None, 3),
+        ("step 12k/40k, epoch 0x1f, loss: 0.5", None, None),
         ("loss: 0.5", None, None),
     ],
 )

@@ -46,6 +46,7 @@ def test_the_trainer_prints_only_metrics_that_are_declared() -> None:
     [
         *((f"rate={number}{end}", number) for number in ("0.5", "7E-5", "-1e+3", "3") for end in ("", " ", ",x=1")),
         *((f"rate=0.5{end}", "0.5") for end in ("%", "s", "'", "'}", ", 3", ";", ")", "\u2502", "\n", "\r", "/s", "]")),
+        *((f"rate=0.5{unit}{end}", "0.5") for unit in ("GB", "kB", "Mbit/s", "ms", "x") for end in ("", " ", ", 3")),
         ("x=1,234 rate=0.5", "0.5"),
         ("rate=1,234 rate=0.5", "0.5"),
     ],
@@ -58,10 +59,11 @@ def test_a_number_is_found_whatever_follows_it(printed: str, value: str) -> None
     "number",
     [
         *("1,234.5", "1,234", "12,345,678", "98,5", "1_000", "1'234.5", "1.234,5"),
+        *("1.5k", "1.5K", "2M", "3G", "1T", "0x1f", "0xff", "0X0"),
         *("1\u00a0234", "1\u202f234", "1\u2009234", "1\u2019234", "1\u066c234"),
     ],
 )
-def test_the_part_of_a_number_before_a_separator_is_no_value(number: str) -> None:
+def test_the_part_of_a_number_before_its_end_is_no_value(number: str) -> None:
     for engine in (re, re2):
         assert engine.search(metric_regex("rate"), f"epoch=3 rate={number} top1=0.5") is None
 

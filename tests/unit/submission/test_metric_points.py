@@ -35,6 +35,7 @@ def left(*runs: list[str]) -> list[tuple[str, float, int | None]]:
         "Epoch 2 of 20, 40 of 40 steps: step=80 loss=1.5",
         "Epoch [3/20], Step [100/200], loss: 0.5",
         "Step 1,200/5,000 loss=1",
+        "Step 12k/40k loss=1",
         "epoch 1\u202f200 loss=1",
         "loss=nan",
         "loss=1e999 epoch=2",
