@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from traingrid.manifest.columns import MAPPINGS
 from traingrid.manifest.row import Row, unreadable
 from traingrid.text import shown
 
@@ -28,7 +29,14 @@ def json_row(number: int, text: str) -> Row | list[LineError]:
         return [unreadable(number, text, "the JSON is nested too deeply", _EXAMPLE)]
     if not isinstance(values, dict):
         return [unreadable(number, text, "the line must be a JSON object", _EXAMPLE)]
-    return Row(number=number, values=values, csv=False)
+    return Row(number=number, values={name: _entries(name, value) for name, value in values.items()}, csv=False)
+
+
+def _entries(name: str, value: object) -> object:
+    """Return the value of a field; without entries of null, which are absent like fields of null and empty cells."""
+    if not isinstance(value, dict) or name not in MAPPINGS.values():
+        return value
+    return {entry: given for entry, given in value.items() if given is not None}
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -178,3 +178,11 @@ def test_edits_and_copies_of_a_padded_manifest_use_its_header() -> None:
     edited = with_value(content.splitlines(keepends=True), row, "init_from", "89abcdef/1")
     assert edited == f"{MONDAY},89abcdef/1,\n".encode()
     assert header_of(content) == "region,s3_uri,init_from,"
+
+
+def test_null_is_an_empty_cell_in_fields_and_in_mappings() -> None:
+    """pandas writes null for each cell without a value, and an empty cell into CSV."""
+    nulls = '"instance_count": null, "hyperparameters": {"epochs": 90, "rate": null}, "tags": {"team": null}'
+    (line,) = lines_of(f'{{"region": "us-east-1", "s3_uri": "s3://ragab-ml/a/monday", {nulls}}}\n')
+    (cells,) = lines_of(f"region,s3_uri,instance_count,hp.epochs,hp.rate,tag.team\n{MONDAY},,90,,\n")
+    assert line.settings == cells.settings == {"hyperparameters": {"epochs": "90"}}

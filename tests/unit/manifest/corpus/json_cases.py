@@ -88,8 +88,8 @@ KINDS: list[tuple[str, dict[str, Any], str, str]] = [
         "must be text, a number or a boolean",
     ),
     (
-        "a hyperparameter that is null",
-        {"hyperparameters": {"a": None}},
+        "a hyperparameter that is a list with null",
+        {"hyperparameters": {"a": [None]}},
         "hyperparameters.a",
         "must be text, a number or a boolean",
     ),
