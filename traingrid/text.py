@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_FRACTION_OF_ZEROS = re.compile(r"([-+]?\d+)\.0*", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
@@ -52,3 +53,13 @@ def escaped_cell(text: str) -> str:
 def shown(value: str, width: int = 120) -> str:
     """Return a value that is safe in a log or terminal: quoted, shortened, with control characters escaped."""
     return ascii(value if len(value) <= width else value[: width - 1] + "…")
+
+
+def canonical(value: str) -> str:
+    """Return a value in the form in which equal values are equal texts: without blanks around, and 10 for 10.0.
+
+    The image's trainer reads both forms of a whole number, and pandas writes the second one.
+    """
+    text = value.strip()
+    match = _FRACTION_OF_ZEROS.fullmatch(text)
+    return match[1] if match else text

@@ -14,6 +14,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.job import in_region
 from traingrid.job.state import JobState
+from traingrid.text import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +88,7 @@ def models_of(
 
 def shape_of(model: Model) -> dict[str, str]:
     """Return the hyperparameters that determine the shapes of the weights of a model of the image's trainer."""
-    return {name: model.job.hyperparameters.get(name, default).strip() for name, default in _SHAPE.items()}
+    return {name: canonical(model.job.hyperparameters.get(name, default)) for name, default in _SHAPE.items()}
 
 
 def check_method(models: Sequence[Model], method: Method) -> None:
@@ -127,7 +128,7 @@ def _check_equal(models: Sequence[Model], defaults: Mapping[str, str], next_step
     first = models[0]
     for model in models:
         for name, default in defaults.items():
-            own, expected = (each.job.hyperparameters.get(name, default).strip() for each in (model, first))
+            own, expected = (canonical(each.job.hyperparameters.get(name, default)) for each in (model, first))
             if own != expected:
                 text = f"The hyperparameter {name} of {model} is {own}, that of {first} {expected}."
                 raise UsageError(text, next_step)

@@ -12,6 +12,7 @@ from traingrid import names
 from traingrid.algorithms.trainer_config import Config
 from traingrid.manifest.line import hyperparameters, is_algorithm, is_ours
 from traingrid.manifest.values import RefusedError
+from traingrid.text import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -103,4 +104,4 @@ def _program(named: str) -> str:
 
 def _value(name: str, given: Mapping[str, str]) -> str:
     """Return the value of a hyperparameter without blanks, or its default."""
-    return given.get(name, _DEFAULTS.get(name, "")).replace(" ", "")
+    return canonical(given.get(name, _DEFAULTS.get(name, "")).replace(" ", ""))

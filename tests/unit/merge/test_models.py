@@ -53,6 +53,13 @@ def test_the_lines_of_a_submission_by_hand_are_not_known() -> None:
         models_of("0a1b2c3d", COMPLETE, {}, [])
 
 
+def test_a_whole_number_is_the_same_in_both_of_its_forms(model: Make) -> None:
+    forms = ({"classes": "10", "seed": "3"}, {"classes": "10.0", "seed": " 3. "})
+    models = [model(index, hyperparameters=form) for index, form in enumerate(forms)]
+    check_method(models, "average")
+    assert merge_models.shape_of(models[0]) == merge_models.shape_of(models[1])
+
+
 @pytest.mark.parametrize("method", ["average", "ensemble", "parts"])
 def test_equal_jobs_can_be_merged(model: Make, method: merge_models.Method) -> None:
     given = {"hyperparameters": {"seed": "0", "epochs": "5"}}

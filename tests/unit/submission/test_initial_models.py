@@ -207,6 +207,14 @@ def test_a_model_of_another_network_is_refused_before_any_cost(
     assert reason(reading, a_line(reading.deployment, **line)) == expected
 
 
+def test_a_line_with_the_same_number_in_another_form_begins_with_the_model(
+    reading: InitialModels, storage: Storage
+) -> None:
+    trained(reading.ledger, a_job())
+    stored(storage, reading.deployment, a_job())
+    assert reading.resolved([a_line(reading.deployment, hyperparameters={"classes": 10.0, "model": "resnet50"})])
+
+
 def test_another_number_of_classes_is_allowed_with_a_new_head(
     ledger: Ledger, storage: Storage, deployment: Deployment
 ) -> None:
