@@ -153,10 +153,10 @@ def test_the_reason_names_the_rank_that_has_ended_before_the_others(
     assert "Give each rank the same number of steps" in reason.splitlines()[0]
 
 
-SHELL = """#!{}
+SHELL = """#!PROGRAM
 set -o pipefail
 words=(one two)
-[[ ${{#words[@]}} == 2 ]] && printf '%s\\n' "$@" > "$SM_MODEL_DIR/arguments"
+[[ ${#words[@]} == 2 ]] && printf '%s\\n' "$@" > "$SM_MODEL_DIR/arguments"
 """
 
 
@@ -164,14 +164,14 @@ words=(one two)
 def test_a_shell_script_runs_with_the_program_of_its_first_line(
     ran: Callable[..., tuple[int, str, Path]], first: str
 ) -> None:
-    status, output, base = ran({"train.sh": SHELL.format(first)}, "train.sh")
+    status, output, base = ran({"train.sh": SHELL.replace("PROGRAM", first)}, "train.sh")
     assert status == 0, output
     given = ["-b", "8", "--epochs", "3", "--nobody_knows", "x y"]
     assert (base / "model" / "arguments").read_text().splitlines() == given
 
 
 def test_a_shell_that_the_image_lacks_is_named(ran: Callable[..., tuple[int, str, Path]]) -> None:
-    status, _, base = ran({"train.sh": SHELL.format("/bin/none")}, "train.sh")
+    status, _, base = ran({"train.sh": SHELL.replace("PROGRAM", "/bin/none")}, "train.sh")
     assert status == 1
     reason = (base / "output" / "failure").read_text()
     assert (
