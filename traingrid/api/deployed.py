@@ -11,6 +11,7 @@ from botocore.exceptions import ConnectionError as UnreachableError
 
 from traingrid import names
 from traingrid.aws.clients import client
+from traingrid.aws.error_codes import concerns_credentials
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
@@ -83,8 +84,15 @@ def _answers(grid: Grid) -> Iterator[None]:
             stack = names.control_stack(grid.name)
             text = f"The grid {grid.name} is not deployed: the stack {stack} does not exist in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
-        raise TraingridError(f"AWS request in {grid.home} failed: {message.rstrip('.')}.", _CREDENTIALS) from error
+        step = (
+            _CREDENTIALS if concerns_credentials(error.response) else "Correct this cause, and run the command again."
+        )
+        raise TraingridError(f"AWS request in {grid.home} failed: {message.rstrip('.')}.", step) from error
     except (HTTPClientError, UnreachableError) as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _ADDRESS) from error
+    except ValueError as error:  # botocore has no class for an address that is none
+        if not str(error).startswith("Invalid endpoint"):
+            raise
+        raise TraingridError(f"The address of AWS is not valid: {error}.", "Correct AWS_ENDPOINT_URL.") from error
     except BotoCoreError as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _CREDENTIALS) from error

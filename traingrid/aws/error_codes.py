@@ -1,5 +1,12 @@
 """Error codes: the codes of rejected AWS calls, grouped by the reason of the rejection."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 # Error codes of rejected calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html and the errors of CreateTrainingJob there.
 THROTTLED_CODES = {
@@ -14,5 +21,21 @@ INVALID_CODES = {
 }
 QUOTA_CODE = "ResourceLimitExceeded"
 """CreateTrainingJob's error code for an exceeded quota."""
+_FORBIDDEN = (401, 403)
+_CREDENTIAL_CODES = {
+    *("ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidToken"),
+    *("IncompleteSignature", "MissingAuthenticationToken", "AuthFailure", "AuthorizationHeaderMalformed"),
+}
+"""Codes of refused credentials, which some services send with the status 400 (CommonErrors, as above)."""
 KNOWN_CODES = frozenset({*THROTTLED_CODES, *PERMISSION_CODES, *INVALID_CODES, QUOTA_CODE})
 """The codes with a known reason; all others count as errors of the service."""
+
+
+def concerns_credentials(response: Mapping[str, Any]) -> bool:
+    """Return True for the response of a rejected call that other credentials or permissions could make succeed.
+
+    Args:
+        response: `ClientError.response`.
+    """
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status in _FORBIDDEN or response.get("Error", {}).get("Code") in _CREDENTIAL_CODES | PERMISSION_CODES

@@ -14,6 +14,7 @@ from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import __version__
+from traingrid.aws.error_codes import concerns_credentials
 from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.log import configure_cli
 from traingrid.text import printable
@@ -123,7 +124,10 @@ def main() -> None:
         sys.exit(1)
     except (ClientError, BotoCoreError, Boto3Error) as error:
         click.echo(f"Error: AWS request failed: {error}", err=True)
-        click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
+        if isinstance(error, ClientError) and not concerns_credentials(error.response):
+            click.echo("Correct the cause that AWS names, and run the command again.", err=True)
+        else:
+            click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - an error of traingrid itself
         _print_error(f"Error: unexpected {type(error).__name__}: {error}")

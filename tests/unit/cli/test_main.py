@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support.module_time import replace_time
 from tests.support.sample_deployment import REGIONS
@@ -62,6 +63,39 @@ def test_a_missing_or_invalid_grid_file_is_reported_in_a_sentence(
         file.write_text(text)
     assert run(monkeypatch, "--grid", str(file), "status") == 2
     assert capsys.readouterr().err.startswith(f"Error: {file}")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "step"),
+    [
+        ("InsufficientStorage", 507, "Correct the cause that AWS names"),
+        ("ValidationException", 400, "Correct the cause that AWS names"),
+        ("ExpiredToken", 400, "Check the credentials"),
+        ("AccessDenied", 403, "Check the credentials"),
+        ("InvalidAccessKeyId", 403, "Check the credentials"),
+    ],
+)
+def test_only_an_error_about_credentials_advises_to_check_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str, status: int, step: str
+) -> None:
+    response: Any = {"Error": {"Code": code, "Message": "no."}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+    def refused(*_: object) -> None:
+        raise ClientError(response, "PutObject")
+
+    monkeypatch.setattr(main, "_run", refused)
+    assert run(monkeypatch, "status") == 1
+    assert f"\n{step}" in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], aws: None
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "garbage")
+    assert run(monkeypatch, "--grid", str(GRID), "status") == 1
+    assert capsys.readouterr().err == (
+        "Error: The address of AWS is not valid: Invalid endpoint: garbage.\nCorrect AWS_ENDPOINT_URL.\n"
+    )
 
 
 def test_missing_credentials_are_reported_with_the_next_step(tmp_path: Path) -> None:
