@@ -1,6 +1,7 @@
 """Runs one training job from Starting to its end, in its own thread."""
 
 import dataclasses
+import errno
 import shutil
 import threading
 import time
@@ -33,6 +34,9 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
 """FailureReason of a job that failed because of SageMaker itself."""
 
+_DISK_FULL = "ClientError: Artifact upload failed:Insufficient disk space"
+"""FailureReason of a job without room for its results: SageMaker's words for a channel that does not fit
+(https://github.com/aws/sagemaker-python-sdk/issues/128), here with the other step that copies."""
 NO_CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
 )
@@ -113,6 +117,10 @@ class Runner:
             self._finish("Stopped")
         except transfer.TransferError as error:
             self._fail(str(error))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._fail(_DISK_FULL)
         finally:
             if not self.job.progress.is_final:  # a defect of localcloud: the traceback is on stderr, the job must end
                 self._fail(INTERNAL_ERROR)

@@ -1,3 +1,4 @@
+import errno
 import json
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from localcloud.sagemaker import transfer
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, runs, wait_until
 from tests.integration.localcloud.training_side import READ, SageMaker
@@ -281,6 +283,16 @@ def test_tags_are_listed_and_added(sagemaker: SageMaker) -> None:
         {"Key": "a", "Value": "2"},
         {"Key": "b", "Value": "3"},
     ]
+
+
+def test_a_job_without_room_for_its_results_names_the_disk(
+    sagemaker: SageMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device", "/opt/ml/model")
+
+    monkeypatch.setattr(transfer, "upload_archive", full)
+    assert sagemaker.run()["FailureReason"] == "ClientError: Artifact upload failed:Insufficient disk space"
 
 
 def test_a_program_that_does_not_exist_fails_the_job(sagemaker: SageMaker) -> None:
