@@ -128,10 +128,11 @@ class Canceller:
         """
         return self.end(self.record(wanted), wanted)
 
-    def record(self, wanted: Wanted) -> SubmissionItem:
-        """Record the intent, and return the submission's ledger item.
+    def record(self, wanted: Wanted) -> SubmissionItem | None:
+        """Record the intent, and return the submission's ledger item; None if only items of its jobs are left.
 
-        From then on children and the reconciler end the jobs even if this process does not.
+        A person can delete the item, and children write those of their jobs again. From then on children and the
+        reconciler end the jobs even if this process does not.
 
         Raises:
             UsageError: The submission, the job or the Region does not exist.
@@ -140,7 +141,7 @@ class Canceller:
         self.ledger.request_cancel(wanted.submission, wanted.scope, {"by": wanted.by, "reason": wanted.reason})
         return head
 
-    def end(self, head: SubmissionItem, wanted: Wanted) -> CancelReport:
+    def end(self, head: SubmissionItem | None, wanted: Wanted) -> CancelReport:
         """Stop the jobs of a recorded intent; the result contains the errors of those that could not be stopped."""
         report = CancelReport()
         self._stop(wanted, report)
@@ -148,11 +149,11 @@ class Canceller:
         self._stop(wanted, report)
         return report
 
-    def _checked(self, wanted: Wanted) -> SubmissionItem:
+    def _checked(self, wanted: Wanted) -> SubmissionItem | None:
         head = self.ledger.submission(wanted.submission)
-        if head is None:
+        if head is None and next(iter(self.ledger.jobs(wanted.submission)), None) is None:
             raise UnknownSubmissionError(wanted.submission)
-        if wanted.index is not None and wanted.index >= head.jobs:
+        if head is not None and wanted.index is not None and wanted.index >= head.jobs:
             text = f"Submission {wanted.submission} has no job with index {wanted.index}."
             raise UsageError(text, f"Its indices are 0 to {head.jobs - 1}.")
         if wanted.region and wanted.region not in self._regions_of_lines(wanted.submission):
@@ -183,6 +184,12 @@ class Canceller:
         live = [index for index in meant if index not in ended | recording]
         return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
 
+    def _watching(self, wanted: Wanted, report: CancelReport) -> list[str]:
+        """Return the children that watch the cancelled jobs, if the ledger does not have the submission's arrays."""
+        jobs = readable(self.ledger.jobs(wanted.submission), report.damaged)
+        live = (item for item in jobs if item.state not in FINAL_STATES and not _is_recorded_by_child(item))
+        return [item.batch_child for item in live if item.batch_child and wanted.covers(item.index, item.region)]
+
     def _regions(self, head: SubmissionItem, report: CancelReport) -> dict[int, str]:
         """Return the Regions of all jobs as they were submitted."""
         jobs = submitted_jobs(self.storage, self.deployment.manifest_bucket, head)
@@ -194,11 +201,11 @@ class Canceller:
         live = (item for item in jobs if item.state not in FINAL_STATES)
         return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 
-    def _terminate(self, head: SubmissionItem, wanted: Wanted, report: CancelReport) -> None:
+    def _terminate(self, head: SubmissionItem | None, wanted: Wanted, report: CancelReport) -> None:
         why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
         most = len(report.errors) + _MOST_ERRORS
         with report.noting("the children"):
-            for job in self._batch_jobs(head, wanted, report):
+            for job in self._batch_jobs(head, wanted, report) if head else self._watching(wanted, report):
                 if len(report.errors) >= most:
                     return
                 with report.noting(f"Batch job {job}"):

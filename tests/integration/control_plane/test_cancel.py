@@ -15,6 +15,7 @@ from tests.support.ledger_items import job_key
 from tests.support.sample_job import sample_job
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
 from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.cli.cancel import cancel
@@ -46,6 +47,18 @@ def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller:
     assert [account.line(submission, index).state for index in range(3)] == ["Stopped"] * 3
     assert account.ledger.cancels(submission)["all"].by == "Ada"
     assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_submission_whose_item_a_person_deleted_can_be_cancelled(account: Account, canceller: Canceller) -> None:
+    submission = account.submit((HOME, HOME))
+    running = account.train(submission, 0)
+    key = {"submission": {"S": submission}, "item": {"S": "submission"}}
+    client("dynamodb", HOME).delete_item(TableName=account.deployment.table, Key=key)
+    report = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    assert (report.training_jobs, report.errors) == ([running], {})
+    assert account.ended(running) == "Stopped"
+    with pytest.raises(UsageError, match="There is no submission ffffffff"):
+        canceller.cancel(Wanted(submission="ffffffff", by="Ada"))
 
 
 def test_a_repeated_cancel_changes_nothing_and_succeeds(account: Account, canceller: Canceller) -> None:
