@@ -60,7 +60,7 @@ def at_most_100_environment_variables(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "InputDataConfig", '"max": 20'),
-    used_by="traingrid/job/channels.py traingrid/manifest/channel_checks.py",
+    used_by="traingrid/job/channels.py traingrid/manifest/checks/channels.py",
 )
 def at_most_20_channels(aws: Aws) -> None:
     """A request with 21 channels is refused."""
@@ -241,7 +241,7 @@ def recordio_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "AugmentedManifestFile can only be used if the Channel's input mode is Pipe"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/channel_checks.py",
+    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/checks/channels.py",
     trainings=1,
 )
 def augmented_manifest_in_pipe_mode(aws: Aws) -> None:
@@ -256,7 +256,7 @@ def augmented_manifest_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "AugmentedManifestFile can only be used if the Channel's input mode is Pipe"),
-    used_by="traingrid/manifest/channel_checks.py",
+    used_by="traingrid/manifest/checks/channels.py",
 )
 def augmented_manifest_in_file_mode_is_refused(aws: Aws) -> None:
     """A File channel with an augmented manifest is refused."""

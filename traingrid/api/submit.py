@@ -161,7 +161,7 @@ def with_initial_models(manifest: Path, lines: list[Line], deployment: Deploymen
     Raises:
         TraingridError: A model does not exist any more or cannot be used by its line; the text lists the errors.
     """
-    if not any("init_from" in line.settings for line in lines):
+    if not any(line.settings.init_from for line in lines):
         return lines
     home = deployment.grid.home
     ledger, storage = Ledger(deployment.table, home), Storage(home)

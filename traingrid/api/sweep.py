@@ -240,7 +240,7 @@ def _without_metric(file: SpecFile, lines: Sequence[Line], grid: Grid) -> Iterab
     """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):
-        known = line.settings.get("metrics") or default_metrics(grid.job)
+        known = line.settings.metrics or default_metrics(grid.job)
         if not is_algorithm(line.settings, grid) and metric not in known:
             place = file.place(("objective", "metric"))
             rule = f"{shown(metric)} is not a metric of base line {number}, which has {', '.join(sorted(known))}"

@@ -10,7 +10,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
-from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
+from traingrid.manifest.columns import unknown_field
+from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.manifest.json_lines import declared, json_lines
 from traingrid.strict_json import json_object
 from traingrid.text import shown

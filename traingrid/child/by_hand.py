@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.manifest import parse as manifest
-from traingrid.manifest.budget_checks import budget_of
+from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.submission.files import MAX_ARRAY, submission_id
 from traingrid.submission.initial_models import InitialModels

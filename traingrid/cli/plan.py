@@ -19,10 +19,11 @@ from traingrid.cli.manifest import SQL_FILE, queried, sql_of, synced_catalog
 from traingrid.cli.plan_report import PLAN_ROWS, report
 from traingrid.cli.submit import PRINTED, SUBMISSION_ROWS, print_submission
 from traingrid.errors import UsageError
+from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
-from traingrid.manifest.plan_fields import moment
+from traingrid.manifest.problem import RefusedError
 from traingrid.manifest.rows import Row, Rows
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.values import moment
 from traingrid.text import counted
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ def plan(  # noqa: PLR0913  # an option each
     options = Options(
         now=now,
         finish_by=end,
-        budget=budget
-        or next((line.settings["budget_dollars"] for line in lines if "budget_dollars" in line.settings), math.inf),
+        budget=budget or budget_of(lines) or math.inf,
         accelerators=math.inf if accelerators is None else accelerators,
         moves=not no_moves,
     )

@@ -15,10 +15,8 @@ from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE, initi
 from traingrid.job.job import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from traingrid.grid.job_defaults import JobDefaults
-    from traingrid.job.job import Inputs, Job, Streams
+    from traingrid.job.job import Inputs, Job
 
 MANIFEST_FOLDER = "input"
 """The folder of a training job's ManifestFiles, next to SageMaker's own `output`."""
@@ -27,53 +25,38 @@ CODE_CHANNEL = "code"
 """The channel that provides `source` to a job without a network."""
 
 
-def setting(settings: Mapping[str, Any], name: str, defaults: JobDefaults) -> Any:
-    """Return the line's value of a field, or the grid's default if the line does not set it."""
-    return settings[name] if name in settings else getattr(defaults, name)
-
-
-def streams_of(settings: Mapping[str, Any], defaults: JobDefaults) -> Streams:
-    """Return the `streams` setting of a line; always "host" for an algorithm, which cannot read one stream per rank."""
-    found: Streams = "host" if "algorithm" in settings else setting(settings, "streams", defaults)
-    return found
-
-
-def channels(data: S3Uri | Inputs, settings: Mapping[str, Any], defaults: JobDefaults) -> Inputs:
+def channels(data: S3Uri | Inputs, defaults: JobDefaults) -> Inputs:
     """Return the channels of a job: those that its line defines, or the grid's channels below its data folder.
 
     Args:
         data: The data folder, or the line's channels with only the fields set that the line sets.
-        settings: The line's fields, which provide the fields that a channel does not set.
-        defaults: The grid's defaults, which provide the fields that neither sets.
+        defaults: The settings of the line and, where it sets none, of the grid, for fields that a channel does not set.
     """
     if not isinstance(data, dict):
-        fields = _fields(setting(settings, "input_mode", defaults), settings, defaults)
+        fields = _fields(defaults.input_mode, defaults)
         return {name: Channel(uri=f"{data / name}/", **fields) for name in defaults.channels}
-    return {name: _filled(channel, settings, defaults) for name, channel in data.items()}
+    return {name: _filled(channel, defaults) for name, channel in data.items()}
 
 
-def _filled(channel: Channel, settings: Mapping[str, Any], defaults: JobDefaults) -> Channel:
+def _filled(channel: Channel, defaults: JobDefaults) -> Channel:
     if channel.file_system:  # the defaults are for data in S3; a file system is always mounted
         return channel
-    given = channel.model_fields_set
-    mode = channel.input_mode if "input_mode" in given else setting(settings, "input_mode", defaults)
-    filled = _fields(mode, settings, defaults)
-    changed = {name: value for name, value in filled.items() if name not in given and value != getattr(channel, name)}
+    own_fields = channel.model_fields_set
+    fields = _fields(channel.input_mode if "input_mode" in own_fields else defaults.input_mode, defaults)
+    changed = {
+        name: value for name, value in fields.items() if name not in own_fields and value != getattr(channel, name)
+    }
     return channel.model_copy(update=changed) if changed else channel
 
 
-def _fields(mode: str, settings: Mapping[str, Any], defaults: JobDefaults) -> dict[str, Any]:
+def _fields(mode: str, defaults: JobDefaults) -> dict[str, Any]:
     """Return the fields of a channel with an input mode that the line and the grid set for all channels."""
     if mode != "Pipe":
         return {"input_mode": mode}
     # FullyReplicated would stream every record to every host, and each host would train on it.
-    shared = streams_of(settings, defaults) == "host" and setting(settings, "instance_count", defaults) > 1
+    shared = defaults.streams == "host" and defaults.instance_count > 1
     distribution = "ShardedByS3Key" if shared else "FullyReplicated"
-    return {
-        "input_mode": mode,
-        "distribution": distribution,
-        "shuffle_seed": setting(settings, "shuffle_seed", defaults),
-    }
+    return {"input_mode": mode, "distribution": distribution, "shuffle_seed": defaults.shuffle_seed}
 
 
 def streamed(inputs: Inputs) -> bool:
@@ -88,8 +71,8 @@ def by_rank(inputs: Inputs, streams: str) -> list[str]:
 
 def names_in_request(inputs: Inputs, streams: str, ranks: int) -> list[str]:
     """Return the names of the channels in the CreateTrainingJob request."""
-    dealt = by_rank(inputs, streams)
-    return [name for channel in inputs for name in (rank_channels(channel, ranks) if channel in dealt else [channel])]
+    split = by_rank(inputs, streams)
+    return [name for channel in inputs for name in (rank_channels(channel, ranks) if channel in split else [channel])]
 
 
 def rank_channels(channel: str, ranks: int) -> list[str]:
@@ -106,17 +89,17 @@ def channels_in_request(job: Job, training_job: str) -> Inputs:
         job: The job to train.
         training_job: The training job's name, which is part of the URIs of its ManifestFiles.
     """
-    dealt, found = by_rank(job.inputs, job.streams), {}
+    split, channels_by_name = by_rank(job.inputs, job.streams), {}
     for name, channel in job.inputs.items():
-        if name not in dealt:
-            found[name] = channel
+        if name not in split:
+            channels_by_name[name] = channel
             continue
-        for one in rank_channels(name, job.ranks):
-            uri = str(manifest_uri(job, training_job, one))
-            found[one] = channel.model_copy(update={"uri": uri, "manifest": True})
+        for rank_channel in rank_channels(name, job.ranks):
+            uri = str(manifest_uri(job, training_job, rank_channel))
+            channels_by_name[rank_channel] = channel.model_copy(update={"uri": uri, "manifest": True})
     if uri := initial_model_uri(job):
-        found[MODEL_CHANNEL] = Channel(uri=uri, content_type=MODEL_CONTENT_TYPE)
-    return found
+        channels_by_name[MODEL_CHANNEL] = Channel(uri=uri, content_type=MODEL_CONTENT_TYPE)
+    return channels_by_name
 
 
 def manifest_uri(job: Job, training_job: str, name: str) -> S3Uri:

@@ -16,9 +16,7 @@ Without any of them, AWS's containers run the program once on each host.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from traingrid.job.channels import setting
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,17 +36,13 @@ ADDED: Mapping[Launcher, int] = {"mpi": 3, "torchrun": 3, "none": 1}
 """The number of hyperparameters that select each launcher."""
 
 
-def launcher_of(settings: Mapping[str, Any], defaults: JobDefaults) -> Launcher:
-    """Return the launcher of a line, or the grid's default."""
-    found: Launcher = setting(settings, "launcher", defaults)
-    return found
+def processes_per_host(defaults: JobDefaults) -> int:
+    """Return the number of ranks on each host; always 1 if no launcher starts them.
 
-
-def processes_per_host(settings: Mapping[str, Any], defaults: JobDefaults) -> int:
-    """Return the number of ranks on each host; always 1 if no launcher starts them."""
-    if launcher_of(settings, defaults) == "none":
-        return 1
-    return int(setting(settings, "processes_per_host", defaults))
+    Args:
+        defaults: The settings of a line and, where it sets none, of the grid.
+    """
+    return 1 if defaults.launcher == "none" else defaults.processes_per_host
 
 
 def launcher_hyperparameters(job: Job) -> dict[str, str]:

@@ -16,10 +16,10 @@ from traingrid.algorithms.algorithm import Algorithm, Violation
 from traingrid.algorithms.described import described
 from traingrid.aws.clients import client
 from traingrid.job.job import in_region
-from traingrid.manifest.algorithm_checks import use_of
+from traingrid.manifest.checks.algorithms import use_of
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.line import job_of_line
-from traingrid.manifest.values import literal
+from traingrid.manifest.problem import literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +39,7 @@ def wrong_resources(lines: Sequence[Line], deployment: Deployment) -> list[LineE
     An algorithm that the caller may not describe is not checked. Each algorithm is described once for each Region.
     """
     describe = cache(partial(_describe, deployment))
-    return [error for line in lines if "algorithm" in line.settings for error in _errors(line, deployment, describe)]
+    return [error for line in lines if line.settings.algorithm for error in _errors(line, deployment, describe)]
 
 
 def _errors(

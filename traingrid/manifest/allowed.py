@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.aws.s3_uri import MAX_KEY_BYTES, S3Uri
 from traingrid.manifest.limits import broken_limit, most
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.problem import RefusedError
 
 if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment

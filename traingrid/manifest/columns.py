@@ -1,4 +1,4 @@
-"""Manifest fields: the fields of a line, and the columns that represent them in CSV with a header."""
+"""Columns: the fields and entries of mappings that the columns of CSV with a header hold."""
 
 from __future__ import annotations
 
@@ -7,33 +7,12 @@ import re
 from collections import Counter
 
 from traingrid.manifest.errors import LineError, file_error
+from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.text import shown
 
 MAX_COLUMNS = 500
 """The maximum number of columns: SageMaker's maximum number of entries of every mapping, and every other field."""
 
-# The mapping to which a CSV column with this prefix adds an entry.
-MAPPINGS = {
-    "hp.": "hyperparameters",
-    "env.": "environment",
-    "tag.": "tags",
-    "input.": "inputs",
-    "replica.": "replicas",
-    "profile.": "profile",
-}
-FIELDS = (
-    *("name", "region", "s3_uri", "copy_from", "inputs", "replicas", "input_mode", "streams", "shuffle_seed"),
-    *("init_from",),
-    *("image", "algorithm", "source", "entry_point"),
-    *("hyperparameters", "instance_type", "instance_count", "volume_gb", "launcher"),
-    *("processes_per_host", "mpi_options"),
-    *("spot", "training_plan", "max_runtime", "max_wait", "keep_alive", "checkpoints", "output"),
-    *("metrics", "environment", "tags", "profile"),
-    *("priority", "retries", "launch", "share"),
-    *("backend", "capacity_wait", "eks_kind", "eks_queue"),
-    *("residency", "finish_by", "instance_types", "estimated_runtime", "estimated_dollars", "budget_dollars"),
-    *("dollars_per_hour", "spot_dollars_per_hour"),
-)
 INDEX_STEP = "Name the column, or remove it. In pandas, write the table with to_csv(index=False)."
 """The next step for a column that is probably the index of a table of pandas."""
 _FROM_THE_DEPLOYMENT = re.compile(
@@ -84,7 +63,7 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
 
 def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     """Return the error for an unknown field or column, with the most similar known name."""
-    prefix = next((prefix for prefix, mapping in MAPPINGS.items() if mapping == name), None)
+    prefix = FIELDS[name].prefix if name in FIELDS else ""
     if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
         reason = "the deployment sets this, and a manifest cannot override it"
         next_step = "Remove it; `cdk deploy` creates the roles, networks and keys."

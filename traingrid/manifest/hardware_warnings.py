@@ -61,23 +61,25 @@ def may_warn(grid: Grid) -> bool:
 
 def line_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
     """Return the warnings of one line, each a sentence without the line's number."""
-    residency = line.settings.get("residency") or grid.regions[line.region].residency
+    residency = line.settings.residency or grid.regions[line.region].residency
     about_data = (f"{RULE}. {NEXT_STEP}.",) if residency and has_internet(grid, line.region) else ()
     return (*about_data, *_hardware_warnings(line, grid))
 
 
 def _hardware_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
-    alias = line.setting("image", grid.job)
-    if alias not in grid.images or is_algorithm(line.settings, grid):
+    settings = line.settings
+    defaults = settings.over(grid.job)
+    alias = defaults.image
+    if alias not in grid.images or is_algorithm(settings, grid):
         return ()
     use = _Use(
         alias=alias,
         image=grid.images[alias],
-        instance_type=line.setting("instance_type", grid.job),
-        hosts=line.setting("instance_count", grid.job),
-        has_checkpoints=bool(line.settings.get("checkpoints", line.settings.get("spot", False))),
-        is_script="source" in line.settings,
-        hyperparameters=hyperparameters(line.settings, grid),
+        instance_type=defaults.instance_type,
+        hosts=defaults.instance_count,
+        has_checkpoints=bool(settings.spot if settings.checkpoints is None else settings.checkpoints),
+        is_script=settings.source is not None,
+        hyperparameters=hyperparameters(settings, grid),
     )
     return tuple(use.warnings())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traingrid.manifest.columns import MAPPINGS
+from traingrid.manifest.fields import MAPPINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

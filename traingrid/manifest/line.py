@@ -6,21 +6,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.job.channels import channels, setting, streamed, streams_of
+from traingrid.job.channels import channels, streamed
 from traingrid.job.job import Job, Replica
-from traingrid.job.launchers import launcher_of, processes_per_host
-from traingrid.manifest.values import metric_regex
+from traingrid.job.launchers import processes_per_host
+from traingrid.manifest.fields import NO_SETTINGS
+from traingrid.manifest.metrics import metric_regex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from traingrid.aws.s3_uri import S3Uri
     from traingrid.grid.deployment import Deployment
+    from traingrid.grid.image import Image
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import Grid
     from traingrid.job.job import BackendName, Inputs
+    from traingrid.manifest.fields import LineSettings
 
-MAX_NAME_CHARACTERS = 128
 CAPACITY_WAIT_SECONDS = 1800
 """How long a line with several candidates, one of them on EKS, waits for capacity unless it sets `capacity_wait`.
 
@@ -39,9 +41,11 @@ class Line:
         name: The job's name; by default the last part of its data's path.
         data: The folder above the grid's channels; None if the line defines its own channels.
         inputs: The channels that the line defines; keys that it omits are unset.
-        settings: The job fields that the line sets, by their names in a manifest, with validated values.
+        settings: The optional fields that the line sets.
         replicas: The folder or the channels of the same data in other Regions, by Region.
         copy_from: The folder in another Region that is copied to `data` before the training; None to copy nothing.
+        fields: The names of all fields that have a value on the line; while the line is checked, also those whose value
+            is invalid and therefore missing in the other attributes.
     """
 
     number: int
@@ -49,9 +53,10 @@ class Line:
     name: str
     data: S3Uri | None = None
     inputs: Inputs = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    replicas: Mapping[str, S3Uri | Inputs] = field(default_factory=dict)
+    settings: LineSettings = NO_SETTINGS
+    replicas: dict[str, S3Uri | Inputs] = field(default_factory=dict)
     copy_from: S3Uri | None = None
+    fields: frozenset[str] = frozenset()
 
     @property
     def places(self) -> dict[str, S3Uri | Inputs]:
@@ -60,11 +65,7 @@ class Line:
 
     def priority(self) -> int:
         """Return the job's priority in its submission; a higher priority starts earlier."""
-        return int(self.settings.get("priority", 0))
-
-    def setting(self, name: str, defaults: JobDefaults) -> Any:
-        """Return a field's value, or the grid's default if the line omits it."""
-        return setting(self.settings, name, defaults)
+        return self.settings.priority or 0
 
 
 def in_order(lines: Sequence[Line]) -> Sequence[Line]:
@@ -72,7 +73,7 @@ def in_order(lines: Sequence[Line]) -> Sequence[Line]:
 
     AWS Batch starts the children of an array by their index as room for them becomes free.
     """
-    if not any(line.settings for line in lines):
+    if not any(line.settings.priority for line in lines):
         return lines
     return sorted(lines, key=Line.priority, reverse=True)  # stable
 
@@ -96,87 +97,80 @@ def iter_jobs(lines: Sequence[Line], deployment: Deployment, submission: str) ->
 
 def job_of_line(line: Line, index: int, deployment: Deployment, submission: str) -> Job:
     """Return the job of one line; `index` is its index in the submission."""
-    defaults = deployment.grid.job
-    runtime, spot = line.setting("max_runtime", defaults), bool(line.settings.get("spot", False))
-    algorithm = is_algorithm(line.settings, deployment.grid)
-    places = {
-        region: _place(line, region, data, deployment, (submission, index)) for region, data in line.places.items()
+    grid, settings = deployment.grid, line.settings
+    defaults = settings.over(grid.job)
+    algorithm = is_algorithm(settings, grid)
+    sites = {region: _site(line, region, data, deployment, (submission, index)) for region, data in line.places.items()}
+    backends = [name for site in sites.values() for name in site["backends"]]
+    own_site = sites.pop(line.region)
+    attributes: dict[str, Any] = {
+        "max_wait_seconds": (settings.max_wait or defaults.max_runtime + _WAIT_SECONDS) if settings.spot else 0,
+        "capacity_wait_seconds": settings.capacity_wait or _capacity_wait(backends),
+        **settings.job_attributes(),
+        **own_site,
     }
-    backends = [name for fields in places.values() for name in fields["backends"]]
-    here = places.pop(line.region)
     return Job(
         index=index,
         line=line.number,
         name=line.name,
         region=line.region,
-        streams=streams_of(line.settings, defaults) if streamed(here["inputs"]) else "host",
-        instance_type=line.setting("instance_type", defaults),
-        instance_count=line.setting("instance_count", defaults),
-        volume_gb=line.setting("volume_gb", defaults),
-        max_runtime_seconds=runtime,
-        max_wait_seconds=line.settings.get("max_wait", runtime + _WAIT_SECONDS) if spot else 0,
-        spot=spot,
-        keep_alive_seconds=line.settings.get("keep_alive", 0),
-        launcher="mpi" if algorithm else launcher_of(line.settings, defaults),
-        processes_per_host=processes_per_host(line.settings, defaults),
-        mpi_options=line.setting("mpi_options", defaults),
-        source=line.settings.get("source", ""),
-        entry_point=line.settings.get("entry_point", ""),
-        built_in=algorithm and "algorithm" not in line.settings,
-        hyperparameters=hyperparameters(line.settings, deployment.grid),
-        metrics={} if algorithm else line.settings.get("metrics") or default_metrics(defaults),
-        environment=line.settings.get("environment", {}),
-        tags=line.settings.get("tags", {}),
-        tensorboard=is_ours(line.settings, deployment.grid),
-        metric_history=is_ours(line.settings, deployment.grid),
-        priority=line.priority(),
-        retries=line.setting("retries", defaults),
-        launch=line.setting("launch", defaults),
-        share=line.setting("share", defaults) or "",
-        residency=line.settings.get("residency", ()),
-        finish_by=line.settings.get("finish_by", ""),
-        estimated_runtime_seconds=line.settings.get("estimated_runtime", 0),
-        estimated_dollars=line.settings.get("estimated_dollars"),
-        budget_dollars=line.settings.get("budget_dollars"),
-        dollars_per_hour=line.settings.get("dollars_per_hour"),
-        spot_dollars_per_hour=line.settings.get("spot_dollars_per_hour"),
-        capacity_wait_seconds=line.settings.get("capacity_wait", _capacity_wait(backends)),
-        eks_kind=line.settings.get("eks_kind", ""),
-        eks_queue=line.settings.get("eks_queue", ""),
-        replicas={region: Replica(**fields) for region, fields in places.items()},
+        streams=defaults.streams if streamed(own_site["inputs"]) else "host",
+        instance_type=defaults.instance_type,
+        instance_count=defaults.instance_count,
+        volume_gb=defaults.volume_gb,
+        max_runtime_seconds=defaults.max_runtime,
+        launcher="mpi" if algorithm else defaults.launcher,
+        processes_per_host=processes_per_host(defaults),
+        mpi_options=defaults.mpi_options,
+        built_in=algorithm and not settings.algorithm,
+        hyperparameters=hyperparameters(settings, grid),
+        metrics={} if algorithm else settings.metrics or default_metrics(grid.job),
+        tensorboard=is_ours(settings, grid),
+        metric_history=is_ours(settings, grid),
+        retries=defaults.retries,
+        launch=defaults.launch,
+        share=defaults.share or "",
+        replicas={region: Replica(**site) for region, site in sites.items()},
         copy_from=str(line.copy_from or ""),
         copy_to=str(line.data) if line.copy_from else "",
-        init_from=line.settings.get("init_from"),
-        profile=line.settings.get("profile", ""),
-        **here,
+        **attributes,
     )
 
 
-def is_ours(settings: Mapping[str, Any], grid: Grid) -> bool:
+def image_of(settings: LineSettings, grid: Grid) -> Image | None:
+    """Return the image of grid.yaml that a job uses; None for an algorithm resource and for an image by its URI."""
+    return None if settings.algorithm else grid.images.get(settings.image or grid.job.image)
+
+
+def is_ours(settings: LineSettings, grid: Grid) -> bool:
     """Return True if a job uses the grid's own training image, which writes TensorBoard data to a configured path."""
-    if "algorithm" in settings:
-        return False
-    image = grid.images.get(settings.get("image", grid.job.image))
+    image = image_of(settings, grid)
     return image is not None and names.TRAINING_REPOSITORY in (image.build, image.repository)
 
 
-def is_algorithm(settings: Mapping[str, Any], grid: Grid) -> bool:
+def uses_own_trainer(settings: LineSettings, grid: Grid) -> bool:
+    """Return True if a job runs the trainer of the grid's own training image, not a script."""
+    return is_ours(settings, grid) and not settings.source
+
+
+def is_algorithm(settings: LineSettings, grid: Grid) -> bool:
     """Return True if a job trains an algorithm resource or one of SageMaker's built-in algorithms."""
-    image = grid.images.get(settings.get("image", grid.job.image))
-    return "algorithm" in settings or (image is not None and image.algorithm is not None)
+    image = image_of(settings, grid)
+    return bool(settings.algorithm) or (image is not None and image.algorithm is not None)
 
 
-def hyperparameters(settings: Mapping[str, Any], grid: Grid) -> dict[str, str]:
+def hyperparameters(settings: LineSettings, grid: Grid) -> dict[str, str]:
     """Return a job's hyperparameters: those of the line, and the grid's if they are for the same program.
 
     The grid's defaults do not apply to a script, which gets its hyperparameters as arguments and may not know them, and
     to an algorithm other than the default one.
     """
-    own: dict[str, str] = settings.get("hyperparameters", {})
-    if "source" in settings:
-        return own
-    default = "algorithm" not in settings and settings.get("image", grid.job.image) == grid.job.image
-    return own if is_algorithm(settings, grid) and not default else {**grid.job.hyperparameters, **own}
+    if settings.source:
+        return settings.hyperparameters
+    is_default = not settings.algorithm and settings.image in (None, grid.job.image)
+    if is_algorithm(settings, grid) and not is_default:
+        return settings.hyperparameters
+    return {**grid.job.hyperparameters, **settings.hyperparameters}
 
 
 def default_metrics(defaults: JobDefaults) -> dict[str, str]:
@@ -184,28 +178,28 @@ def default_metrics(defaults: JobDefaults) -> dict[str, str]:
     return {name: metric_regex(name) for name in defaults.metrics}
 
 
-def _place(
+def _site(
     line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]
 ) -> dict[str, Any]:
-    """Return the fields of a job that depend on its Region, which are those of `Replica`."""
+    """Return the attributes of a job that depend on its Region, which are those of `Replica`."""
     grid, account, settings = deployment.grid, deployment.account_of(region), line.settings
-    own = output = names.output_prefix(grid.name, account, region, *identity)
-    if "output" in settings:
-        output = f"s3://{names.output_bucket(grid.name, account, region)}/{settings['output']}/"
-    kept = settings.get("checkpoints", bool(settings.get("spot", False)))
-    if isinstance(kept, str):
-        kept = f"s3://{names.output_bucket(grid.name, account, region)}/{kept}/"
-    elif kept:
-        kept = f"{own}checkpoints/"
-    algorithm = settings.get("algorithm", "").replace("{region}", region)
-    image = "" if algorithm else deployment.image_uri(settings.get("image", grid.job.image), region)
+    folder = output = names.output_prefix(grid.name, account, region, *identity)
+    bucket = names.output_bucket(grid.name, account, region)
+    if settings.output:
+        output = f"s3://{bucket}/{settings.output}/"
+    checkpoints = bool(settings.spot) if settings.checkpoints is None else settings.checkpoints
+    if isinstance(checkpoints, str):
+        checkpoints = f"s3://{bucket}/{checkpoints}/"
+    elif checkpoints:
+        checkpoints = f"{folder}checkpoints/"
+    algorithm = (settings.algorithm or "").replace("{region}", region)
     return {
-        "inputs": channels(data, settings, grid.job),
+        "inputs": channels(data, settings.over(grid.job)),
         "output": output,
-        "image": image,
+        "image": "" if algorithm else deployment.image_uri(settings.image or grid.job.image, region),
         "algorithm": algorithm,
-        "checkpoints": kept or "",
-        "training_plan": settings.get("training_plan", {}).get(region, ""),
+        "checkpoints": checkpoints or "",
+        "training_plan": settings.training_plan.get(region, ""),
         "backends": backends_of(line, region, grid),
     }
 
@@ -213,11 +207,11 @@ def _place(
 def backends_of(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
     """Return the backends of a line in one of its Regions: the line's in its own Region, of which others may lack some.
 
-    They can be empty in a Region of `replicas`; `traingrid.manifest.eks_checks` refuses such a line.
+    They can be empty in a Region of `replicas`; `traingrid.manifest.checks.backends` refuses such a line.
     """
     there = grid.regions[region]
-    wanted: tuple[BackendName, ...] = line.settings.get("backend", (there.backend,))
-    return wanted if region == line.region else tuple(name for name in wanted if name in there.backends)
+    backends: tuple[BackendName, ...] = line.settings.backend or (there.backend,)
+    return backends if region == line.region else tuple(name for name in backends if name in there.backends)
 
 
 def _capacity_wait(backends: Sequence[BackendName]) -> int:

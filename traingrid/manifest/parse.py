@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from traingrid.job.accelerators import accelerators
 from traingrid.manifest.allowed import Rules
-from traingrid.manifest.budget_checks import different_budgets, unenforceable_budget
-from traingrid.manifest.check import checked_line
+from traingrid.manifest.check import LineCheck
+from traingrid.manifest.checks.budgets import different_budgets, unenforceable_budget
+from traingrid.manifest.checks.queues import different_shares
 from traingrid.manifest.errors import ErrorReport, LineError, ManifestError, file_error
 from traingrid.manifest.line import Line
-from traingrid.manifest.queue_checks import different_shares
 from traingrid.manifest.rows import MAX_BYTES, Row, Rows
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment, *, to_plan: 
         ManifestError: The manifest is invalid. The error lists every problem, not only the first.
     """
     rows = Rows(chunks=_pieces(content) if isinstance(content, bytes) else content)
-    rules, limits = Rules(deployment), deployment.grid.limits
+    lines_check, limits = LineCheck(Rules(deployment)), deployment.grid.limits
     lines: list[Line] = []
     errors = ErrorReport()
     for number, row in enumerate(rows, start=1):
@@ -56,7 +56,7 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment, *, to_plan: 
             reason = f"a submission may have at most {limits.jobs:,} jobs, and the file has more lines"
             errors.add_first(file_error(reason, "Split it into several files.").errors)
             break
-        checked = checked_line(row, rules) if isinstance(row, Row) else row
+        checked = lines_check.checked(row) if isinstance(row, Row) else row
         if isinstance(checked, Line):
             lines.append(checked)
         else:
@@ -86,21 +86,19 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid, *, to_plan: bool) -
         return of_several
     if not to_plan and (of_budget := unenforceable_budget(lines, grid)):
         return of_budget
-    hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
-    asked = {
-        "instances": sum(number for number, _ in hosts),
-        "accelerators": sum(number * _accelerators(line, grid) for number, line in hosts),
+    jobs = [line.settings.over(grid.job) for line in lines]
+    totals = {
+        "instances": sum(job.instance_count for job in jobs),
+        "accelerators": sum(
+            job.instance_count * accelerators(job.instance_type, job.processes_per_host) for job in jobs
+        ),
     }
     return [
         error
-        for name, number in asked.items()
+        for name, number in totals.items()
         if (most := getattr(grid.limits, name)) is not None and number > most
         for error in file_error(
             f"its jobs use {number:,} {name} in total, and a submission may use at most {most:,}",
             f"Split it, or raise limits.{name} in grid.yaml and deploy.",
         ).errors
     ]
-
-
-def _accelerators(line: Line, grid: Grid) -> int:
-    return accelerators(line.setting("instance_type", grid.job), line.setting("processes_per_host", grid.job))

@@ -14,6 +14,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.residency import is_resident
 from traingrid.job.accelerators import accelerators
+from traingrid.manifest.fields import LineSettings
 from traingrid.manifest.line import is_ours
 from traingrid.merge.models import shape_of
 
@@ -150,7 +151,7 @@ def merge_line(
     """
     region, deployment = place
     grid = deployment.grid
-    if not is_ours({"image": request.image or grid.job.image}, grid):
+    if not is_ours(LineSettings(image=request.image or None), grid):
         text = f"The image {request.image or grid.job.image} is not the grid's training image, which has the merge."
         raise UsageError(text, "Give the alias of that image in grid.yaml: --image ALIAS.")
     line: dict[str, Any] = {

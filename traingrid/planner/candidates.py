@@ -82,8 +82,7 @@ class Candidate:
     @property
     def plans(self) -> Mapping[str, str]:
         """The ARN of the line's training plan, by Region."""
-        plans: Mapping[str, str] = self.line.settings.get("training_plan", {})
-        return plans
+        return self.line.settings.training_plan
 
     @property
     def pool_keys(self) -> Iterator[PoolKey]:
@@ -145,7 +144,7 @@ def candidates(
         places = places_of(line, facts, deployment, moves=options.moves, hours=hours)
         size = next((place.replica.size for place in places.by_region.values() if place.replica), None)
         by_type = _durations(line, job, durations, size)
-        allowed = line.settings.get("instance_types", ())
+        allowed = line.settings.instance_types or ()
         found.append(
             Candidate(
                 line=line,
@@ -202,11 +201,11 @@ def limits_of(found: Sequence[Candidate], options: Options) -> Limits:
 def _durations(line: Line, job: Job, durations: Durations, size: int | None) -> dict[str, Duration]:
     """Return the durations by instance type; those that the line gives are only of its instance type."""
     recipe, settings = recipe_of(job), line.settings
-    types = dict.fromkeys((job.instance_type, *settings.get("instance_types", ())))
+    types = dict.fromkeys((job.instance_type, *(settings.instance_types or ())))
     past = {name: durations.of_past_runs(recipe, name, size) for name in types}
     found = {name: duration for name, duration in past.items() if duration}
     if job.instance_type not in found:
-        source = LINE if "estimated_runtime" in settings else MAX_RUNTIME if "max_runtime" in settings else GUESS
-        seconds = settings.get("estimated_runtime", job.max_runtime_seconds)
+        source = LINE if settings.estimated_runtime else MAX_RUNTIME if settings.max_runtime else GUESS
+        seconds = settings.estimated_runtime or job.max_runtime_seconds
         found[job.instance_type] = Duration(hours=seconds / _SECONDS, source=source)
     return found

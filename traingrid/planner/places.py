@@ -10,8 +10,8 @@ from traingrid import names
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.grid.residency import is_resident
 from traingrid.manifest.allowed import Rules
-from traingrid.manifest.move_checks import copy_source
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.copy_source import copy_source
+from traingrid.manifest.problem import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,16 +85,14 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     for region, data in line.replicas.items():
         uri = str(data)
         found[region] = Place(region=region, uri=uri, replica=facts.replicas.get((region, uri.rstrip("/"))))
-    if plans := line.settings.get("training_plan"):
+    if plans := line.settings.training_plan:
         found = {region: place for region, place in found.items() if region in plans}
         return Places(by_region=found, only="its training plans are of these Regions")
     if own is None:
         return Places(by_region=found, only="the catalog has no replica at its URI")
-    rules, allowed = Rules(deployment), line.settings.get("residency", ())
+    rules, allowed = Rules(deployment), line.settings.residency or ()
     on_sagemaker = (  # a plan does not write the backend of a line
-        region
-        for region, there in deployment.grid.regions.items()
-        if "backend" in line.settings or there.backend != "eks"
+        region for region, there in deployment.grid.regions.items() if line.settings.backend or there.backend != "eks"
     )
     resident = [region for region in on_sagemaker if is_resident(region, allowed)]
     others = [region for region in resident if region not in found and rules.grid.may_hold(region, line.region)]
@@ -111,18 +109,22 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
 
 def _bound_to_its_region(line: Line, deployment: Deployment) -> str:
     """Return the field that binds a line to its Region, as the end of a sentence; empty if none does."""
-    settings, image = line.settings, line.settings.get("image", "")
+    settings, image = line.settings, line.settings.image
     if any(channel.file_system for channel in line.inputs.values()):
         return "its data is on a file system of its Region"
     if line.data is None:
         return "its inputs are URIs of its Region"
-    fields = {"copy_from": line.copy_from, "source": settings.get("source"), "output": settings.get("output")}
-    fields["checkpoints"] = isinstance(settings.get("checkpoints"), str)
-    fields["init_from"] = settings.get("init_from")  # a plan does not know the cost of copying the model
+    fields = {
+        "copy_from": line.copy_from,
+        "source": settings.source,
+        "output": settings.output,
+        "checkpoints": isinstance(settings.checkpoints, str),
+        "init_from": settings.init_from,  # a plan does not know the cost of copying the model
+    }
     for name, is_bound in fields.items():
         if is_bound:
             return f"its {name} is for its Region"
-    if line.setting("launch", deployment.grid.job) == "queued":
+    if settings.over(deployment.grid.job).launch == "queued":
         return "it waits in the service queue of its Region"
     if image and image not in deployment.grid.images and "{region}" not in image:
         return "its image is in its Region"

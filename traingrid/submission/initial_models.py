@@ -13,9 +13,9 @@ from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.residency import common_residency, is_resident
 from traingrid.job.state import JobState
+from traingrid.manifest.checks.queues import too_large_with_model
 from traingrid.manifest.errors import LineError, ManifestError
-from traingrid.manifest.queue_checks import too_large_with_model
-from traingrid.manifest.values import RefusedError, literal
+from traingrid.manifest.problem import Problem, RefusedError, literal
 from traingrid.submission.model_fit import unfit
 from traingrid.submission.model_limits import check_copies, check_models, too_large_to_copy
 from traingrid.submission.submitted_jobs import last_submitted_job
@@ -82,14 +82,15 @@ class InitialModels:
         """
         check_models(lines)
         errors: list[LineError] = []
-        found = [self._line(line, errors) if "init_from" in line.settings else line for line in lines]
+        found = [
+            self._line(line, line.settings.init_from, errors) if line.settings.init_from else line for line in lines
+        ]
         if errors:
             raise ManifestError(errors)
         check_copies(found)
         return found
 
-    def _line(self, line: Line, errors: list[LineError]) -> Line:
-        model: InitialModel = line.settings["init_from"]
+    def _line(self, line: Line, model: InitialModel, errors: list[LineError]) -> Line:
         source = self._source(model)
         if isinstance(source, RefusedError):
             errors.append(_line_error(line, "init_from", str(model), source))
@@ -97,10 +98,11 @@ class InitialModels:
         problems = [*self._unreadable((line.region, *line.replicas), source), *self._unfit(line, source)]
         errors += [_line_error(line, "init_from", str(model), problem) for problem in problems[:1]]
         known = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
-        begun = replace(line, settings={**line.settings, "init_from": known, **_passed_on(line, source)})
-        for field_name, value, refused in too_large_with_model(begun, self.deployment):
-            errors.append(_line_error(line, field_name, value, refused))
-        return begun
+        settings = replace(line.settings, init_from=known, residency=_passed_on(line, source))
+        with_model = replace(line, settings=settings)
+        for problem in too_large_with_model(with_model, self.deployment):
+            errors.append(_line_error(line, problem.field, problem.value, problem))
+        return with_model
 
     def refused(self, job: Job) -> RefusedError | None:
         """Return the reason why a submitted job cannot begin with its model any more; None if it can, or has none."""
@@ -196,12 +198,11 @@ class InitialModels:
             yield RefusedError(reason, f"{train}.")
 
 
-def _passed_on(line: Line, source: Source) -> dict[str, Any]:
+def _passed_on(line: Line, source: Source) -> tuple[str, ...] | None:
     """Return the residency of a line that begins with a model, because the new model may contain the data of both."""
-    found = common_residency(line.settings.get("residency", ()), source.residency)
-    return {"residency": found} if found else {}
+    return common_residency(line.settings.residency or (), source.residency) or None
 
 
-def _line_error(line: Line, name: str, value: object, refused: RefusedError) -> LineError:
+def _line_error(line: Line, name: str, value: object, refused: RefusedError | Problem) -> LineError:
     facts: dict[str, Any] = {"reason": refused.reason, "next_step": refused.next_step}
     return LineError(line=line.number, field=name, value=literal(value), **facts)

@@ -22,7 +22,7 @@ from traingrid.ledger.ledger import Claim
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
-from traingrid.manifest.budget_checks import budget_of
+from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
 from traingrid.submission.batch_children import is_retry

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
 from traingrid.job.job import Job
+from traingrid.manifest.fields import FIELDS
 from traingrid.manifest.line import job_of_line
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 # Fields that do not come from the line's content: its line number, and fields that this program's version sets; and
 # those of a plan, which do not affect the training.
 _NO_CHANGE = {
-    *("line", "tensorboard", "metric_history", "residency", "finish_by", "estimated_runtime_seconds"),
-    *("estimated_dollars", "budget_dollars", "dollars_per_hour", "spot_dollars_per_hour"),
+    *("line", "tensorboard", "metric_history"),
+    *(field.job for field in FIELDS.values() if field.of_plan),
 }
 
 

@@ -12,7 +12,7 @@ from traingrid.aws.clients import client
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.outage import is_outage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.problem import RefusedError
 
 if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.algorithms.trainer_config import Config
-from traingrid.manifest.line import hyperparameters, is_algorithm, is_ours
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.line import hyperparameters, is_algorithm, uses_own_trainer
+from traingrid.manifest.problem import RefusedError
 from traingrid.text import canonical
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def unfit(line: Line, trained: Job, deployment: Deployment) -> Iterator[RefusedE
     mine = hyperparameters(line.settings, grid)
     if is_algorithm(line.settings, grid):
         yield from _algorithm(line, mine, trained, deployment)
-    elif is_ours(line.settings, grid) and "source" not in line.settings:
+    elif uses_own_trainer(line.settings, grid):
         yield from _trainer(mine, trained)
 
 
 def _algorithm(line: Line, mine: Mapping[str, str], trained: Job, deployment: Deployment) -> Iterator[RefusedError]:
-    alias = line.settings.get("image", deployment.grid.job.image)
-    named = line.settings.get("algorithm") or deployment.image_uri(alias, line.region)
+    alias = line.settings.image or deployment.grid.job.image
+    named = line.settings.algorithm or deployment.image_uri(alias, line.region)
     if not trained.is_algorithm or _program(named) != _program(trained.algorithm or trained.image):
         reason = (
             "the model was trained by another program, and an algorithm only begins with a model that it has trained"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.job.initial_model import InitialModel
 from traingrid.manifest.errors import file_error
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.problem import RefusedError
 from traingrid.text import byte_size
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def check_models(lines: Sequence[Line]) -> None:
     Raises:
         ManifestError: There are more than `MAX_MODELS`.
     """
-    models = {str(model) for line in lines if (model := line.settings.get("init_from"))}
+    models = {str(model) for line in lines if (model := line.settings.init_from)}
     if len(models) > MAX_MODELS:
         reason = f"its lines begin with {len(models):,} different models, and those of a submission with at most "
         raise file_error(f"{reason}{MAX_MODELS}", "Split the file.")
@@ -50,8 +49,8 @@ def check_copies(lines: Sequence[Line]) -> None:
     """
     copies: set[tuple[str, str]] = set()
     for line in lines:
-        model = line.settings.get("init_from")
-        if isinstance(model, InitialModel):
+        model = line.settings.init_from
+        if model is not None:
             copies |= {(str(model), region) for region in line.places if region != model.region}
     if len(copies) > MAX_COPIES:
         reason = f"its lines need {len(copies):,} copies of models to other Regions, and those of a submission at most "

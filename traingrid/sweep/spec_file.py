@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from traingrid.errors import UsageError
 from traingrid.grid.file import nearest, violated_rule
 from traingrid.grid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
-from traingrid.manifest.columns import FIELDS, MAPPINGS
+from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.sweep.spec import HYPERPARAMETER, MAX_TRIALS, Dimension, EarlyStopping, Objective, SweepSpec
 from traingrid.text import shown
 

@@ -103,7 +103,7 @@ _READERS: dict[str, _Reader] = {
     "region": lambda line, _job, value: (line.region, value),
     "s3_uri": lambda line, _job, value: (str(line.data), str(value).rstrip("/")),
     "name": lambda line, _job, value: (line.name, value),
-    "image": lambda line, _job, value: (line.settings["image"], value),
+    "image": lambda line, _job, value: (line.settings.image, value),
     "spot": lambda _line, job, value: (_text(job.spot), str(value).lower()),
     "checkpoints": lambda _line, job, value: (bool(job.checkpoints), str(value).lower() != "false"),
     "metrics": _metrics,

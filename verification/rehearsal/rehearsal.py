@@ -91,8 +91,9 @@ def read_script(manifest: Path, grid_file: Path) -> Script:
         account = grid.account or account_of(grid.name, texts)
     deployment = Deployment(grid=grid, account=account, table="", manifest_bucket="")
     lines, _ = read_manifest(manifest, deployment)  # submitting it to the localcloud uploads its source folders
-    if begun := [line for line in lines if "init_from" in line.settings]:
-        text = f"{manifest}:{begun[0].number}: init_from {begun[0].settings['init_from']} is a job of the deployed grid"
+    with_models = [(line.number, line.settings.init_from) for line in lines if line.settings.init_from]
+    for number, model in with_models[:1]:
+        text = f"{manifest}:{number}: init_from {model} is a job of the deployed grid"
         raise UsageError(f"{text}, and a rehearsal has no earlier jobs.", "Rehearse a copy without init_from.")
     jobs = jobs_of_lines(lines, deployment, NO_SUBMISSION)
     return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, lines=lines, jobs=jobs)

@@ -42,8 +42,8 @@ def lines(manifest: bytes) -> list[Any]:
 def test_dictionaries_become_lines_that_the_intake_accepts(deployment: Deployment) -> None:
     manifest = manifest_of([JOB | {"hyperparameters": {"lr": 0.1}}, JOB | {"hp.epochs": 3, "name": "second"}])
     first, second = parse(manifest, deployment)
-    assert first.settings["hyperparameters"]["lr"] == "0.1"
-    assert (second.name, second.settings["hyperparameters"]["epochs"]) == ("second", "3")
+    assert first.settings.hyperparameters["lr"] == "0.1"
+    assert (second.name, second.settings.hyperparameters["epochs"]) == ("second", "3")
 
 
 def test_empty_cells_of_a_data_frame_are_left_out() -> None:

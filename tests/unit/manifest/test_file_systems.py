@@ -12,7 +12,7 @@ from tests.unit.manifest.test_forms import errors_of, jobs_of
 from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.grid.file_systems import FileSystemType
 from traingrid.job.job import Job
-from traingrid.manifest.file_system_checks import _ID
+from traingrid.manifest.mounted_channel import _ID
 from traingrid.submission.files import normalised
 
 EFS, LUSTRE, DUBLIN = "fs-0123456789abcdef0", "fs-0fedcba987654321", "fs-01234567"

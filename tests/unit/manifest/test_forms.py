@@ -16,7 +16,6 @@ from traingrid.backends.sagemaker_request import fingerprint, training_job_reque
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import Channel, Job, in_region
-from traingrid.manifest.columns import FIELDS, MAPPINGS
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.limits import most
 from traingrid.manifest.parse import parse
@@ -336,9 +335,3 @@ def test_the_manifests_of_the_documentation_are_good(example: str) -> None:
         "eu-west-1": {"data_buckets": ["my-campaigns-dub"], "eks": {"cluster": "research"}},
     }
     assert jobs_of(example, regions=regions, instance_types=["ml.p5.48xlarge"])
-
-
-def test_the_documentation_names_every_field() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "manifest.md").read_text()
-    assert [name for name in FIELDS if f"`{name}`" not in text] == []
-    assert [prefix for prefix in MAPPINGS if f"`{prefix}<" not in text] == []

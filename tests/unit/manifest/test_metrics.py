@@ -6,7 +6,7 @@ import pytest
 import re2
 
 from traingrid.grid.job_defaults import JobDefaults
-from traingrid.manifest.values import metric_regex, metrics
+from traingrid.manifest.metrics import metric_regex, metrics
 from training_container.trainer.reporting import metric_lines
 
 MOST_METRIC_DEFINITIONS = 40

@@ -79,7 +79,7 @@ def test_a_line_without_a_price_is_refused_if_the_file_has_a_budget(deployment: 
 def test_lines_to_plan_need_no_price(deployment: Deployment) -> None:
     text = json.dumps(LINE | {"budget_dollars": 10}).encode()
     (line,) = parse(text, deployment, to_plan=True)
-    assert line.settings["budget_dollars"] == 10.0
+    assert line.settings.budget_dollars == 10.0
 
 
 def test_estimates_above_the_budget_are_refused(deployment: Deployment) -> None:

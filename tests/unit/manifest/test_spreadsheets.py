@@ -152,10 +152,10 @@ def test_a_header_in_a_comment_is_an_error_if_the_columns_would_be_read_differen
 
 def test_whole_numbers_may_be_floats_as_pandas_writes_them() -> None:
     (line,) = lines_of(f"region,s3_uri,instance_count,volume_gb\n{MONDAY},2.0,50.00\n")
-    assert (line.settings["instance_count"], line.settings["volume_gb"]) == (2, 50)
-    assert type(line.settings["instance_count"]) is int
+    assert (line.settings.instance_count, line.settings.volume_gb) == (2, 50)
+    assert type(line.settings.instance_count) is int
     (line,) = lines_of('{"region": "us-east-1", "s3_uri": "s3://ragab-ml/a", "instance_count": 2.0}\n')
-    assert line.settings["instance_count"] == 2
+    assert line.settings.instance_count == 2
 
 
 @pytest.mark.parametrize("cell", ["2.5", '"2,0"', '"1,000"', "1E+05", "2.", "1_000", "1\u202f000", "-2.0", "\uff12"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from docs_site import api_page, cli_page, measurements_page, trainer_page
+from docs_site import api_page, cli_page, manifest_page, measurements_page, trainer_page
 from traingrid.cli.main import cli
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,6 +56,11 @@ def test_the_page_of_the_python_api_is_up_to_date() -> None:
 
 def test_the_reference_of_the_command_is_up_to_date() -> None:
     assert (DOCS / "cli.md").read_text() == cli_page.page(), "run `make cli-page`"
+
+
+def test_the_table_of_manifest_fields_is_up_to_date() -> None:
+    text = (DOCS / "manifest.md").read_text()
+    assert manifest_page.page(text) == text, "run `make manifest-page`"
 
 
 def test_the_page_for_users_of_the_sagemaker_sdk_is_up_to_date() -> None:

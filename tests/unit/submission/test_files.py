@@ -13,8 +13,8 @@ from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.errors import UsageError
 from traingrid.job.job import Job
+from traingrid.manifest.metrics import metric_regex
 from traingrid.manifest.parse import parse
-from traingrid.manifest.values import metric_regex
 from traingrid.submission.files import (
     MAX_ARRAY,
     chunks,

@@ -23,6 +23,7 @@ from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.fields import LineSettings
 from traingrid.manifest.line import Line, job_of_line
 from traingrid.manifest.parse import parse
 from traingrid.merge.line import MergeRequest, merge_line
@@ -73,6 +74,12 @@ def reading(ledger: Ledger, storage: Storage, deployment: Deployment) -> Initial
     return InitialModels(deployment=deployment, ledger=ledger, storage=storage)
 
 
+def artifact_of(lines: list[Line]) -> str | None:
+    """Return the URI of the first line's initial model."""
+    model = lines[0].settings.init_from
+    return model.artifact if model else None
+
+
 def reason(models: InitialModels, line: Line) -> str:
     with pytest.raises(ManifestError) as error:
         models.resolved([line])
@@ -94,7 +101,7 @@ def test_a_line_gets_the_region_and_the_archive_of_the_model(ledger: Ledger, dep
     line = a_line(deployment)
     (found,) = InitialModels(deployment=deployment, ledger=ledger).resolved([line])
     expected = InitialModel(submission=TRAINED, index=0, region=HERE, artifact=ARTIFACT)
-    assert found.settings["init_from"] == expected
+    assert found.settings.init_from == expected
 
 
 def test_lines_without_the_field_need_no_ledger(deployment: Deployment) -> None:
@@ -143,7 +150,8 @@ def test_a_model_is_only_copied_to_another_region_if_the_grid_moves_data(
     assert found == f"the model is in {HERE}, and this grid does not copy data to {THERE}"
     moving = changed(deployment, moves=True)
     (resolved,) = InitialModels(deployment=moving, ledger=ledger).resolved([line])
-    assert resolved.settings["init_from"].region == HERE
+    assert resolved.settings.init_from
+    assert resolved.settings.init_from.region == HERE
 
 
 def test_replicas_are_regions_of_the_model_too(ledger: Ledger, deployment: Deployment) -> None:
@@ -222,7 +230,7 @@ def test_another_number_of_classes_is_allowed_with_a_new_head(
     stored(storage, deployment, a_job())
     models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
     line = a_line(deployment, hyperparameters={"classes": 5, "new_head": True})
-    assert models.resolved([line])[0].settings["init_from"].artifact == ARTIFACT
+    assert artifact_of(models.resolved([line])) == ARTIFACT
 
 
 def test_a_script_may_begin_with_any_model(ledger: Ledger, storage: Storage, deployment: Deployment) -> None:
@@ -230,7 +238,7 @@ def test_a_script_may_begin_with_any_model(ledger: Ledger, storage: Storage, dep
     stored(storage, deployment, a_job(tensorboard=False))
     models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
     script = {"source": f"s3://{SAMPLE_BUCKETS[HERE]}/s/sourcedir.tar.gz", "entry_point": "train.py"}
-    assert models.resolved([a_line(deployment, **script)])[0].settings["init_from"].artifact == ARTIFACT
+    assert artifact_of(models.resolved([a_line(deployment, **script)])) == ARTIFACT
 
 
 def test_the_line_of_a_retry_counts_not_the_first_one(ledger: Ledger, storage: Storage, deployment: Deployment) -> None:
@@ -267,7 +275,7 @@ def algorithm(deployment: Deployment, version: str = "1") -> Deployment:
 def test_an_algorithm_begins_with_a_model_of_the_same_algorithm_and_network(
     deployment: Deployment, image: str, given: dict[str, str], expected: str
 ) -> None:
-    line = replace(a_line(deployment), settings={"hyperparameters": {"num_classes": "3"}})
+    line = replace(a_line(deployment), settings=LineSettings(hyperparameters={"num_classes": "3"}))
     job = a_job(built_in=True, image=image, hyperparameters={"num_classes": "3", **given})
     assert [one.reason for one in model_fit.unfit(line, job, algorithm(deployment))] == [expected] * bool(expected)
 
@@ -401,7 +409,7 @@ def test_the_residency_of_a_model_becomes_that_of_the_line(ledger: Ledger, deplo
     trained(ledger, a_job(), residency=["us"])
     models = InitialModels(deployment=deployment, ledger=ledger)
     lines = [a_line(deployment), a_line(deployment, residency=["us-east-1", "eu"])]
-    resolved = [line.settings["residency"] for line in models.resolved(lines)]
+    resolved = [line.settings.residency for line in models.resolved(lines)]
     assert resolved == [("us",), ("us-east-1",)]
 
 

@@ -52,7 +52,7 @@ def of_clusters(lines: Iterable[Line], grid: Grid) -> list[ClusterNeed]:
     """Return the kinds and queues that lines require in each of their Regions in which they may run on EKS."""
     first: dict[tuple[str, ClusterField, str], int] = {}
     for line in lines:
-        own = [(field, line.settings[f"eks_{field}"]) for field in _FIELDS if f"eks_{field}" in line.settings]
+        own = [(field, value) for field in _FIELDS if (value := getattr(line.settings, f"eks_{field}"))]
         for region in (line.region, *line.replicas) if own else ():
             if "eks" in backends_of(line, region, grid):
                 for field, value in own:

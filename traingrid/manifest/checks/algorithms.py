@@ -1,4 +1,4 @@
-"""Algorithm validation: checks a line that trains a built-in algorithm against the algorithm's published rules."""
+"""Algorithm check: a line that trains a built-in algorithm against the algorithm's published rules."""
 
 from __future__ import annotations
 
@@ -8,66 +8,67 @@ from traingrid.algorithms.algorithm import ChannelUse, Use, Violation
 from traingrid.algorithms.built_in import built_in
 from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE
 from traingrid.job.job import in_region
-from traingrid.manifest.line import job_of_line
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.line import image_of, job_of_line
+from traingrid.manifest.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.algorithms.built_in import BuiltIn
-    from traingrid.grid.deployment import Deployment
     from traingrid.grid.model import Grid
     from traingrid.job.job import Job
+    from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
-
-WrongEntry = tuple[str, str, str, RefusedError]
-"""A field, the entry of it (empty for the whole field), the invalid value, and the reason."""
 
 _NO_SUBMISSION = "0" * 8
 
 
-def wrong_algorithm(line: Line, deployment: Deployment) -> Iterator[WrongEntry]:
+def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a line whose image is a built-in algorithm with known rules; its fields are valid."""
-    known = algorithm_of_line(line, deployment.grid)
-    if known is None:
+    algorithm = algorithm_of_line(line, rules.grid)
+    if algorithm is None:
         return
-    yield from _not_offered(known, line, deployment.grid)
-    seen: set[Violation] = set()
-    job = job_of_line(line, 0, deployment, _NO_SUBMISSION)
-    for region in job.regions:
-        for violation in violations_of(in_region(job, region), deployment.grid, line):
-            if violation not in seen:
-                seen.add(violation)
-                refused = RefusedError(violation.reason, violation.next_step)
-                yield violation.field, violation.entry, violation.value, refused
+    yield from _not_offered(algorithm, line, rules.grid)
+    job = job_of_line(line, 0, rules.deployment, _NO_SUBMISSION)
+    violations = (
+        violation for region in job.regions for violation in violations_of(in_region(job, region), rules.grid, line)
+    )
+    yield from map(problem_of_violation, dict.fromkeys(violations))
 
 
-def _not_offered(known: BuiltIn, line: Line, grid: Grid) -> Iterator[WrongEntry]:
+def problem_of_violation(violation: Violation) -> Problem:
+    """Return a rule that a job breaks as a problem of its line."""
+    return Problem(violation.field, violation.value, violation.reason, violation.next_step, violation.entry)
+
+
+def _not_offered(algorithm: BuiltIn, line: Line, grid: Grid) -> Iterator[Problem]:
     """Yield the Regions of a line in which AWS has no image of its algorithm."""
     for region in line.places:
-        if region not in known.registries:
-            offering = ", ".join(other for other in grid.regions if other in known.registries) or "none"
-            reason = f"AWS does not offer {known.algorithm.name} {known.version} in {region}"
-            refused = RefusedError(reason, f"Use a Region that has it; of this grid's: {offering}.")
-            yield ("region", "", region, refused) if region == line.region else ("replicas", region, "", refused)
+        if region not in algorithm.registries:
+            offering = ", ".join(other for other in grid.regions if other in algorithm.registries) or "none"
+            reason = f"AWS does not offer {algorithm.algorithm.name} {algorithm.version} in {region}"
+            next_step = f"Use a Region that has it; of this grid's: {offering}."
+            is_own = region == line.region
+            field, value, entry = ("region", region, "") if is_own else ("replicas", "", region)
+            yield Problem(field, value, reason, next_step, entry)
 
 
 def violations_of(job: Job, grid: Grid, line: Line) -> list[Violation]:
     """Return the rules of its built-in algorithm that a job breaks, for each of the line's instance types."""
-    known = algorithm_of_line(line, grid)
-    if known is None:
+    algorithm = algorithm_of_line(line, grid)
+    if algorithm is None:
         return []
     if job.streams == "rank":
         reason = "the program of an algorithm does not support one stream per rank"
         return [Violation(field="streams", value="rank", reason=reason, next_step="Write streams host.")]
-    types = dict.fromkeys((job.instance_type, *line.settings.get("instance_types", ())))
-    return [violation for name in types for violation in known.algorithm.violations(use_of(job, name))]
+    types = dict.fromkeys((job.instance_type, *(line.settings.instance_types or ())))
+    return [violation for name in types for violation in algorithm.algorithm.violations(use_of(job, name))]
 
 
 def algorithm_of_line(line: Line, grid: Grid) -> BuiltIn | None:
     """Return the built-in algorithm of a line; None if it has none, or one whose rules are not known."""
-    image = grid.images.get(line.settings.get("image", grid.job.image))
-    if "algorithm" in line.settings or image is None or not image.algorithm:
+    image = image_of(line.settings, grid)
+    if image is None or not image.algorithm:
         return None
     return built_in(image.algorithm, image.version or "")
 

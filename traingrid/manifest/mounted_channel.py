@@ -1,4 +1,4 @@
-"""File system validation: checks the channels of a manifest line that mount a folder of EFS or FSx for Lustre."""
+"""Mounted channel reader: validates a channel that mounts a folder of EFS or FSx for Lustre."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from traingrid.grid.file_systems import FileSystemType
 from traingrid.job.job import Channel
 from traingrid.manifest import values
 from traingrid.manifest.limits import broken_limit, choices
-from traingrid.manifest.values import RefusedError, literal
+from traingrid.manifest.problem import RefusedError, literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Move validation: checks the folder that a line's data is copied from, and the folder that it is copied to."""
+"""Copy source reader: validates the folder that a line's data is copied from, and the folder that it is copied to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.manifest.values import RefusedError
+from traingrid.manifest.problem import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Budget checks: the budget of a file must be the same on all lines, enforceable, and enough for the estimates."""
+"""Budget checks of a whole file: its budget is the same on all lines, enforceable, and enough for the estimates."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _SHOWN = 20
 
 def budget_of(lines: list[Line]) -> float | None:
     """Return the budget of a submission in dollars, or None if its lines have none."""
-    return next((line.settings["budget_dollars"] for line in lines if "budget_dollars" in line.settings), None)
+    budgets = (line.settings.budget_dollars for line in lines)
+    return next((budget for budget in budgets if budget is not None), None)
 
 
 def different_budgets(lines: list[Line]) -> list[LineError]:
     """Return an error if lines have different budgets, because a budget is that of the whole submission."""
-    budgets = sorted({line.settings["budget_dollars"] for line in lines if "budget_dollars" in line.settings})
+    budgets = sorted({budget for line in lines if (budget := line.settings.budget_dollars) is not None})
     if len(budgets) < 2:
         return []
     reason = f"its lines have different values of budget_dollars, {budgets[0]:g} and {budgets[1]:g}"
@@ -41,10 +42,10 @@ def unenforceable_budget(lines: list[Line], grid: Grid) -> list[LineError]:
     budget = budget_of(lines)
     if budget is None:
         return []
-    unpriced = [line for line in lines if "dollars_per_hour" not in line.settings and _has_price(line, grid)]
+    unpriced = [line for line in lines if line.settings.dollars_per_hour is None and _has_price(line, grid)]
     if unpriced:
         return [_no_price(line) for line in unpriced[:_SHOWN]]
-    estimate = math.fsum(line.settings.get("estimated_dollars", 0.0) for line in lines)
+    estimate = math.fsum(line.settings.estimated_dollars or 0.0 for line in lines)
     if estimate <= budget + _ROUNDING * len(lines):
         return []
     reason = (

@@ -1,0 +1,47 @@
+"""Residency check: the Regions of a line must be allowed for its data; also the instance types that a plan may use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traingrid.grid.residency import is_resident
+from traingrid.job.accelerators import accelerators
+from traingrid.manifest.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.manifest.allowed import Rules
+    from traingrid.manifest.line import Line
+
+_ONE_PLACE = "Remove the Region from the line, or change `residency` of the Region in grid.yaml and deploy."
+
+
+def check(line: Line, rules: Rules) -> Iterator[Problem]:
+    """Yield the Regions that the residency of the line, or of another of its Regions, does not allow."""
+    grid, regions, areas = rules.grid, (line.region, *line.replicas), line.settings.residency or ()
+    for region in regions:
+        if not is_resident(region, areas):
+            reason = f"the data may only be in {', '.join(areas)}, but the line names {region}"
+            yield Problem("residency", " ".join(areas), reason, "Change the Region, or the residency.")
+    for region in regions:
+        for other in regions:
+            if not grid.may_hold(other, region):
+                allowed = ", ".join(grid.regions[region].residency)
+                reason = f"grid.yaml allows the data of {region} only in {allowed}, but the line also names {other}"
+                yield Problem("region" if other == regions[0] else "replicas", other, reason, _ONE_PLACE)
+    yield from _other_types(line, rules)
+
+
+def _other_types(line: Line, rules: Rules) -> Iterator[Problem]:
+    """Yield each of a line's `instance_types` that has another number of accelerators than its own type."""
+    job = line.settings.over(rules.grid.job)
+    number = accelerators(job.instance_type, job.processes_per_host)
+    for other in line.settings.instance_types or ():
+        if (others := accelerators(other, job.processes_per_host)) != number:
+            reason = (
+                f"{other} has {others} accelerators, and {job.instance_type} has {number}, "
+                "for which processes_per_host is set"
+            )
+            step = "List types with as many accelerators as the line's own type."
+            yield Problem("instance_types", other, reason, step)
