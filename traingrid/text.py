@@ -30,12 +30,12 @@ def byte_size(size: float) -> str:
 
 def duration(seconds: float) -> str:
     """Return a duration in at most two units: "45s", "12m30s", "3h07m", "2d04h"."""
-    whole = int(seconds)
-    minutes, hours = whole // 60, whole // 3600
+    whole_seconds = int(seconds)
+    minutes, hours = whole_seconds // 60, whole_seconds // 3600
     if not minutes:
-        return f"{whole}s"
+        return f"{whole_seconds}s"
     if not hours:
-        return f"{minutes}m{whole % 60:02d}s"
+        return f"{minutes}m{whole_seconds % 60:02d}s"
     return f"{hours}h{minutes % 60:02d}m" if hours < 24 else f"{hours // 24}d{hours % 24:02d}h"
 
 

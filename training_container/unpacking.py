@@ -328,17 +328,17 @@ def _move(files: Path, folder: Path) -> None:
         files.rename(folder)
         return
     for above, folders, names in os.walk(files):
-        there = folder / Path(above).relative_to(files)
+        target = folder / Path(above).relative_to(files)
         for name in folders:
-            if (there / name).is_symlink() or ((there / name).exists() and not (there / name).is_dir()):
-                raise FolderConflictError(f"{there / name} exists and is no folder; move it, or use another folder")
+            if (target / name).is_symlink() or ((target / name).exists() and not (target / name).is_dir()):
+                raise FolderConflictError(f"{target / name} exists and is no folder; move it, or use another folder")
         for name in names:
-            if (there / name).is_dir() and not (there / name).is_symlink():
-                raise FolderConflictError(f"{there / name} exists and is a folder; move it, or use another folder")
+            if (target / name).is_dir() and not (target / name).is_symlink():
+                raise FolderConflictError(f"{target / name} exists and is a folder; move it, or use another folder")
     for above, _, names in os.walk(files):
-        there = folder / Path(above).relative_to(files)
-        there.mkdir(exist_ok=True)
+        target = folder / Path(above).relative_to(files)
+        target.mkdir(exist_ok=True)
         for name in names:
-            if (there / name).is_symlink():
-                (there / name).unlink()
-            shutil.move(Path(above, name), there / name)
+            if (target / name).is_symlink():
+                (target / name).unlink()
+            shutil.move(Path(above, name), target / name)

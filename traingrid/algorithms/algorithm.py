@@ -124,10 +124,10 @@ class Algorithm:
 
     def violations(self, use: Use) -> list[Violation]:
         """Return all rules that a training job breaks."""
-        found = [*self._of_hyperparameters(use), *self._of_channels(use), *self._of_instances(use)]
-        if not found:  # the other rules rely on valid values
-            found = [violation for rule in self.rules for violation in rule(self._canonical(use))]
-        return found
+        violations = [*self._of_hyperparameters(use), *self._of_channels(use), *self._of_instances(use)]
+        if not violations:  # the other rules rely on valid values
+            violations = [violation for rule in self.rules for violation in rule(self._canonical(use))]
+        return violations
 
     def _canonical(self, use: Use) -> Use:
         """Return the job with aliases of hyperparameters replaced."""
@@ -140,17 +140,17 @@ class Algorithm:
         )
 
     def _of_hyperparameters(self, use: Use) -> Iterator[Violation]:
-        known = {hyperparameter.name: hyperparameter for hyperparameter in self.hyperparameters}
-        given = self._canonical(use).hyperparameters
+        by_name = {hyperparameter.name: hyperparameter for hyperparameter in self.hyperparameters}
+        values = self._canonical(use).hyperparameters
         for name, value in use.hyperparameters.items():
-            hyperparameter = known.get(self.aliases.get(name, name))
+            hyperparameter = by_name.get(self.aliases.get(name, name))
             if hyperparameter is None:
-                yield self._unknown(name, value, (*known, *self.aliases))
+                yield self._unknown(name, value, (*by_name, *self.aliases))
             elif reason := hyperparameter.problem(value):
                 step = f"Write {hyperparameter.allowed}."
                 yield Violation(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
         for hyperparameter in self.hyperparameters:
-            if hyperparameter.required and hyperparameter.name not in given:
+            if hyperparameter.required and hyperparameter.name not in values:
                 yield missing(hyperparameter.name, f"{self.name} requires it", hyperparameter.allowed)
 
     def _unknown(self, name: str, value: str, names: tuple[str, ...]) -> Violation:

@@ -65,13 +65,13 @@ def of_image(image: str) -> BuiltIn | None:
     """Return the algorithm with an image, given by its repository and tag."""
     repository, _, version = image.partition(":")
     name = "xgboost" if repository == "sagemaker-xgboost" else repository
-    found = built_in(name, version)
-    return found if found and found.repository == repository else None
+    algorithm = built_in(name, version)
+    return algorithm if algorithm and algorithm.repository == repository else None
 
 
 def is_known_image(uri: str) -> bool:
     """Return True if a URI is that of a known algorithm's image, in its registry of one Region."""
     registry, _, image = uri.partition("/")
-    account, _, rest = registry.partition(".dkr.ecr.")
-    found, region = of_image(image), rest.removesuffix(".amazonaws.com")
-    return found is not None and found.registries.get(region) == account
+    account, _, suffix = registry.partition(".dkr.ecr.")
+    algorithm, region = of_image(image), suffix.removesuffix(".amazonaws.com")
+    return algorithm is not None and algorithm.registries.get(region) == account

@@ -28,8 +28,8 @@ def described(reply: Mapping[str, Any]) -> Algorithm:
     training = reply["TrainingSpecification"]
     return Algorithm(
         name=str(reply["AlgorithmName"]),
-        hyperparameters=tuple(_hyperparameter(each) for each in training.get("SupportedHyperParameters") or ()),
-        channels={each["Name"]: _channel(each) for each in training["TrainingChannels"]},
+        hyperparameters=tuple(_hyperparameter(entry) for entry in training.get("SupportedHyperParameters") or ()),
+        channels={entry["Name"]: _channel(entry) for entry in training["TrainingChannels"]},
         instance_types=tuple(training["SupportedTrainingInstanceTypes"]),
         distributed=bool(training.get("SupportsDistributedTraining")),
     )

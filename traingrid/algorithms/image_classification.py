@@ -25,37 +25,39 @@ _DEFAULT_EPOCHS = 30
 
 def _pretrained(use: Use) -> Iterator[Violation]:
     """A pretrained network exists only with certain numbers of layers and one image size."""
-    given = use.hyperparameters
-    if given.get("use_pretrained_model") != "1":
+    values = use.hyperparameters
+    if values.get("use_pretrained_model") != "1":
         return
-    if given.get("num_layers", "152") not in _PRETRAINED_LAYERS:
+    if values.get("num_layers", "152") not in _PRETRAINED_LAYERS:
         step = f"Write {one_of(_PRETRAINED_LAYERS)}, or use_pretrained_model 0."
         reason = "there is no pretrained network with this number of layers"
-        yield _violation("num_layers", given["num_layers"], reason, step)
-    shape = given.get("image_shape", "3,224,224")
+        yield _violation("num_layers", values["num_layers"], reason, step)
+    shape = values.get("image_shape", "3,224,224")
     if [int(part) for part in shape.split(",")] != _PRETRAINED_SHAPE:
         step = "Write 3,224,224, or use_pretrained_model 0."
         yield _violation("image_shape", shape, "pretrained networks have a fixed image size", step)
 
 
 def _checkpoints(use: Use) -> Iterator[Violation]:
-    given = use.hyperparameters
-    epochs = int(given.get("epochs", _DEFAULT_EPOCHS))
-    if int(given.get("checkpoint_frequency", 1)) > epochs:
+    hyperparameters = use.hyperparameters
+    epochs = int(hyperparameters.get("epochs", _DEFAULT_EPOCHS))
+    if int(hyperparameters.get("checkpoint_frequency", 1)) > epochs:
         step = f"Write a whole number of at most {epochs}."
-        value = given["checkpoint_frequency"]
+        value = hyperparameters["checkpoint_frequency"]
         yield _violation("checkpoint_frequency", value, f"must not exceed epochs, which is {epochs}", step)
 
 
 def _resize(use: Use) -> Iterator[Violation]:
     """Images need `resize`, which must be larger than the network's input in both dimensions."""
-    given, mime = use.hyperparameters, use.channels["train"].mime
-    if mime != RECORDIO and "resize" not in given:
+    values, mime = use.hyperparameters, use.channels["train"].mime
+    if mime != RECORDIO and "resize" not in values:
         yield missing("resize", f"the content_type {mime} requires it", "a whole number of at least 1")
-    larger = max(int(part) for part in given.get("image_shape", "3,224,224").split(",")[1:])
-    if "resize" in given and int(given["resize"]) < larger:
+    larger = max(int(part) for part in values.get("image_shape", "3,224,224").split(",")[1:])
+    if "resize" in values and int(values["resize"]) < larger:
         step = f"Write a whole number of at least {larger}."
-        yield _violation("resize", given["resize"], "must not be smaller than the height or width of image_shape", step)
+        yield _violation(
+            "resize", values["resize"], "must not be smaller than the height or width of image_shape", step
+        )
 
 
 def _violation(name: str, value: str, reason: str, step: str) -> Violation:

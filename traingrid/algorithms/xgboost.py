@@ -65,8 +65,8 @@ def xgboost(version: str) -> Algorithm:
     )
 
 
-def _at_least(version: str, other: str) -> bool:
-    return VERSIONS.index(version) >= VERSIONS.index(other)
+def _at_least(version: str, minimum: str) -> bool:
+    return VERSIONS.index(version) >= VERSIONS.index(minimum)
 
 
 def _number(name: str, least: float | None = None, greatest: float | None = None, *excludes: str) -> Hyperparameter:
@@ -136,8 +136,8 @@ def _choices(version: str) -> tuple[Hyperparameter, ...]:
         values["use_dask_gpu_training"] = switch
     else:
         values["single_precision_histogram"] = switch
-    found = [Hyperparameter(name=name, kind="choice", choices=choices) for name, choices in values.items()]
-    return (*found, *([_integer("prob_buffer_row", 2)] if _at_least(version, "1.3-1") else []))
+    hyperparameters = [Hyperparameter(name=name, kind="choice", choices=choices) for name, choices in values.items()]
+    return (*hyperparameters, *([_integer("prob_buffer_row", 2)] if _at_least(version, "1.3-1") else []))
 
 
 def _texts() -> tuple[Hyperparameter, ...]:
@@ -160,30 +160,32 @@ def _num_class(use: Use) -> Iterator[Violation]:
 
 def _tree_methods(use: Use) -> Iterator[Violation]:
     """Constraints require a tree method that implements them; "auto" and the default are none of these."""
-    given = use.hyperparameters
+    hyperparameters = use.hyperparameters
     supported = {
         "monotone_constraints": ("exact", "hist"),
         "interaction_constraints": ("exact", "hist", "approx"),
     }
     for name, methods in supported.items():
-        if name in given and given.get("tree_method") not in methods:
+        if name in hyperparameters and hyperparameters.get("tree_method") not in methods:
             reason = "only some tree methods support constraints"
-            yield _violation(name, given[name], reason, f"Set tree_method to {one_of(methods)}, or remove {name}.")
-    if given.get("tree_method") == "gpu_hist" and not use.family.startswith(_ACCELERATED):
+            yield _violation(
+                name, hyperparameters[name], reason, f"Set tree_method to {one_of(methods)}, or remove {name}."
+            )
+    if hyperparameters.get("tree_method") == "gpu_hist" and not use.family.startswith(_ACCELERATED):
         step = "Write an instance type with a GPU, or another tree_method."
         yield _violation("tree_method", "gpu_hist", f"{use.instance_type} has no GPU", step)
 
 
 def _lists(use: Use) -> Iterator[Violation]:
-    given = use.hyperparameters
-    yield from _metrics(given.get("eval_metric", ""), given.get("objective", _DEFAULT_OBJECTIVE))
-    updaters = [word.strip() for word in given.get("updater", "").split(",") if word.strip()]
+    hyperparameters = use.hyperparameters
+    yield from _metrics(hyperparameters.get("eval_metric", ""), hyperparameters.get("objective", _DEFAULT_OBJECTIVE))
+    updaters = [word.strip() for word in hyperparameters.get("updater", "").split(",") if word.strip()]
     if unknown := [word for word in updaters if word not in UPDATERS]:
         yield _violation("updater", unknown[0], "not a valid value", f"Write {one_of(UPDATERS)}.")
     growing = [word for word in updaters if word in TREE_UPDATERS]
     if len(growing) > 1:
         step = f"Keep one of {', '.join(growing)}."
-        yield _violation("updater", given["updater"], "only one updater can grow trees", step)
+        yield _violation("updater", hyperparameters["updater"], "only one updater can grow trees", step)
 
 
 def _metrics(value: str, objective: str) -> Iterator[Violation]:

@@ -47,14 +47,14 @@ def child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[Chil
         TraingridError: The job does not exist, or its child has not run in the last seven days.
     """
     plane.job(submission, index)  # raises an error for an index out of range
-    head = plane.head(submission)
-    job = plane.children.described(plane.children.ids(head).get(index, ""))
+    submission_item = plane.head(submission)
+    job = plane.children.described(plane.children.ids(submission_item).get(index, ""))
     tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
     streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})
     if not streams:
         state = job.get("status", "Batch does not know the child")
-        what = f"The child of job {index} of submission {submission} has no log: {state}."
-        raise TraingridError(what, job.get("statusReason") or "Batch keeps the data of a child for seven days.")
+        text = f"The child of job {index} of submission {submission} has no log: {state}."
+        raise TraingridError(text, job.get("statusReason") or "Batch keeps the data of a child for seven days.")
     options = job["container"].get("logConfiguration", {}).get("options", {})
     pages = client("logs", plane.deployment.grid.home).get_paginator("filter_log_events")
     for page in pages.paginate(logGroupName=options.get("awslogs-group", _DEFAULT_GROUP), logStreamNames=streams):
@@ -109,14 +109,14 @@ class PrintedLog:
     @cached_property
     def _hosts(self) -> Mapping[str, list[LogEvent]]:
         """The lines of each host, of the attempt of the child that has printed most: each prints from the start."""
-        found: dict[str, dict[str, list[LogEvent]]] = defaultdict(lambda: defaultdict(list))
+        events_by_host: dict[str, dict[str, list[LogEvent]]] = defaultdict(lambda: defaultdict(list))
         for stream, (time, message) in child_log(self._plane, self._submission, self._index):
             try:
                 line = json.loads(message)
                 if line["event"] == TRAINING and line["training_job"] == self._name:
                     text = line["message"].removeprefix(f"[{line['host']}] ")  # a single host has no prefix
-                    found[line["host"]][stream].append(LogEvent(time, text))
+                    events_by_host[line["host"]][stream].append(LogEvent(time, text))
             except (ValueError, TypeError, KeyError):  # a line of another kind, or of another program
                 continue
-        hosts = sorted(found, key=lambda host: (len(host), host))
-        return {host: max(found[host].values(), key=len) for host in hosts}
+        hosts = sorted(events_by_host, key=lambda host: (len(host), host))
+        return {host: max(events_by_host[host].values(), key=len) for host in hosts}

@@ -112,8 +112,8 @@ def compared_metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
     if metric is None:
         return next((name for name in (*_USUAL, *names) if name in names), "")
     if metric not in names:
-        known = f"The jobs have {', '.join(names)}." if names else "The jobs have no metrics yet."
-        raise UsageError(f"No job has the metric {metric}.", known)
+        next_step = f"The jobs have {', '.join(names)}." if names else "The jobs have no metrics yet."
+        raise UsageError(f"No job has the metric {metric}.", next_step)
     return metric
 
 

@@ -81,17 +81,17 @@ class ControlPlane:
             storage=Storage(home),
         )
 
-    def submission_id(self, given: str) -> str:
+    def submission_id(self, prefix: str) -> str:
         """Return the id of the submission that a user means by an id, or by the first characters of an id.
 
         Raises:
             UsageError: No submission has this id, or several start with it.
         """
-        if not given:
+        if not prefix:
             raise UsageError("The submission's id is empty.", "`traingrid status` lists the submissions.")
-        if len(given) == SUBMISSION_ID_LENGTH:  # then its item is read, and no other
-            return given
-        return matching_id(given, (item.submission for item in self.ledger.submissions()))
+        if len(prefix) == SUBMISSION_ID_LENGTH:  # then its item is read, and no other
+            return prefix
+        return matching_id(prefix, (item.submission for item in self.ledger.submissions()))
 
     def head(self, submission: str) -> SubmissionItem:
         """Return the ledger's item of a submission.
@@ -99,10 +99,10 @@ class ControlPlane:
         Raises:
             UsageError: The submission does not exist.
         """
-        found = self.ledger.submission(submission)
-        if found is None:
+        item = self.ledger.submission(submission)
+        if item is None:
             raise UnknownSubmissionError(submission)
-        return found
+        return item
 
     def last_submitted_jobs(self, submission: str) -> dict[int, Job]:
         """Return the jobs of a submission by index, each as it was last submitted; none for one by hand.

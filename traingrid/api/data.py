@@ -43,8 +43,8 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
             link.
     """
     if region not in deployment.grid.regions:
-        known = ", ".join(deployment.grid.regions)
-        raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions are {known}.")
+        regions = ", ".join(deployment.grid.regions)
+        raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions are {regions}.")
     files = list(files_below(folder))
     if not files:
         raise UsageError(f"{folder} has no files.", "Give a folder that contains train/ and validation/.")
@@ -134,8 +134,8 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        what = " ".join(str(error) for error in errors)
-        raise TraingridError(f"{len(errors)} models could not be downloaded. {what}", "Run the same command again.")
+        text = " ".join(str(error) for error in errors)
+        raise TraingridError(f"{len(errors)} models could not be downloaded. {text}", "Run the same command again.")
 
 
 def _no_model(submission: str, job: JobStatus) -> TraingridError:

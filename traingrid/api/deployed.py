@@ -65,10 +65,10 @@ def _outputs(grid: Grid) -> dict[str, str]:
     stack = names.control_stack(grid.name)
     logger.info("reading the deployment of grid %s from stack %s in %s", grid.name, stack, grid.home)
     with _answers(grid):
-        found = client("cloudformation", grid.home).describe_stacks(StackName=stack)["Stacks"][0]
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+        description = client("cloudformation", grid.home).describe_stacks(StackName=stack)["Stacks"][0]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     if "IntakeFunction" not in outputs:
-        text = f"The stack {stack} in {grid.home} is incomplete: {found['StackStatus']}."
+        text = f"The stack {stack} in {grid.home} is incomplete: {description['StackStatus']}."
         raise TraingridError(text, "Deploy it again: npx cdk deploy --all.")
     return outputs
 

@@ -63,12 +63,12 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         UsageError: The submission or the job does not exist.
     """
     status = plane.job(submission, index)
-    head, item = plane.head(submission), plane.ledger.job(submission, index)
-    job = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head, warn).get(index)
+    submission_item, item = plane.head(submission), plane.ledger.job(submission, index)
+    job = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, submission_item, warn).get(index)
     failure = item.failure if item else ""
     return JobDescription(
         status=status,
-        manifest=head.manifest,
+        manifest=submission_item.manifest,
         line=job.line if job else item.line if item else 0,
         fields=_set_fields(job) if job else {},
         attempts=tuple(attempt for _, attempt in sorted(item.attempts().items())) if item else (),

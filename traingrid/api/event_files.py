@@ -79,7 +79,7 @@ class EventFiles:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
         with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-            files = [file for found in pool.map(lambda place: self._files(*place), places) for file in found]
+            files = [file for listed in pool.map(lambda place: self._files(*place), places) for file in listed]
             return sum(pool.map(self._update, files))
 
     def _places(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
@@ -92,22 +92,22 @@ class EventFiles:
 
     def _submitted(self, submission: str) -> dict[int, Job]:
         """Return the jobs as they were submitted last, read again only after a retry."""
-        head = self.plane.head(submission)
-        known = self._jobs.get(submission)
-        if known is None or known[0] != len(head.arrays):
-            jobs = last_submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, head, warn)
-            self._jobs[submission] = known = (len(head.arrays), jobs)
-        return known[1]
+        submission_item = self.plane.head(submission)
+        cached = self._jobs.get(submission)
+        if cached is None or cached[0] != len(submission_item.arrays):
+            jobs = last_submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, submission_item, warn)
+            self._jobs[submission] = cached = (len(submission_item.arrays), jobs)
+        return cached[1]
 
     def _files(self, region: str, prefix: S3Uri, folder: Path) -> list[_EventFile]:
         try:
-            found = list(self._storages[region].sizes(prefix))
+            objects = list(self._storages[region].sizes(prefix))
         except (BotoCoreError, ClientError) as error:
             self.errors[region] = str(error)
             return []
         return [
             _EventFile(region=region, source=S3Uri(prefix.bucket, key), target=target, size=size)
-            for key, size in found
+            for key, size in objects
             if (target := _target(folder, key.removeprefix(prefix.key)))
         ]
 
@@ -133,11 +133,11 @@ class EventFiles:
 
 def _prefix(job: Job, region: str) -> S3Uri | None:
     """Return the prefix of a job's TensorBoard data, or None if it writes none to S3."""
-    given = job.hyperparameters.get("tensorboard_s3", "")
-    if not given and not job.tensorboard:
+    uri = job.hyperparameters.get("tensorboard_s3", "")
+    if not uri and not job.tensorboard:
         return None
     output = in_region(job, region).output if region in job.regions else job.output
-    bucket, _, key = (given or f"{output}tensorboard/").removeprefix("s3://").partition("/")
+    bucket, _, key = (uri or f"{output}tensorboard/").removeprefix("s3://").partition("/")
     return S3Uri(bucket, key if key.endswith("/") or not key else f"{key}/")
 
 

@@ -46,10 +46,10 @@ def with_full_ids(manifest: Path, content: bytes, deployment: Deployment) -> byt
     if not short:
         return content
     lines = content.splitlines(keepends=True)
-    known = _known(_where(manifest, short[0][0]), lambda: Ledger(deployment.table, deployment.grid.home))
+    submissions = _known(_where(manifest, short[0][0]), lambda: Ledger(deployment.table, deployment.grid.home))
     for row, match in short:
         try:
-            full = matching_id(match[1], known)
+            full = matching_id(match[1], submissions)
         except UsageError as error:
             raise UsageError(f"{_where(manifest, row)}: {error.what}", error.next_step) from None
         lines[row.number - 1] = with_value(lines, row, "init_from", f"{full}/{match[2]}")

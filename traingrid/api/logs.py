@@ -71,8 +71,8 @@ class LogLine(NamedTuple):
 
         0 also for a line without a mark: those of `train`, of the launcher, and of programs that mark none.
         """
-        found = _RANK.match(self.text)
-        return int(found[1]) if found else 0
+        match = _RANK.match(self.text)
+        return int(match[1]) if match else 0
 
     @property
     def time(self) -> datetime:
@@ -134,8 +134,8 @@ class LogReader:
             if follow:
                 yield from self._followed(streams, pool)
         if self.errors:
-            shown = "; ".join(f"{region}: {error}" for region, error in sorted(self.errors.items()))
-            raise TraingridError(f"The logs of {', '.join(sorted(self.errors))} cannot be read completely. {shown}.")
+            errors = "; ".join(f"{region}: {error}" for region, error in sorted(self.errors.items()))
+            raise TraingridError(f"The logs of {', '.join(sorted(self.errors))} cannot be read completely. {errors}.")
 
     def jobs(self) -> list[JobStatus]:
         """Return the jobs whose logs are read.
@@ -149,12 +149,12 @@ class LogReader:
 
     def streams(self, jobs: Iterable[JobStatus]) -> list[Stream]:
         """Return the log streams of jobs: one for each start of each host."""
-        found = []
+        streams = []
         for job in jobs:
             if job.training_job:
                 with self._noting(job.region):
-                    found += self._streams_of(job)
-        return found
+                    streams += self._streams_of(job)
+        return streams
 
     def _streams_of(self, job: JobStatus) -> list[Stream]:
         """Return the streams of a job; of a log that is gone, the lines that the child has printed."""
@@ -202,8 +202,8 @@ class LogReader:
                 return stream.lines(events)
             return []
 
-        found = heapq.merge(*pool.map(read, streams))
-        return list(deque(found, count))
+        merged = heapq.merge(*pool.map(read, streams))
+        return list(deque(merged, count))
 
     def _followed(self, streams: list[Stream], pool: Executor) -> Iterator[LogLine]:
         """Yield new lines until all jobs have ended."""
@@ -241,10 +241,10 @@ def matching(
     """
     if pattern is None and rank is None:
         return lines
-    found = (
+    matches = (
         line for line in lines if (rank is None or line.rank == rank) and (pattern is None or pattern.search(line.text))
     )
-    return found if tail is None else iter(deque(found, tail))
+    return matches if tail is None else iter(deque(matches, tail))
 
 
 class _ReadAhead:
@@ -274,8 +274,8 @@ class _ReadAhead:
     def take(self, until: float) -> list[LogLine]:
         """Remove and return the lines up to a time in milliseconds, inclusive."""
         end = bisect_right(self.lines, until, key=_TIME)
-        taken, self.lines = self.lines[:end], self.lines[end:]
-        return taken
+        lines, self.lines = self.lines[:end], self.lines[end:]
+        return lines
 
 
 def _merged(streams: Sequence[_ReadAhead]) -> Iterator[LogLine]:
@@ -287,8 +287,10 @@ def _merged(streams: Sequence[_ReadAhead]) -> Iterator[LogLine]:
     while True:
         for stream in streams:
             stream.fill()
-        known = min((stream.lines[-1].milliseconds for stream in streams if not stream.ended), default=math.inf)
-        lines = [line for stream in streams for line in stream.take(known)]
+        complete_until = min(
+            (stream.lines[-1].milliseconds for stream in streams if not stream.ended), default=math.inf
+        )
+        lines = [line for stream in streams for line in stream.take(complete_until)]
         if not lines:
             return
         yield from sorted(lines, key=_TIME)

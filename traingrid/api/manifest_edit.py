@@ -41,9 +41,9 @@ def with_value(lines: Sequence[bytes], row: Row, field: str, value: str) -> byte
     columns, _ = columns_of(0, _cells(rows.header))
     cells = _cells(_text(line))
     cells[columns.index((field, ""))] = value
-    written = io.StringIO()
-    csv.writer(written, lineterminator="").writerow(cells)
-    return written.getvalue().encode() + end
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(cells)
+    return buffer.getvalue().encode() + end
 
 
 def _text(line: bytes) -> str:

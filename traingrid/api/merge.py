@@ -117,12 +117,12 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
     region = region_of(models, request, deployment.grid)
     heads = [_head(model) for model in models]
     folder = models_folder(models, heads, region, deployment)
-    line = merge_line(models, request, folder, sum(head.size for head in heads), (region, deployment))
+    line = merge_line(models, request, folder, sum(object_head.size for object_head in heads), (region, deployment))
     manifest = json_lines([line])
     digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
     copies = tuple(
-        ModelCopy(model=model, head=head, target=copy_of(model, place, folder))
-        for place, (model, head) in enumerate(zip(models, heads, strict=True))
+        ModelCopy(model=model, head=object_head, target=copy_of(model, place, folder))
+        for place, (model, object_head) in enumerate(zip(models, heads, strict=True))
     )
     key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
     return OpenMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
@@ -140,7 +140,7 @@ def _head(model: Model) -> ObjectHead:
     Raises:
         TraingridError: It does not exist any more.
     """
-    head = CopyStore(model.job.region).head(model.archive)
-    if head is None:
+    object_head = CopyStore(model.job.region).head(model.archive)
+    if object_head is None:
         raise TraingridError(f"There is no model of {model} in {model.archive}.", "Leave it out, or train it again.")
-    return head
+    return object_head

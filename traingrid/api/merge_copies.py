@@ -61,13 +61,13 @@ class MergeCopies:
             TraingridError: The copy is being removed.
         """
         for _ in range(_TRIES):
-            present = self.moves.find(str(copy.target))
-            if present is None:
+            item = self.moves.find(str(copy.target))
+            if item is None:
                 if self.moves.add(self._first(copy, is_missing=is_missing)):
                     return
-            elif present.state == "pruning":
+            elif item.state == "pruning":
                 raise _removed(copy, "is being removed by `traingrid data prune`")
-            elif self.moves.change(present, _begun(present, copy, is_missing=is_missing)):
+            elif self.moves.change(item, _begun(item, copy, is_missing=is_missing)):
                 return
         raise _removed(copy, "is being changed by other commands")
 
@@ -77,10 +77,10 @@ class MergeCopies:
         Raises:
             TraingridError: The copy was removed meanwhile.
         """
-        present = self.moves.find(str(copy.target))
-        if present is None or present.state in ("pruning", "pruned"):
+        item = self.moves.find(str(copy.target))
+        if item is None or item.state in ("pruning", "pruned"):
             raise _removed(copy, "was removed by `traingrid data prune`")
-        self.moves.change(present, present)
+        self.moves.change(item, item)
 
     def finish(self, copy: ModelCopy, submission: str) -> None:
         """Record that a copy is complete and that its merge was submitted.
@@ -90,12 +90,12 @@ class MergeCopies:
             submission: The submission of the merge, to which the transfer is attributed unless an earlier one has made
                 it.
         """
-        present = self.moves.find(str(copy.target))
-        if present is None or present.state != "copying":  # another command has recorded it
+        item = self.moves.find(str(copy.target))
+        if item is None or item.state != "copying":  # another command has recorded it
             return
-        job = f"{submission}/0" if present.job == _trained(copy) else present.job
-        done = replace(present, state="copied", job=job, copied_objects=1, copied_bytes=copy.head.size)
-        self.moves.change(present, done)
+        job = f"{submission}/0" if item.job == _trained(copy) else item.job
+        done = replace(item, state="copied", job=job, copied_objects=1, copied_bytes=copy.head.size)
+        self.moves.change(item, done)
 
     def _first(self, copy: ModelCopy, *, is_missing: bool) -> MoveItem:
         size = copy.head.size
@@ -113,16 +113,16 @@ class MergeCopies:
         )
 
 
-def _begun(present: MoveItem, copy: ModelCopy, *, is_missing: bool) -> MoveItem:
+def _begun(item: MoveItem, copy: ModelCopy, *, is_missing: bool) -> MoveItem:
     """Return the item of a copy that this command makes again, or uses."""
     if not is_missing:
-        return replace(present, state="copying")
+        return replace(item, state="copying")
     size = copy.head.size
     return replace(
-        present,
+        item,
         state="copying",
         job=_trained(copy),
-        earlier=present.transferred_before(size),
+        earlier=item.transferred_before(size),
         missing_bytes=size,
         copied_objects=0,
         copied_bytes=0,

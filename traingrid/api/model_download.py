@@ -90,8 +90,8 @@ class ModelDownload:
             ClientError: S3 refused a request; the code is 404 if there is no archive.
             DownloadStoppedError: `stop` was set.
         """
-        head = self.s3.head_object(Bucket=self.source.bucket, Key=self.source.key)
-        etag, size = head["ETag"], head["ContentLength"]
+        object_head = self.s3.head_object(Bucket=self.source.bucket, Key=self.source.key)
+        etag, size = object_head["ETag"], object_head["ContentLength"]
         identity = {"archive": str(self.source), "etag": etag}
         marker = self.folder.parent / f".{self._name}.json"
         facts = {"index": index, "source": self.source, "folder": self.folder, "bytes": size}
@@ -114,9 +114,9 @@ class ModelDownload:
         """Return the file of the part that has arrived, and delete those of other archives."""
         prefix = f".{self._name}.tar.gz-"
         part = self.folder.parent / f"{prefix}{etag.strip(chr(34))}.part"
-        for other in self.folder.parent.iterdir():
-            if other.name.startswith(prefix) and other.name.endswith(".part") and other != part:
-                other.unlink()
+        for file in self.folder.parent.iterdir():
+            if file.name.startswith(prefix) and file.name.endswith(".part") and file != part:
+                file.unlink()
         return part
 
     def _fetch(self, part: Path, etag: str, size: int) -> None:
@@ -181,9 +181,9 @@ def other_parts(s3: Any, first: S3Uri) -> dict[int, S3Uri]:
     """
     folder = first.key.rpartition("/")[0]
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=first.bucket, Prefix=f"{folder}/model-")
-    found = (entry["Key"] for page in pages for entry in page.get("Contents", []))
-    named = ((re.fullmatch(rf"{re.escape(folder)}/model-(\d+)\.tar\.gz", key), key) for key in found)
-    return {int(match[1]): S3Uri(first.bucket, key) for match, key in named if match}
+    keys = (entry["Key"] for page in pages for entry in page.get("Contents", []))
+    matches = ((re.fullmatch(rf"{re.escape(folder)}/model-(\d+)\.tar\.gz", key), key) for key in keys)
+    return {int(match[1]): S3Uri(first.bucket, key) for match, key in matches if match}
 
 
 def _content(marker: Path) -> object:

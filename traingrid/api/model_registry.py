@@ -119,8 +119,8 @@ def _source(job: Job | None, status: JobStatus, image: str) -> dict[str, Any]:
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SourceAlgorithmSpecification.html).
     """
     if job and job.algorithm and not image:
-        named = {"AlgorithmName": job.algorithm, "ModelDataUrl": status.artifact}
-        return {"SourceAlgorithmSpecification": {"SourceAlgorithms": [named]}}
+        algorithm = {"AlgorithmName": job.algorithm, "ModelDataUrl": status.artifact}
+        return {"SourceAlgorithmSpecification": {"SourceAlgorithms": [algorithm]}}
     image = image or (job.image if job else "")
     if not image:
         text = "The job was submitted to Batch by hand, so the image that trained its model is not known."
@@ -140,10 +140,10 @@ def _check_image(image: str, region: str) -> None:
     Raises:
         UsageError: The image is not in ECR, or in another Region.
     """
-    found = _ECR_IMAGE.fullmatch(image)
-    if found and found["region"] == region:
+    match = _ECR_IMAGE.fullmatch(image)
+    if match and match["region"] == region:
         return
-    why = f"in {found['region']}, but its model is in {region}" if found else "not the URI of an image in Amazon ECR"
+    why = f"in {match['region']}, but its model is in {region}" if match else "not the URI of an image in Amazon ECR"
     text = f"The image of the inference container, {shown(image)}, is {why}."
     example = f"ACCOUNT.dkr.ecr.{region}.amazonaws.com/REPOSITORY:TAG or REPOSITORY@sha256:DIGEST"
     raise UsageError(text, f"Nothing was registered. Name an image there with --image: {example}.")
@@ -171,16 +171,16 @@ class _Registry:
         """Return the version that an earlier call has created, or None."""
         pages = self._sagemaker.get_paginator("list_model_packages").paginate(ModelPackageGroupName=self.group)
         try:
-            listed = [one for page in pages for one in page["ModelPackageSummaryList"]]
+            listed = [summary_ for page in pages for summary_ in page["ModelPackageSummaryList"]]
         except ClientError as error:
             if _is_missing(error):
                 return None
             raise
         for summary in listed:
             if summary.get("ModelPackageDescription") == self._description:
-                made = self._sagemaker.describe_model_package(ModelPackageName=summary["ModelPackageArn"])
-                if _model_of(made) == self.status.artifact:
-                    return self._registered(made, source, "kept")
+                description = self._sagemaker.describe_model_package(ModelPackageName=summary["ModelPackageArn"])
+                if _model_of(description) == self.status.artifact:
+                    return self._registered(description, source, "kept")
         return None
 
     def created(self, source: Mapping[str, Any], job: Job | None) -> RegisteredModel:
@@ -195,8 +195,8 @@ class _Registry:
             ClientToken=self._token(),
             **source,
         )
-        made = self._sagemaker.describe_model_package(ModelPackageName=reply["ModelPackageArn"])
-        return self._registered(made, source, "registered")
+        description = self._sagemaker.describe_model_package(ModelPackageName=reply["ModelPackageArn"])
+        return self._registered(description, source, "registered")
 
     def _create_group(self) -> None:
         tags = [{"Key": names.TAG_GRID, "Value": self.plane.deployment.grid.name}]
@@ -220,7 +220,7 @@ class _Registry:
 
     def _metadata(self, job: Job | None) -> Iterator[tuple[str, str]]:
         """Yield the metadata of a new version that the service model allows, the most important first."""
-        known = {
+        values = {
             names.TAG_GRID: self.plane.deployment.grid.name,
             names.TAG_SUBMISSION: self.submission,
             names.TAG_JOB: str(self.status.index),
@@ -233,7 +233,7 @@ class _Registry:
         }
         allowed = (
             (name, value)
-            for name, value in known.items()
+            for name, value in values.items()
             if value and _is_allowed(name, "CustomerMetadataKey") and _is_allowed(value, "CustomerMetadataValue")
         )
         yield from list(allowed)[: most("CustomerMetadataMap")]
@@ -251,9 +251,9 @@ class _Registry:
         return {f"best:{metric}": f"{best:g}"}
 
     def _registered(
-        self, made: Mapping[str, Any], source: Mapping[str, Any], result: Literal["registered", "kept"]
+        self, description: Mapping[str, Any], source: Mapping[str, Any], result: Literal["registered", "kept"]
     ) -> RegisteredModel:
-        containers = (made.get("InferenceSpecification") or source.get("InferenceSpecification") or {}).get(
+        containers = (description.get("InferenceSpecification") or source.get("InferenceSpecification") or {}).get(
             "Containers", [{}]
         )
         return RegisteredModel(
@@ -261,12 +261,12 @@ class _Registry:
             index=self.status.index,
             region=self.status.region,
             group=self.group,
-            version=int(made["ModelPackageVersion"]),
-            arn=made["ModelPackageArn"],
-            approval=made.get("ModelApprovalStatus", _APPROVAL),
+            version=int(description["ModelPackageVersion"]),
+            arn=description["ModelPackageArn"],
+            approval=description.get("ModelApprovalStatus", _APPROVAL),
             model=self.status.artifact,
             image=containers[0].get("Image", ""),
-            metadata=made.get("CustomerMetadataProperties") or {},
+            metadata=description.get("CustomerMetadataProperties") or {},
             result=result,
         )
 
@@ -278,12 +278,15 @@ def _is_allowed(text: str, shape: str) -> bool:
 
 def _is_missing(error: ClientError) -> bool:
     """Return True if a model group does not exist; any other error of the same code repeats in the next call."""
-    found = error.response["Error"]
-    return found["Code"] in ("ValidationException", "ResourceNotFound") and "exist" in found.get("Message", "")
+    details = error.response["Error"]
+    return details["Code"] in ("ValidationException", "ResourceNotFound") and "exist" in details.get("Message", "")
 
 
-def _model_of(made: Mapping[str, Any]) -> str:
+def _model_of(description: Mapping[str, Any]) -> str:
     """Return the S3 URI of the model of a version."""
-    containers = (made.get("InferenceSpecification") or {}).get("Containers", [])
-    algorithms = (made.get("SourceAlgorithmSpecification") or {}).get("SourceAlgorithms", [])
-    return next((str(one["ModelDataUrl"]) for one in (*containers, *algorithms) if one.get("ModelDataUrl")), "")
+    containers = (description.get("InferenceSpecification") or {}).get("Containers", [])
+    algorithms = (description.get("SourceAlgorithmSpecification") or {}).get("SourceAlgorithms", [])
+    return next(
+        (str(container["ModelDataUrl"]) for container in (*containers, *algorithms) if container.get("ModelDataUrl")),
+        "",
+    )

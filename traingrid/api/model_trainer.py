@@ -59,8 +59,8 @@ def from_model_trainer(
         UsageError: The trainer has an attribute that a job cannot have. The text names it and the next step.
     """
     if not is_a(trainer, "ModelTrainer"):
-        what = f"The trainer is a {type(trainer).__name__}, not a ModelTrainer of the SageMaker Python SDK v3."
-        raise UsageError(what, "Write the jobs as dictionaries (docs/manifest.md).")
+        text = f"The trainer is a {type(trainer).__name__}, not a ModelTrainer of the SageMaker Python SDK v3."
+        raise UsageError(text, "Write the jobs as dictionaries (docs/manifest.md).")
     data = data or {}
     _check_regions(regions, data)
     attributes(trainer, _PATH)  # before a copy is made: a recipe's temporary folder is deleted with its trainer
@@ -100,8 +100,8 @@ def _with_configured_defaults(trainer: Any) -> Any:
     try:
         copy._populate_intelligent_defaults()
     except AttributeError as error:
-        what = f"This version of the SageMaker Python SDK is not supported: {error}."
-        raise UsageError(what, "Install sagemaker-train 1.27.0, or write the jobs as dictionaries.") from error
+        text = f"This version of the SageMaker Python SDK is not supported: {error}."
+        raise UsageError(text, "Install sagemaker-train 1.27.0, or write the jobs as dictionaries.") from error
     return copy
 
 
@@ -132,18 +132,18 @@ def _text(value: object) -> str:
 
 
 def _pairs(entries: Sequence[object], name: str, key: str, value: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for number, entry in enumerate(entries):
         pair = attributes(entry, f"{_PATH}.{name}[{number}]")
-        found[pair[key]] = pair[value]
-    return found
+        pairs[pair[key]] = pair[value]
+    return pairs
 
 
 def _hosts(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the hosts and of the time that they may take."""
     compute = attributes(values["compute"], f"{_PATH}.compute")
     condition = attributes(values["stopping_condition"], f"{_PATH}.stopping_condition")
-    found = {
+    fields = {
         "instance_type": compute.get("instance_type"),
         "instance_count": compute.get("instance_count"),
         "volume_gb": compute.get("volume_size_in_gb"),
@@ -152,7 +152,7 @@ def _hosts(values: Mapping[str, Any]) -> dict[str, Any]:
         "max_runtime": _seconds(condition.get("max_runtime_in_seconds")),
         "max_wait": _seconds(condition.get("max_wait_time_in_seconds")),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _seconds(number: int | None) -> str | None:
@@ -166,20 +166,20 @@ def _launch(values: Mapping[str, Any]) -> dict[str, Any]:
     if "distributed" in values:
         return _distributed(values)
     hyperparameters = values.get("hyperparameters", {})
-    named = {field: hyperparameters[name] for name, field in _MPI_FIELDS.items() if name in hyperparameters}
-    if "source_code" in values and not named:
+    mpi_fields = {field: hyperparameters[name] for name, field in _MPI_FIELDS.items() if name in hyperparameters}
+    if "source_code" in values and not mpi_fields:
         return {"launcher": "none"}  # as `train()`: every host runs the program by itself
-    return {"launcher": "mpi", "processes_per_host": 1, **named}
+    return {"launcher": "mpi", "processes_per_host": 1, **mpi_fields}
 
 
 def _distributed(values: Mapping[str, Any]) -> dict[str, Any]:
-    found = attributes(values["distributed"], f"{_PATH}.distributed")
+    distribution = attributes(values["distributed"], f"{_PATH}.distributed")
     if "algorithm_name" in values or getattr(values.get("source_code"), "command", None):
-        what = f"{_PATH}.distributed is set, but an algorithm or a command (source_code.command) starts without it."
-        raise UsageError(what, "Set an entry_script in place of it, or remove distributed.")
+        text = f"{_PATH}.distributed is set, but an algorithm or a command (source_code.command) starts without it."
+        raise UsageError(text, "Set an entry_script in place of it, or remove distributed.")
     instance_type = attributes(values["compute"], f"{_PATH}.compute").get("instance_type")
-    options = " ".join(shlex.quote(option) for option in found.get("mpi_additional_options", ()))
-    processes = found.get("process_count_per_node") or _one_for_each_gpu(str(instance_type))
+    options = " ".join(shlex.quote(option) for option in distribution.get("mpi_additional_options", ()))
+    processes = distribution.get("process_count_per_node") or _one_for_each_gpu(str(instance_type))
     launcher = "torchrun" if is_a(values["distributed"], "Torchrun") else "mpi"
     return {"launcher": launcher, "processes_per_host": processes, **({"mpi_options": options} if options else {})}
 
@@ -187,27 +187,27 @@ def _distributed(values: Mapping[str, Any]) -> dict[str, Any]:
 def _one_for_each_gpu(instance_type: str) -> int:
     """Return the number of processes that the SDK's drivers start by default (`get_process_count`)."""
     unknown = -1
-    found = accelerators(instance_type, unknown)
-    if found == unknown:
-        what = f"The number of GPUs of {instance_type} is not known, and process_count_per_node is not set."
-        raise UsageError(what, "Set process_count_per_node of distributed.")
-    return found or 1
+    gpus = accelerators(instance_type, unknown)
+    if gpus == unknown:
+        text = f"The number of GPUs of {instance_type} is not known, and process_count_per_node is not set."
+        raise UsageError(text, "Set process_count_per_node of distributed.")
+    return gpus or 1
 
 
 def _output(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of results and checkpoints; the SDK's own default output is the grid's default."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if "output_data_config" in values:
         uri = attributes(values["output_data_config"], f"{_PATH}.output_data_config").get("s3_output_path")
         session = values["sagemaker_session"]
         bucket, prefix = (getattr(session, name, None) for name in ("_default_bucket", "default_bucket_prefix"))
         parts = (bucket, prefix, values.get("base_job_name"))
         if uri and uri.rstrip("/") != "s3://" + "/".join(part for part in parts if part):
-            found["output"] = uri
+            fields["output"] = uri
     if "checkpoint_config" in values:
         config = attributes(values["checkpoint_config"], f"{_PATH}.checkpoint_config")
-        found["checkpoints"] = config.get("s3_uri", True)
-    return found
+        fields["checkpoints"] = config.get("s3_uri", True)
+    return fields
 
 
 def _program(values: Mapping[str, Any], region: str, image: str) -> dict[str, Any]:
@@ -217,20 +217,20 @@ def _program(values: Mapping[str, Any], region: str, image: str) -> dict[str, An
             f"The trainer has an algorithm_name, which image={shown(image)} cannot replace.", "Omit image."
         )
     if "algorithm_name" in values:
-        found: dict[str, Any] = {"algorithm": values["algorithm_name"]}
+        fields: dict[str, Any] = {"algorithm": values["algorithm_name"]}
     else:
-        found = {"image": _image(image or values["training_image"], region)}
+        fields = {"image": _image(image or values["training_image"], region)}
     if "source_code" in values:
-        found |= script_fields(values["source_code"], f"{_PATH}.source_code")
-    return found
+        fields |= script_fields(values["source_code"], f"{_PATH}.source_code")
+    return fields
 
 
 def _image(image: str, region: str) -> str:
     place = _ECR_REGION.match(image)
     if place and place[2] != region:
-        what = f"{_PATH}.training_image {shown(image)} is in {place[2]}, but the job in {region} can only use its own."
+        text = f"{_PATH}.training_image {shown(image)} is in {place[2]}, but the job in {region} can only use its own."
         example = _ECR_REGION.sub(r"\1{region}\3", image)
-        raise UsageError(what, f"Give an alias of grid.yaml, or a URI for each Region: image={example!r}.")
+        raise UsageError(text, f"Give an alias of grid.yaml, or a URI for each Region: image={example!r}.")
     return image
 
 

@@ -65,24 +65,24 @@ def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object]
     """
     archives: dict[ScriptFolder, PackedFolder] = {}
     sources: dict[str, Source] = {}
-    found: list[object] = []
+    staged_rows: list[object] = []
     for row in rows:
         folder = row.get("source") if isinstance(row, Mapping) else None
         if not isinstance(row, Mapping) or not isinstance(folder, ScriptFolder):
-            found.append(row)
+            staged_rows.append(row)
             continue
         region = _region(row, deployment)
         if folder not in archives:
             archives[folder] = folder.packed()
         source = source_in(region, folder.folder, archives[folder], deployment)
         sources[str(source.uri)] = source
-        found.append({**row, "source": str(source.uri)})
-    return found, list(sources.values())
+        staged_rows.append({**row, "source": str(source.uri)})
+    return staged_rows, list(sources.values())
 
 
 def _region(row: Mapping[str, Any], deployment: Deployment) -> str:
     region = row.get("region")
     if isinstance(region, str) and region in deployment.grid.regions:
         return region
-    known = ", ".join(deployment.grid.regions)
-    raise UsageError(f"{region} is not a training Region of this grid.", f"The grid has {known}.")
+    regions = ", ".join(deployment.grid.regions)
+    raise UsageError(f"{region} is not a training Region of this grid.", f"The grid has {regions}.")

@@ -138,20 +138,20 @@ class _Choice:
 
     def files(self) -> list[Path]:
         """Return the files in the order of their names, after checking them; follow links to files."""
-        found, size = [], 0
+        paths, size = [], 0
         for above, folders, names in os.walk(self._folder):
             folders[:] = [name for name in sorted(folders) if self._is_packed(Path(above, name), is_folder=True)]
             for path in (Path(above, name) for name in sorted(names)):
                 if not path.is_file() or not self._is_packed(path):
                     continue
-                found.append(path)
+                paths.append(path)
                 size += path.stat().st_size
                 if size > MAX_BYTES:
                     raise UsageError(
                         f"{self._where}: {self._folder} has more than {MAX_BYTES // 2**20} MiB.",
                         f"Put data into a channel, or name files that are not needed in {IGNORE_FILE}.",
                     )
-        return sorted(found)
+        return sorted(paths)
 
     def _is_packed(self, path: Path, *, is_folder: bool = False) -> bool:
         name = path.relative_to(self._folder).as_posix() + "/" * is_folder
@@ -172,9 +172,9 @@ class _Choice:
         content = path.read_bytes()
         if b"\0" in content:
             return
-        if found := secret_in(content.decode(errors="replace").splitlines()):
+        if secret := secret_in(content.decode(errors="replace").splitlines()):
             raise UsageError(
-                f"{self._where}: line {found[0]} of {name} looks like a secret ({found[1]}), and users of the data "
+                f"{self._where}: line {secret[0]} of {name} looks like a secret ({secret[1]}), and users of the data "
                 "bucket could read it.",
                 "Read it from AWS Secrets Manager in the training code. To leave the file out, or to pack it "
                 f"nevertheless, write {name} or !{name} into {self._folder / IGNORE_FILE}.",

@@ -94,11 +94,11 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
         UsageError: A folder or its program does not exist, the folder is too large, or an id is not unique.
     """
     content = with_full_ids(manifest, manifest.read_bytes() if content is None else content, deployment)
-    found = PackedManifest(content=content)
+    packed_manifest = PackedManifest(content=content)
     # A row with a Region outside of the grid is left unchanged: it has no bucket, and the manifest check rejects it.
     local = [row for row in _local_rows(content) if row.values.get("region") in deployment.grid.regions]
     if not local:
-        return found
+        return packed_manifest
     lines = content.splitlines(keepends=True)
     folders = _folders(manifest, local)
     archives: dict[Path, PackedFolder] = {}
@@ -144,9 +144,9 @@ def _folders(manifest: Path, rows: list[Row]) -> list[Path]:
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        shown = "\n".join(str(error) for error in errors[:_SHOWN_ERRORS])
+        first_errors = "\n".join(str(error) for error in errors[:_SHOWN_ERRORS])
         more = f"\n... and {len(errors) - _SHOWN_ERRORS} more" if len(errors) > _SHOWN_ERRORS else ""
-        raise UsageError(f"{len(errors)} sources cannot be uploaded:\n{shown}{more}", "Fix these lines.")
+        raise UsageError(f"{len(errors)} sources cannot be uploaded:\n{first_errors}{more}", "Fix these lines.")
     return folders
 
 

@@ -184,10 +184,10 @@ class Submission:
         parent = Path(folder or ".")
         plane = self.grid.plane
         jobs = [job for job in self.jobs if job.artifact] if index is None else [plane.job(self.id, index)]
-        found = download_models(
+        models = download_models(
             plane.deployment, self.id, jobs, lambda job: parent / f"{self.id}-{job.index}", unlimited=unlimited
         )
-        return sorted((model.folder for model in found), key=[parent / f"{self.id}-{job.index}" for job in jobs].index)
+        return sorted((model.folder for model in models), key=[parent / f"{self.id}-{job.index}" for job in jobs].index)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the submission as one HTML file, without scripts, that can be archived, mailed or printed.
@@ -225,8 +225,8 @@ class Submission:
         if index is not None and region:
             raise UsageError("An index and a Region were both given.", "Give one of them, or neither for all jobs.")
         plane = self.grid.plane
-        wanted = Wanted(submission=self.id, index=index, region=region, by=plane.caller(), reason=reason)
-        return plane.canceller.cancel(wanted)
+        target = Wanted(submission=self.id, index=index, region=region, by=plane.caller(), reason=reason)
+        return plane.canceller.cancel(target)
 
     def retry(self, manifest: str | os.PathLike[str] | None = None, index: int | None = None) -> Retried:
         """Retry failed and stopped jobs, each with a new attempt.
@@ -249,8 +249,8 @@ class Submission:
         deployment = self.grid.plane.deployment
         lines, sources = None, None
         if manifest is not None:
-            found, sources = read_manifest(Path(manifest), deployment)
-            lines = with_initial_models(Path(manifest), found, deployment)
+            manifest_lines, sources = read_manifest(Path(manifest), deployment)
+            lines = with_initial_models(Path(manifest), manifest_lines, deployment)
         todo = retrier.planned(self.id, lines, index)
         for sentence in jobs_warnings(todo.jobs, deployment):
             logger.warning(sentence)

@@ -94,8 +94,8 @@ def submit_content(
         TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
     """
     progress = progress or Progress()
-    taken = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
-    with _may_go_on(taken), progress.waiting("S3"):
+    warning = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
+    with _may_go_on(warning), progress.waiting("S3"):
         uploaded = _uploaded(manifest, content, deployment)
     may_be = f"Submission {uploaded.submission} may continue: do not submit the manifest again."
     step = f"See: traingrid status {uploaded.submission}. Cancel: traingrid cancel {uploaded.submission}."
@@ -128,17 +128,23 @@ def submit_manifest(
     """
     check_name(manifest)
     progress = progress or Progress()
-    found = packed(manifest, deployment, content)
-    found.sources.extend(sources)
-    logger.info("%s has %d bytes and %d source folders", manifest, len(found.content), len(found.sources))
-    named = (deployment.grid.algorithms and b"algorithm" in found.content) or b"init_from" in found.content
-    if found.sources or named or may_warn(deployment.grid):
-        lines = parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
+    packed_manifest = packed(manifest, deployment, content)
+    packed_manifest.sources.extend(sources)
+    logger.info(
+        "%s has %d bytes and %d source folders", manifest, len(packed_manifest.content), len(packed_manifest.sources)
+    )
+    is_read_by_names = (
+        deployment.grid.algorithms and b"algorithm" in packed_manifest.content
+    ) or b"init_from" in packed_manifest.content
+    if packed_manifest.sources or is_read_by_names or may_warn(deployment.grid):
+        lines = parsed(
+            manifest, packed_manifest.content, deployment
+        )  # nothing is uploaded for a manifest that will be rejected
         check_resources(manifest, with_initial_models(manifest, lines, deployment), deployment)
         for sentence in manifest_warnings(lines, deployment.grid):
             progress.warn(sentence)
-        found.upload(progress.announce)
-    return submit_content(manifest, found.content, deployment, progress)
+        packed_manifest.upload(progress.announce)
+    return submit_content(manifest, packed_manifest.content, deployment, progress)
 
 
 def check_resources(manifest: Path, lines: list[Line], deployment: Deployment) -> None:
@@ -219,8 +225,8 @@ def read_manifest(
     Raises:
         TraingridError: The manifest is invalid; the text lists its errors.
     """
-    found = packed(manifest, deployment)
-    return parsed(manifest, found.content, deployment, to_plan=to_plan), found
+    packed_manifest = packed(manifest, deployment)
+    return parsed(manifest, packed_manifest.content, deployment, to_plan=to_plan), packed_manifest
 
 
 def parsed(manifest: Path, content: bytes, deployment: Deployment, *, to_plan: bool = False) -> list[Line]:
@@ -290,8 +296,8 @@ def raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
         raise rejected(manifest, report)
     if report["state"] == FAILED:
         submitted = f"{report['submitted_jobs']} of {report['jobs']} jobs of submission {report['submission']}"
-        what = f"{manifest}: {submitted} were submitted, in {report['tries']} attempts. {report['reason']}"
-        raise TraingridError(what, report["next_step"])
+        text = f"{manifest}: {submitted} were submitted, in {report['tries']} attempts. {report['reason']}"
+        raise TraingridError(text, report["next_step"])
 
 
 def rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:

@@ -78,8 +78,8 @@ def _was_rejected(plane: ControlPlane, uri: S3Uri) -> bool:
 
 def _is_submitted(plane: ControlPlane, uri: S3Uri, version: str) -> bool:
     """Return True if the ledger has the submission of a manifest's version."""
-    known = plane.ledger.submission(submission_id(str(uri), version))
-    return known is not None and known.is_submitted and (known.manifest, known.version) == (str(uri), version)
+    item = plane.ledger.submission(submission_id(str(uri), version))
+    return item is not None and item.is_submitted and (item.manifest, item.version) == (str(uri), version)
 
 
 def uploaded_once(storage: Storage, uri: S3Uri, content: bytes) -> str:

@@ -167,12 +167,12 @@ def open_sweep(
         file = spec_of(Path(str(spec.get("name", "sweep"))), YamlDocument(data=content, lines={}, duplicates=()))
     else:
         file = read_spec(Path(spec))
-    found = packed(file.path, plane.deployment, _manifest_of(file))
-    checked = _check_lines(file, plane, found.content)
+    packed_manifest = packed(file.path, plane.deployment, _manifest_of(file))
+    checked = _check_lines(file, plane, packed_manifest.content)
     grid = plane.deployment.grid
     for sentence in warning_sentences(enumerate((line_warnings(line, grid) for line in checked), 1)):
         warn(sentence)
-    lines = [json.loads(line) for line in found.content.splitlines() if line.strip()]
+    lines = [json.loads(line) for line in packed_manifest.content.splitlines() if line.strip()]
     bucket = plane.deployment.manifest_bucket
     sweep = Sweep(
         spec=file.spec,
@@ -180,7 +180,7 @@ def open_sweep(
         journal=Journal(plane.storage, bucket, file.spec.name),
         grid=SweepJobs(plane=plane, announce=announce),
     )
-    return OpenSweep(spec=file.spec, sweep=sweep, upload=lambda: found.upload(announce))
+    return OpenSweep(spec=file.spec, sweep=sweep, upload=lambda: packed_manifest.upload(announce))
 
 
 def without_result(spec: SweepSpec, state: SweepState) -> TraingridError:
@@ -191,10 +191,10 @@ def without_result(spec: SweepSpec, state: SweepState) -> TraingridError:
     completed = [result for _, result in ended if result.state == "Completed"]
     if completed:
         names = sorted({name for result in completed for name in result.metrics})
-        known = f"They report {', '.join(names)}." if names else "They report no metric."
+        reported = f"They report {', '.join(names)}." if names else "They report no metric."
         text = f"The {len(completed)} completed trials of the sweep {spec.name} have no metric {spec.objective.metric}."
         step = "Correct objective.metric, or the line's `metrics` and the program's output, and use another name."
-        return TraingridError(text, f"{known} {step}")
+        return TraingridError(text, f"{reported} {step}")
     reason = next((result.reason for _, result in ended if result.reason), "")
     text = f"No trial of the sweep {spec.name} has completed: {trials} failed or stopped."
     first = f" The first reason: {reason.rstrip('.')}." if reason else ""
@@ -203,11 +203,11 @@ def without_result(spec: SweepSpec, state: SweepState) -> TraingridError:
 
 def _manifest_of(file: SpecFile) -> bytes:
     """Return the base lines as JSON Lines, each on the line of its entry in the file, for errors with that line."""
-    found = b""
+    content = b""
     for number, line in enumerate(file.spec.lines):
-        missing = file.document.line(("lines", number)) - 1 - found.count(b"\n")
-        found += b"\n" * max(missing, 0) + json_lines([line]).partition("\n")[2].encode()
-    return found
+        missing = file.document.line(("lines", number)) - 1 - content.count(b"\n")
+        content += b"\n" * max(missing, 0) + json_lines([line]).partition("\n")[2].encode()
+    return content
 
 
 def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Line]:
@@ -216,16 +216,19 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
     Raises:
         SpecError: With all errors, by line and key of the file.
     """
-    first = {f"{HYPERPARAMETER}{name}": (one.values() or [_lowest(one)])[0] for name, one in file.spec.space.items()}
+    first = {
+        f"{HYPERPARAMETER}{name}": (dimension.values() or [_lowest(dimension)])[0]
+        for name, dimension in file.spec.space.items()
+    }
     rows = [json.loads(line) for line in content.splitlines() if line.strip()]
     budget = {} if file.spec.budget_dollars is None else {"budget_dollars": file.spec.budget_dollars}
     changes: list[Mapping[str, Any]] = [{}, *([file.spec.final] if file.spec.final else [])]
     problems: list[str] = []
     base: list[Line] = []
     for change in changes:
-        made = [{**row, **first, **budget, **change} for row in rows]
+        changed_rows = [{**row, **first, **budget, **change} for row in rows]
         try:
-            lines = parse(json_lines(made).encode(), plane.deployment)
+            lines = parse(json_lines(changed_rows).encode(), plane.deployment)
         except ManifestError as error:
             problems += _problems(file, error.errors, "final" if change else "")
         else:
@@ -240,10 +243,10 @@ def _without_metric(file: SpecFile, lines: Sequence[Line], grid: Grid) -> Iterab
     """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):
-        known = line.settings.metrics or default_metrics(grid.job)
-        if not is_algorithm(line.settings, grid) and metric not in known:
+        metrics = line.settings.metrics or default_metrics(grid.job)
+        if not is_algorithm(line.settings, grid) and metric not in metrics:
             place = file.place(("objective", "metric"))
-            rule = f"{shown(metric)} is not a metric of base line {number}, which has {', '.join(sorted(known))}"
+            rule = f"{shown(metric)} is not a metric of base line {number}, which has {', '.join(sorted(metrics))}"
             yield f"{place}: {rule}. Choose one of these, or add it to the `metrics` of each line."
             return
 

@@ -75,19 +75,21 @@ class SweepJobs:
         """
         plane = self.plane
         if submission not in self._histories:
-            made = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
-            self._histories[submission] = made
+            history = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
+            self._histories[submission] = history
         points = by_job(self._histories[submission].read(indexes))
         return {index: curve_of(last_curves(of_job).get(metric, ())) for index, of_job in points.items()}
 
     def cancel(self, submission: str, index: int, reason: str) -> None:
         """Cancel a job. The reconciler stops it if this process or AWS fails after the cancel is recorded."""
-        wanted = Wanted(submission=submission, index=index, by=self.plane.caller(), reason=reason)
-        self.plane.canceller.cancel(wanted)
+        target = Wanted(submission=submission, index=index, by=self.plane.caller(), reason=reason)
+        self.plane.canceller.cancel(target)
         self.announce(f"submission {submission}, job {index}: cancelled ({reason})")
 
 
 def curve_of(points: Sequence[MetricPoint]) -> list[tuple[int, float]]:
     """Return the last value of each epoch; values without an epoch are counted from 1 instead."""
-    found = {point.epoch if point.epoch is not None else place: point.value for place, point in enumerate(points, 1)}
-    return sorted(found.items())
+    value_by_epoch = {
+        point.epoch if point.epoch is not None else place: point.value for place, point in enumerate(points, 1)
+    }
+    return sorted(value_by_epoch.items())

@@ -206,22 +206,23 @@ def attributes(value: object, path: str) -> dict[str, Any]:
     """
     refuse_class(value, path)
     table = _table(value, path)
-    found = {}
+    values = {}
     for name, default in _defaults(value).items():
-        given, place = _plain(getattr(value, name, None)), f"{path}.{name}"
-        for entry in _entries(given):
+        attribute_value, place = _plain(getattr(value, name, None)), f"{path}.{name}"
+        for entry in _entries(attribute_value):
             refuse_class(entry, place)
         if name not in table:
-            if given not in (None, default):
-                what = f"{place} is {shown(str(given))}, and this version of traingrid does not know the attribute."
-                raise UsageError(what, "Remove it, or write the line by hand (docs/manifest.md).")
+            if attribute_value not in (None, default):
+                text = f"{place} is {shown(str(attribute_value))}"
+                text += ", and this version of traingrid does not know the attribute."
+                raise UsageError(text, "Remove it, or write the line by hand (docs/manifest.md).")
             continue
         step = table[name].next_step
-        if step and given is not None and given not in table[name].accepted:
+        if step and attribute_value is not None and attribute_value not in table[name].accepted:
             raise UsageError(f"{place} cannot be converted into a line.", step)
-        if given is not None and not step:
-            found[name] = given
-    return found
+        if attribute_value is not None and not step:
+            values[name] = attribute_value
+    return values
 
 
 def refuse_class(value: object, path: str) -> None:
@@ -237,15 +238,15 @@ def is_a(value: object, name: str) -> bool:
 
 
 def _class_names(value: object) -> list[str]:
-    return [one.__name__ for one in type(value).__mro__]
+    return [owner.__name__ for owner in type(value).__mro__]
 
 
 def _table(value: object, path: str) -> Mapping[str, Attribute]:
-    known = next((name for name in _class_names(value) if name in ATTRIBUTES), None)
-    if known is None:
-        what = f"{path} is a {type(value).__name__}, which cannot be converted."
-        raise UsageError(what, "docs/sagemaker-sdk.md lists the classes that can.")
-    return ATTRIBUTES[known]
+    class_name = next((name for name in _class_names(value) if name in ATTRIBUTES), None)
+    if class_name is None:
+        text = f"{path} is a {type(value).__name__}, which cannot be converted."
+        raise UsageError(text, "docs/sagemaker-sdk.md lists the classes that can.")
+    return ATTRIBUTES[class_name]
 
 
 def _defaults(value: Any) -> dict[str, object]:

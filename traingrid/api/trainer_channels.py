@@ -30,20 +30,20 @@ def channels_of(inputs: Sequence[object], default_mode: str, path: str) -> dict[
     Raises:
         UsageError: A channel cannot be converted.
     """
-    found: dict[str, dict[str, Any]] = {}
+    channels: dict[str, dict[str, Any]] = {}
     for number, entry in enumerate(inputs):
         place = f"{path}[{number}]"
         convert = _channel if is_a(entry, "Channel") else _input_data
         values = attributes(entry, place)
         name = values.get("channel_name")
-        if not name or name in found:
+        if not name or name in channels:
             problem = "is used twice" if name else "is not set"
             raise UsageError(f"{place}.channel_name {problem}.", "Give each channel a different name.")
         channel = {"input_mode": default_mode, "distribution": "FullyReplicated", **convert(values, place)}
         if values.get("content_type"):
             channel["content_type"] = values["content_type"]
-        found[name] = channel
-    return found
+        channels[name] = channel
+    return channels
 
 
 def in_region(
@@ -60,24 +60,24 @@ def in_region(
     Raises:
         UsageError: A channel has no URI in this Region, or there is no channel.
     """
-    given = data.get(region, {})
-    if not isinstance(given, Mapping):
+    uris = data.get(region, {})
+    if not isinstance(uris, Mapping):
         raise UsageError(f"data[{region!r}] is not a dictionary of channels.", _WHERE)
-    found = {name: dict(channel) for name, channel in channels.items()}
-    for name, own in given.items():
-        found.setdefault(name, {"input_mode": _MODE_OF_URIS, "distribution": "FullyReplicated"})["uri"] = own
-    for name, channel in found.items():
+    regional = {name: dict(channel) for name, channel in channels.items()}
+    for name, own in uris.items():
+        regional.setdefault(name, {"input_mode": _MODE_OF_URIS, "distribution": "FullyReplicated"})["uri"] = own
+    for name, channel in regional.items():
         uri = channel.get("uri")
         if not isinstance(uri, str) or not uri.startswith("s3://"):
-            what = f"The data of channel {name} is {shown(str(uri))}, not an S3 URI."
-            raise UsageError(what, "Upload it with `traingrid upload FOLDER REGION`, and give the URIs as `data`.")
-        if several and name not in given and "{region}" not in uri:
-            what = f"Channel {name} has one URI for several Regions, {shown(uri)}, but a job reads its own Region only."
-            raise UsageError(what, _WHERE)
+            text = f"The data of channel {name} is {shown(str(uri))}, not an S3 URI."
+            raise UsageError(text, "Upload it with `traingrid upload FOLDER REGION`, and give the URIs as `data`.")
+        if several and name not in uris and "{region}" not in uri:
+            text = f"Channel {name} has one URI for several Regions, {shown(uri)}, but a job reads its own Region only."
+            raise UsageError(text, _WHERE)
         channel["uri"] = uri.replace("{region}", region)
-    if not found:
+    if not regional:
         raise UsageError("The trainer has no input_data_config.", _WHERE)
-    return found
+    return regional
 
 
 def _input_data(values: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -89,26 +89,26 @@ def _input_data(values: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 def _channel(values: Mapping[str, Any], place: str) -> dict[str, Any]:
     source = attributes(values["data_source"], f"{place}.data_source")
-    found = _s3(source["s3_data_source"], f"{place}.data_source.s3_data_source") if source else {}
+    fields = _s3(source["s3_data_source"], f"{place}.data_source.s3_data_source") if source else {}
     if "input_mode" in values:
-        found["input_mode"] = values["input_mode"]
+        fields["input_mode"] = values["input_mode"]
     if "shuffle_config" in values:
-        found["shuffle_seed"] = attributes(values["shuffle_config"], f"{place}.shuffle_config")["seed"]
+        fields["shuffle_seed"] = attributes(values["shuffle_config"], f"{place}.shuffle_config")["seed"]
     if "record_wrapper_type" in values:
-        found["record_wrapper"] = values["record_wrapper_type"]
-    return found
+        fields["record_wrapper"] = values["record_wrapper_type"]
+    return fields
 
 
 def _s3(source: object, place: str) -> dict[str, Any]:
     values = attributes(source, place)
     if values["s3_data_type"] not in _MANIFEST:
-        what = f"{place}.s3_data_type {values['s3_data_type']} cannot be converted."
-        raise UsageError(what, "Use S3Prefix, ManifestFile or AugmentedManifestFile.")
-    found: dict[str, Any] = {"uri": values["s3_uri"], "manifest": _MANIFEST[values["s3_data_type"]]}
+        text = f"{place}.s3_data_type {values['s3_data_type']} cannot be converted."
+        raise UsageError(text, "Use S3Prefix, ManifestFile or AugmentedManifestFile.")
+    fields: dict[str, Any] = {"uri": values["s3_uri"], "manifest": _MANIFEST[values["s3_data_type"]]}
     if values["s3_data_type"] == "AugmentedManifestFile":
         if not values.get("attribute_names"):
             raise UsageError(f"{place}.attribute_names is not set.", "List the attributes to stream.")
-        found["attributes"] = list(values["attribute_names"])
+        fields["attributes"] = list(values["attribute_names"])
     if "s3_data_distribution_type" in values:
-        found["distribution"] = values["s3_data_distribution_type"]
-    return found
+        fields["distribution"] = values["s3_data_distribution_type"]
+    return fields

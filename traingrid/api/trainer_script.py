@@ -45,62 +45,64 @@ def script_fields(source_code: object, path: str) -> dict[str, Any]:
     Raises:
         UsageError: The source code cannot be converted.
     """
-    found = attributes(source_code, path)
-    folder = found.get("source_dir")
+    source_attributes = attributes(source_code, path)
+    folder = source_attributes.get("source_dir")
     if not folder:
         raise UsageError(f"{path}.source_dir is not set.", "Put the program into a folder, and set it.")
-    if not found.get("command") and not found.get("entry_script"):
+    if not source_attributes.get("command") and not source_attributes.get("entry_script"):
         raise UsageError(f"{path} has neither an entry_script nor a command.", "Set one of them.")
-    if found.get("args") and not found.get("command"):
+    if source_attributes.get("args") and not source_attributes.get("command"):
         raise UsageError(f"{path}.args are used with a command only.", "Set hyperparameters, or a command.")
     if "://" in folder:
-        return _archive_in_s3(folder, found, path)
+        return _archive_in_s3(folder, source_attributes, path)
     place = Path(folder).resolve()
     if not place.is_dir():
         raise UsageError(f"{path}.source_dir {shown(folder)} is not a folder.", "Unpack it, and give the folder.")
-    entry_point, added = _program(found)
-    script = place / str(found.get("entry_script") or "")
-    if not found.get("command") and not script.is_file():
+    entry_point, added = _program(source_attributes)
+    script = place / str(source_attributes.get("entry_script") or "")
+    if not source_attributes.get("command") and not script.is_file():
         raise UsageError(f"{path}.entry_script {script} does not exist.", "Give its path in source_dir.")
-    return {"source": _script_folder(place, found, added, path), "entry_point": entry_point}
+    return {"source": _script_folder(place, source_attributes, added, path), "entry_point": entry_point}
 
 
-def _archive_in_s3(uri: str, found: dict[str, Any], path: str) -> dict[str, Any]:
+def _archive_in_s3(uri: str, source_attributes: dict[str, Any], path: str) -> dict[str, Any]:
     """Return the fields for an archive in S3, which is used unchanged."""
-    script = str(found.get("entry_script") or "")
+    script = str(source_attributes.get("entry_script") or "")
     if not uri.endswith(".tar.gz"):
         raise UsageError(f"{path}.source_dir {shown(uri)} is not a .tar.gz.", "Give a local folder, or a .tar.gz.")
-    if found.get("command") or not script.endswith(".py"):
-        what = f"{path}: only a Python program can be started from an archive in S3."
-        raise UsageError(what, "Set entry_script to a .py file without a command, or give a local folder.")
-    if found.get("requirements") not in (None, _REQUIREMENTS):
+    if source_attributes.get("command") or not script.endswith(".py"):
+        text = f"{path}: only a Python program can be started from an archive in S3."
+        raise UsageError(text, "Set entry_script to a .py file without a command, or give a local folder.")
+    if source_attributes.get("requirements") not in (None, _REQUIREMENTS):
         raise UsageError(f"{path}.requirements must be {_REQUIREMENTS} in an archive in S3.", _BY_HAND)
     return {"source": uri, "entry_point": script}
 
 
-def _script_folder(folder: Path, found: dict[str, Any], added: dict[str, str], path: str) -> ScriptFolder:
+def _script_folder(folder: Path, source_attributes: dict[str, Any], added: dict[str, str], path: str) -> ScriptFolder:
     """Return the folder to pack. The image installs a requirements.txt, which ModelTrainer does only if it is named."""
-    named = str(found.get("requirements") or "")
-    if named and not (folder / named).is_file():
-        raise UsageError(f"{path}.requirements {folder / named} does not exist.", "Give its path in source_dir.")
-    if named != _REQUIREMENTS and (folder / _REQUIREMENTS).is_file():
-        what = (
-            f"{folder} has a {_REQUIREMENTS}, which the job would install, and {path}.requirements is {named or None}."
-        )
-        raise UsageError(what, f"Set {path}.requirements to {_REQUIREMENTS}, or rename the file.")
+    requirements = str(source_attributes.get("requirements") or "")
+    if requirements and not (folder / requirements).is_file():
+        raise UsageError(f"{path}.requirements {folder / requirements} does not exist.", "Give its path in source_dir.")
+    if requirements != _REQUIREMENTS and (folder / _REQUIREMENTS).is_file():
+        installed = f"{folder} has a {_REQUIREMENTS}, which the job would install"
+        text = f"{installed}, and {path}.requirements is {requirements or None}."
+        raise UsageError(text, f"Set {path}.requirements to {_REQUIREMENTS}, or rename the file.")
     return ScriptFolder(
         folder=folder,
-        left_out=tuple(found.get("ignore_patterns") or ()),
-        requirements=named,
+        left_out=tuple(source_attributes.get("ignore_patterns") or ()),
+        requirements=requirements,
         added=tuple(added.items()),
     )
 
 
-def _program(found: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def _program(source_attributes: dict[str, Any]) -> tuple[str, dict[str, str]]:
     """Return the program to start, and the programs to pack, by name. As in the SDK, a command precedes a script."""
-    command, script = found.get("command"), str(found.get("entry_script") or "")
+    command, script = source_attributes.get("command"), str(source_attributes.get("entry_script") or "")
     if command:
-        words = [*str(command).split(), *(shlex.quote(str(argument)) for argument in found.get("args") or ())]
+        words = [
+            *str(command).split(),
+            *(shlex.quote(str(argument)) for argument in source_attributes.get("args") or ()),
+        ]
         return RUNNER, {RUNNER: _PROGRAM.format(arguments=repr(["/bin/bash", "-c", " ".join(words)]))}
     if not script.endswith((".py", ".sh")):
         raise UsageError(f"The entry_script {shown(script)} is neither a .py nor a .sh file.", "Use a command.")

@@ -60,12 +60,12 @@ def notes(world: World) -> list[str]:
     if not deleted:
         return []
     more = ", ..." * (len(deleted) > _NAMED)
-    what = "training jobs of ended lines no longer exist in SageMaker"
-    return [f"{len(deleted)} {what}: {', '.join(deleted[:_NAMED])}{more}"]
+    fact = "training jobs of ended lines no longer exist in SageMaker"
+    return [f"{len(deleted)} {fact}: {', '.join(deleted[:_NAMED])}{more}"]
 
 
 def counts(violations: Sequence[Violation]) -> dict[Kind, int]:
     """Return the number of violations of each kind."""
-    found = Counter(violation.kind for violation in violations)
+    counter = Counter(violation.kind for violation in violations)
     kinds: tuple[Kind, ...] = ("duplicate", "orphan", "lost", "other")
-    return {kind: found[kind] for kind in kinds}
+    return {kind: counter[kind] for kind in kinds}

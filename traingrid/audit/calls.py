@@ -28,8 +28,8 @@ def duplicate_arrays(world: World) -> Iterator[Violation]:
     """Find submissions with more than one Batch job of the same name (I2)."""
     for name, ids in world.batch_jobs.items():
         if len(ids) > 1:
-            what = f"{len(ids)} Batch jobs have the name {name}: {', '.join(ids)}"
-            yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=what)
+            sentence = f"{len(ids)} Batch jobs have the name {name}: {', '.join(ids)}"
+            yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=sentence)
 
 
 def duplicate_calls(world: World) -> Iterator[Violation]:
@@ -45,8 +45,8 @@ def duplicate_calls(world: World) -> Iterator[Violation]:
     )
     for (is_array, name), times in accepted.items():
         if times > 1:
-            what = f"{'an array' if is_array else 'a training job'} was accepted {times} times with the name {name}"
-            yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=what)
+            sentence = f"{'an array' if is_array else 'a training job'} was accepted {times} times with the name {name}"
+            yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=sentence)
 
 
 def created(call: Mapping[str, Any]) -> str:
@@ -71,5 +71,5 @@ def unclaimed_calls(world: World) -> Iterator[Violation]:
         name = created(call)
         submission = submission_of(world.grid, name)
         if submission and submission not in world.submissions and not world.may_have(submission):
-            what = f"{call['action']} was accepted for {name}, but its submission was never claimed"
-            yield Violation(invariant="I7", kind="other", submission=submission, what=what)
+            sentence = f"{call['action']} was accepted for {name}, but its submission was never claimed"
+            yield Violation(invariant="I7", kind="other", submission=submission, what=sentence)

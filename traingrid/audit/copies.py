@@ -77,5 +77,8 @@ def _is_own(deployment: Deployment, item: MoveItem) -> bool:
     if item.region not in deployment.grid.regions:
         return False
     account = deployment.account_of(item.region)
-    own = (named(deployment.grid.name, account, item.region) for named in (names.data_bucket, names.output_bucket))
+    own = (
+        bucket_name(deployment.grid.name, account, item.region)
+        for bucket_name in (names.data_bucket, names.output_bucket)
+    )
     return S3Uri.parse(item.target).bucket in own

@@ -30,50 +30,52 @@ def damaged_items(world: World) -> Iterator[Violation]:
 
 def lost_submissions(world: World) -> Iterator[Violation]:
     """Find submissions that were claimed and never submitted to Batch (I1)."""
-    for submission, head in world.submissions.items():
-        late = world.at_rest or world.read_at - epoch_seconds(head.claimed_at) > SETTLED_SECONDS
-        if not head.is_submitted and late:
-            what = f"submission {submission} was claimed at {head.claimed_at} and never submitted"
-            yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
+    for submission, submission_item in world.submissions.items():
+        late = world.at_rest or world.read_at - epoch_seconds(submission_item.claimed_at) > SETTLED_SECONDS
+        if not submission_item.is_submitted and late:
+            sentence = f"submission {submission} was claimed at {submission_item.claimed_at} and never submitted"
+            yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
 
 
 def lost_lines(world: World) -> Iterator[Violation]:
     """Find lines that have not ended and that no child or training job is responsible for (I1)."""
     running = {job.line for job in world.training_jobs if job.active and owns(world.lines.get(job.line), job)}
-    for submission, head in world.submissions.items():
-        for index in range(head.jobs) if head.is_submitted else ():
+    for submission, submission_item in world.submissions.items():
+        for index in range(submission_item.jobs) if submission_item.is_submitted else ():
             line = submission, index
             item = world.lines.get(line)
             if item is None and world.may_have(submission, index):
                 continue
-            if not _accounted(world, line, item, head, running=line in running):
-                what = f"job {index} of {submission} {_why_lost(world, line, item, head)}"
-                yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
+            if not _accounted(world, line, item, submission_item, running=line in running):
+                sentence = f"job {index} of {submission} {_why_lost(world, line, item, submission_item)}"
+                yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
     for submission, index in world.lines:
         if world.may_have(submission):
             continue
         if submission not in world.submissions or index >= world.submissions[submission].jobs:
-            what = f"the ledger has job {index} of {submission}, which is not in its manifest"
-            yield Violation(invariant="I1", kind="other", submission=submission, what=what)
+            sentence = f"the ledger has job {index} of {submission}, which is not in its manifest"
+            yield Violation(invariant="I1", kind="other", submission=submission, what=sentence)
 
 
-def _accounted(world: World, line: Line, item: JobItem | None, head: SubmissionItem, *, running: bool) -> bool:
+def _accounted(
+    world: World, line: Line, item: JobItem | None, submission_item: SubmissionItem, *, running: bool
+) -> bool:
     if item and item.state in FINAL_STATES:
         return True
     status = world.children.get(line, "UNKNOWN")
-    if item is None and head.is_by_hand and status in GONE and head.had_child(line[1], status):
+    if item is None and submission_item.is_by_hand and status in GONE and submission_item.had_child(line[1], status):
         return True  # its child ended before it created the line's item, and no intake creates items for this array
     if world.at_rest:
         return False
-    age = world.read_at - (item or head).changed_at
+    age = world.read_at - (item or submission_item).changed_at
     return running or age < SETTLED_SECONDS or status not in GONE
 
 
-def _why_lost(world: World, line: Line, item: JobItem | None, head: SubmissionItem) -> str:
+def _why_lost(world: World, line: Line, item: JobItem | None, submission_item: SubmissionItem) -> str:
     if item:
         return f"is {item.state} (attempt {item.attempt}), but no child or training job is running for it"
-    if head.is_by_hand and not head.had_child(line[1], world.children.get(line, "UNKNOWN")):
-        return f"was never started: Batch job {head.batch_job}, submitted by hand, has no child for it"
+    if submission_item.is_by_hand and not submission_item.had_child(line[1], world.children.get(line, "UNKNOWN")):
+        return f"was never started: Batch job {submission_item.batch_job}, submitted by hand, has no child for it"
     return "has no ledger item, and no child or training job is running for it"
 
 
@@ -87,8 +89,8 @@ def changed_ends(world: World) -> Iterator[Violation]:
         same = item is None or item.attempt <= was.attempt
         state = item.state if item else "gone"
         if was.state in FINAL_STATES and same and state != was.state:
-            what = f"job {index} of {submission} had ended {was.state} and is {state} now"
-            yield Violation(invariant="I1", kind="other", submission=submission, what=what)
+            sentence = f"job {index} of {submission} had ended {was.state} and is {state} now"
+            yield Violation(invariant="I1", kind="other", submission=submission, what=sentence)
 
 
 def deleted_since(world: World) -> list[str]:
@@ -96,29 +98,29 @@ def deleted_since(world: World) -> list[str]:
 
     A cluster does not keep objects: a stopped one is deleted at once, and the others by the reconciler days later.
     """
-    known = {job.name for job in world.training_jobs}
+    listed = {job.name for job in world.training_jobs}
     ended = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
-    return sorted({item.training_job for item in ended if item.training_job and item.backend == "sagemaker"} - known)
+    return sorted({item.training_job for item in ended if item.training_job and item.backend == "sagemaker"} - listed)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:
     """Find outcomes in the ledger that differ from SageMaker's (I4)."""
-    seen = {(job.line, job.identity.attempt): job for job in world.training_jobs}
+    job_by_attempt = {(job.line, job.identity.attempt): job for job in world.training_jobs}
     for line, item in world.lines.items():
         for attempt, recorded in item.attempts().items():
-            kept = [name for name in _DETAILS if attempt == item.attempt or getattr(recorded, name) is not None]
-            for what in _untrue(recorded, seen.get((line, attempt)), line, kept):
-                yield Violation(invariant="I4", kind="other", submission=line[0], what=what)
+            details = [name for name in _DETAILS if attempt == item.attempt or getattr(recorded, name) is not None]
+            for sentence in _untrue(recorded, job_by_attempt.get((line, attempt)), line, details):
+                yield Violation(invariant="I4", kind="other", submission=line[0], what=sentence)
 
 
-def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, kept: Iterable[str]) -> Iterator[str]:
+def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, details: Iterable[str]) -> Iterator[str]:
     """Yield the differences between the recorded outcome of an attempt and its training job.
 
     Args:
         recorded: The recorded attempt.
         job: Its training job.
         line: Its line.
-        kept: The names of the details to compare; of earlier attempts the ledger keeps only some.
+        details: The names of the details to compare; of earlier attempts the ledger keeps only some.
     """
     if recorded.state not in FINAL_STATES:
         return
@@ -134,7 +136,7 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, kept
         return
     if recorded.state != job.state:
         yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"
-    for name in kept if job.details and job.details.is_exact else ():
+    for name in details if job.details and job.details.is_exact else ():
         value, kept_value = getattr(job.details, name), getattr(recorded, name)
         if (kept_value or None) != (value or None):
             yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"

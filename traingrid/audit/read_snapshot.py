@@ -137,7 +137,9 @@ def _begin(items: _Items) -> float:
     """
     if items.damaged or any(name not in items.submissions for name, _ in items.lines):
         return 0.0
-    claims = [epoch_seconds(head.claimed_at) - _CLOCK_SECONDS for head in items.submissions.values()]
+    claims = [
+        epoch_seconds(submission_item.claimed_at) - _CLOCK_SECONDS for submission_item in items.submissions.values()
+    ]
     return min([time.time() - _RECENT_SECONDS, *claims])
 
 
@@ -149,13 +151,15 @@ def _with_unexpected(
     A submission that a user has retried since the begin of the list was determined is read again, with its earlier
     training jobs.
     """
-    retried = {name for name, head in items.submissions.items() if epoch_seconds(head.claimed_at) < since}
+    retried = {
+        name for name, submission_item in items.submissions.items() if epoch_seconds(submission_item.claimed_at) < since
+    }
     unexpected = {job.line[0] for job in jobs if job.active}.difference(items.submissions) | retried
-    found = [job for job in jobs if job.line[0] in items.submissions and job.line[0] not in unexpected]
+    expected = [job for job in jobs if job.line[0] in items.submissions and job.line[0] not in unexpected]
     for name in sorted(unexpected):
-        found += [job for region in regions for job in region.listed(submission=name)]
+        expected += [job for region in regions for job in region.listed(submission=name)]
         items.add(ledger.whole(name))
-    return found
+    return expected
 
 
 def _listed_elsewhere(name: str, region: Inventory, submission: str, window: Window) -> list[TrainingJob]:
@@ -163,9 +167,9 @@ def _listed_elsewhere(name: str, region: Inventory, submission: str, window: Win
     try:
         return list(region.listed(submission=submission, window=window))
     except (BotoCoreError, ClientError) as error:
-        what = f"Jobs have trained in {name}, which is no longer in grid.yaml, but listing them failed: {error}."
+        text = f"Jobs have trained in {name}, which is no longer in grid.yaml, but listing them failed: {error}."
         raise TraingridError(
-            what, "Enable the Region in the account, and allow sagemaker:ListTrainingJobs there."
+            text, "Enable the Region in the account, and allow sagemaker:ListTrainingJobs there."
         ) from error
 
 
@@ -191,10 +195,10 @@ def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, det
     None for a training job that has been deleted since.
     """
     if details or (job.active and not owns(item, job)):
-        found = region.details(job)
-        if found is None:
+        details_ = region.details(job)
+        if details_ is None:
             return None
-        job = replace(job, state=found.state, ended_at=found.ended_at, details=found if details else None)
+        job = replace(job, state=details_.state, ended_at=details_.ended_at, details=details_ if details else None)
     return job if _fits(job, item) else replace(job, ours=region.has_our_tag(job))
 
 
@@ -211,20 +215,20 @@ def _children(
 ) -> dict[Line, str]:
     """Return Batch's status of the child of each line that has not ended."""
     statuses: dict[Line, str] = {}
-    for submission, head in submissions.items():
-        asked = {index: lines.get((submission, index)) for index in range(head.jobs)}
-        live = {index: item for index, item in asked.items() if item is None or item.state not in FINAL_STATES}
-        found = children.of(head, live) if live else {}
-        statuses |= {(submission, index): child.status for index, child in found.items()}
+    for submission, submission_item in submissions.items():
+        item_by_index = {index: lines.get((submission, index)) for index in range(submission_item.jobs)}
+        live = {index: item for index, item in item_by_index.items() if item is None or item.state not in FINAL_STATES}
+        child_by_index = children.of(submission_item, live) if live else {}
+        statuses |= {(submission, index): child.status for index, child in child_by_index.items()}
     return statuses
 
 
 def _batch_jobs(deployment: Deployment, submission: str) -> dict[str, list[str]]:
     """Return the ids of the queue's Batch jobs with the name of a submission, by name."""
-    found: dict[str, list[str]] = defaultdict(list)
+    ids_by_name: dict[str, list[str]] = defaultdict(list)
     name = f"{deployment.grid.name}-{submission}*"
     pages = gentle("batch", deployment.grid.home).get_paginator("list_jobs")
     for page in pages.paginate(jobQueue=deployment.job_queue, filters=[{"name": "JOB_NAME", "values": [name]}]):
         for job in page["jobSummaryList"]:
-            found[job["jobName"]].append(job["jobId"])
-    return dict(found)
+            ids_by_name[job["jobName"]].append(job["jobId"])
+    return dict(ids_by_name)

@@ -33,15 +33,15 @@ def duplicate_training_jobs(world: World) -> Iterator[Violation]:
     for (submission, index), jobs in by_line.items():
         for previous, later in pairwise(jobs):
             if later.identity.attempt == previous.identity.attempt:
-                what = f"{later.name} exists in {previous.region} and in {later.region}"
+                sentence = f"{later.name} exists in {previous.region} and in {later.region}"
             elif previous.active:
-                what = f"{later.name} was created while {previous.name} in {previous.region} is {previous.state}"
+                sentence = f"{later.name} was created while {previous.name} in {previous.region} is {previous.state}"
             elif previous.ended_at and later.created_at < previous.ended_at - _ROUNDING_SECONDS:
-                what = f"{later.name} was created before {previous.name} had ended"
+                sentence = f"{later.name} was created before {previous.name} had ended"
             else:
                 continue
-            what = f"job {index} of {submission} has two training jobs: {what}"
-            yield Violation(invariant="I2", kind="duplicate", submission=submission, what=what)
+            sentence = f"job {index} of {submission} has two training jobs: {sentence}"
+            yield Violation(invariant="I2", kind="duplicate", submission=submission, what=sentence)
 
 
 def orphans(world: World) -> Iterator[Violation]:
@@ -53,11 +53,13 @@ def orphans(world: World) -> Iterator[Violation]:
             continue
         if job.active and not owns(item, job) and (world.at_rest or job.state != "Stopping"):
             owner = f"its line is {item.state} at attempt {item.attempt}" if item else "it has no line"
-            what = f"{job.name} in {job.region} is {job.state}, and {owner}"
-            yield Violation(invariant="I3", kind="orphan", submission=submission, what=what)
+            sentence = f"{job.name} in {job.region} is {job.state}, and {owner}"
+            yield Violation(invariant="I3", kind="orphan", submission=submission, what=sentence)
         elif not job.active and job.identity.attempt not in attempts(item):
-            what = f"{job.name} in {job.region} ended as {job.state}, but the ledger has no such attempt at job {index}"
-            yield Violation(invariant="I3", kind="other", submission=submission, what=what)
+            sentence = (
+                f"{job.name} in {job.region} ended as {job.state}, but the ledger has no such attempt at job {index}"
+            )
+            yield Violation(invariant="I3", kind="other", submission=submission, what=sentence)
 
 
 def uncancelled(world: World) -> Iterator[Violation]:
@@ -80,12 +82,12 @@ def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> I
         after = job.created_at - at
         late[job.line] += after > _ROUNDING_SECONDS
         if job.active and due:
-            what = f"{job.name} in {job.region} is {job.state} though it was cancelled at {requested_at}"
+            sentence = f"{job.name} in {job.region} is {job.state} though it was cancelled at {requested_at}"
         elif after > _IN_FLIGHT_SECONDS or (after > _ROUNDING_SECONDS and late[job.line] > 1):
-            what = f"{job.name} was created {after:.0f} s after its line was cancelled"
+            sentence = f"{job.name} was created {after:.0f} s after its line was cancelled"
         else:
             continue
-        yield Violation(invariant="I5", kind="other", submission=submission, what=what)
+        yield Violation(invariant="I5", kind="other", submission=submission, what=sentence)
 
 
 def misplaced(world: World) -> Iterator[Violation]:
@@ -97,9 +99,9 @@ def misplaced(world: World) -> Iterator[Violation]:
             continue
         role = job.details.role if job.details else ""
         if attempt and attempt.region != job.region:
-            what = f"{job.name} is in {job.region}, but its line is for {attempt.region}"
+            sentence = f"{job.name} is in {job.region}, but its line is for {attempt.region}"
         elif role and role != world.roles.get(job.region, role):
-            what = f"{job.name} runs as {role}, not as the execution role of {job.region}"
+            sentence = f"{job.name} runs as {role}, not as the execution role of {job.region}"
         else:
             continue
-        yield Violation(invariant="I7", kind="other", submission=job.line[0], what=what)
+        yield Violation(invariant="I7", kind="other", submission=job.line[0], what=sentence)

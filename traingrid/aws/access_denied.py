@@ -36,9 +36,9 @@ def access_denied(error: Exception) -> AccessDenied | None:
     """Return the denied request that an AWS error describes; None for other errors and for a message without action."""
     if not isinstance(error, ClientError):
         return None
-    found = _WORDS.search(error.response["Error"].get("Message", ""))
-    if not found:
+    match = _WORDS.search(error.response["Error"].get("Message", ""))
+    if not match:
         return None
-    session = _SESSION.search(found["principal"])
-    principal = f"role {session['role']}" if session else found["principal"]
-    return AccessDenied(principal, found["action"], found["resource"] or "*")
+    session = _SESSION.search(match["principal"])
+    principal = f"role {session['role']}" if session else match["principal"]
+    return AccessDenied(principal, match["action"], match["resource"] or "*")

@@ -34,8 +34,8 @@ class SubmitFailedError(TraingridError):
         refused: True if Batch rejected the job; otherwise the job may still appear.
     """
 
-    def __init__(self, what: str, next_step: str = "", *, refused: bool) -> None:
-        super().__init__(what, next_step)
+    def __init__(self, text: str, next_step: str = "", *, refused: bool) -> None:
+        super().__init__(text, next_step)
         self.refused = refused
 
 
@@ -98,11 +98,11 @@ class Batch:
         except (BotoCoreError, ClientError) as error:
             failed = _failure(name, error)
             try:
-                found = self.find(submission, chunk)
+                job_id = self.find(submission, chunk)
             except (BotoCoreError, ClientError):
                 raise failed from error
-            if found:
-                return found
+            if job_id:
+                return job_id
             raise failed from error
 
     def job_name(self, submission: str, chunk: int | str = 0) -> str:
@@ -119,8 +119,8 @@ class Batch:
 
     def describe(self, job: str) -> dict[str, Any] | None:
         """Return Batch's description of a job, or None if Batch no longer has it (a week after its end)."""
-        found = self._reading.describe_jobs(jobs=[job])["jobs"]
-        return dict(found[0]) if found else None
+        jobs = self._reading.describe_jobs(jobs=[job])["jobs"]
+        return dict(jobs[0]) if jobs else None
 
     def children(self, job: str, count: int) -> Iterator[dict[str, Any]]:
         """Yield Batch's descriptions of an array's children, or of the plain job, in the order of their index."""
@@ -133,8 +133,8 @@ class Batch:
 def _failure(name: str, error: Exception) -> SubmitFailedError:
     """Return the error of a submission; if IAM denied the request, it names the action, resource and role."""
     if denied := access_denied(error):
-        what = f"AWS Batch refused the job {name}: {denied}."
-        return SubmitFailedError(what, _GRANT, refused=True)
+        text = f"AWS Batch refused the job {name}: {denied}."
+        return SubmitFailedError(text, _GRANT, refused=True)
     return SubmitFailedError(f"Batch did not accept the job {name}: {error}.", refused=_is_refusal(error))
 
 

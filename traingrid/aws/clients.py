@@ -195,10 +195,10 @@ class _Acting(CredentialProvider):
         return DeferredRefreshableCredentials(refresh_using=self._taken_on, method=self.METHOD)
 
     def _taken_on(self) -> dict[str, str]:
-        got = self._sts.assume_role(RoleArn=self._role.arn, RoleSessionName=self._role.session)["Credentials"]
+        credentials = self._sts.assume_role(RoleArn=self._role.arn, RoleSessionName=self._role.session)["Credentials"]
         return {
-            "access_key": got["AccessKeyId"],
-            "secret_key": got["SecretAccessKey"],
-            "token": got["SessionToken"],
-            "expiry_time": got["Expiration"].isoformat(),
+            "access_key": credentials["AccessKeyId"],
+            "secret_key": credentials["SecretAccessKey"],
+            "token": credentials["SessionToken"],
+            "expiry_time": credentials["Expiration"].isoformat(),
         }

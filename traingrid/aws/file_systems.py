@@ -113,16 +113,16 @@ def subnets(names: Sequence[str], region: str, role: ActingRole | None = None) -
         ClientError: A subnet does not exist, or EC2 refuses the request.
         BotoCoreError: AWS does not answer.
     """
-    found = client("ec2", region, role).describe_subnets(SubnetIds=list(names))["Subnets"]
+    descriptions = client("ec2", region, role).describe_subnets(SubnetIds=list(names))["Subnets"]
     return [
         Subnet(
-            name=it["SubnetId"],
-            vpc=it["VpcId"],
-            zone=it["AvailabilityZone"],
-            cidr=it["CidrBlock"],
-            free_addresses=it["AvailableIpAddressCount"],
+            name=description["SubnetId"],
+            vpc=description["VpcId"],
+            zone=description["AvailabilityZone"],
+            cidr=description["CidrBlock"],
+            free_addresses=description["AvailableIpAddressCount"],
         )
-        for it in found
+        for description in descriptions
     ]
 
 
@@ -134,8 +134,8 @@ def group_rules(groups: Iterable[str], region: str, role: ActingRole | None = No
         BotoCoreError: AWS does not answer.
     """
     pages = client("ec2", region, role).get_paginator("describe_security_group_rules")
-    wanted = [{"Name": "group-id", "Values": sorted(set(groups))}]
-    return [_rule(rule) for page in pages.paginate(Filters=wanted) for rule in page["SecurityGroupRules"]]
+    filters = [{"Name": "group-id", "Values": sorted(set(groups))}]
+    return [_rule(rule) for page in pages.paginate(Filters=filters) for rule in page["SecurityGroupRules"]]
 
 
 def out_of_reach(file_system: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
@@ -146,7 +146,7 @@ def out_of_reach(file_system: MountableFileSystem, jobs: Sequence[Subnet]) -> st
     """
     if not file_system.interfaces:
         return f"{file_system.name} has no network interface that is available, such as a mount target of EFS"
-    theirs, ours = {one.vpc for one in file_system.interfaces}, {subnet.vpc for subnet in jobs}
+    theirs, ours = {interface.vpc for interface in file_system.interfaces}, {subnet.vpc for subnet in jobs}
     if theirs != ours:
         return f"{file_system.name} is in {_listed(theirs)}, but the training jobs of its Region run in {_listed(ours)}"
     return ""
@@ -163,8 +163,8 @@ def _of_efs(file_system: str, region: str, role: ActingRole | None) -> tuple[lis
 
 
 def _of_lustre(file_system: str, region: str, role: ActingRole | None) -> tuple[list[str] | None, str]:
-    found = client("fsx", region, role).describe_file_systems(FileSystemIds=[file_system])["FileSystems"]
-    described = next((one for one in found if one["FileSystemType"] == "LUSTRE"), None)
+    file_systems = client("fsx", region, role).describe_file_systems(FileSystemIds=[file_system])["FileSystems"]
+    described = next((candidate for candidate in file_systems if candidate["FileSystemType"] == "LUSTRE"), None)
     if described is None:
         return None, ""
     usable = described.get("Lifecycle") in ("AVAILABLE", "UPDATING")
@@ -173,13 +173,13 @@ def _of_lustre(file_system: str, region: str, role: ActingRole | None) -> tuple[
 
 
 def _interfaces(names: Sequence[str], region: str, role: ActingRole | None) -> Iterator[Interface]:
-    found = client("ec2", region, role).describe_network_interfaces(NetworkInterfaceIds=list(names))
-    for one in found["NetworkInterfaces"]:
+    reply = client("ec2", region, role).describe_network_interfaces(NetworkInterfaceIds=list(names))
+    for interface in reply["NetworkInterfaces"]:
         yield Interface(
-            vpc=one["VpcId"],
-            zone=one["AvailabilityZone"],
-            address=one["PrivateIpAddress"],
-            groups=tuple(group["GroupId"] for group in one["Groups"]),
+            vpc=interface["VpcId"],
+            zone=interface["AvailabilityZone"],
+            address=interface["PrivateIpAddress"],
+            groups=tuple(group["GroupId"] for group in interface["Groups"]),
         )
 
 

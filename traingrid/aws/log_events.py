@@ -76,16 +76,16 @@ def last_events(logs: Any, group: str, stream: str, count: int, position: LogPos
         position: The position of each stream.
         more: Other parameters of GetLogEvents, for example `startTime`.
     """
-    found: list[LogEvent] = []
+    events: list[LogEvent] = []
     request = {"logGroupName": group, "logStreamName": stream, "startFromHead": False, **more}
-    while len(found) < count:
-        page = logs.get_log_events(**request, limit=min(MOST_EVENTS, count - len(found)))
+    while len(events) < count:
+        page = logs.get_log_events(**request, limit=min(MOST_EVENTS, count - len(events)))
         position.setdefault(stream, page["nextForwardToken"])
-        found = _events(page) + found
+        events = _events(page) + events
         if page["nextBackwardToken"] == request.get("nextToken"):
             break
         request["nextToken"] = page["nextBackwardToken"]
-    return found
+    return events
 
 
 def _events(page: dict[str, Any]) -> list[LogEvent]:

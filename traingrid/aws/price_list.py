@@ -108,14 +108,14 @@ def products(service: str, filters: Iterable[Filter]) -> Iterator[Product]:
         ClientError: AWS refuses the request.
         BotoCoreError: AWS does not answer.
     """
-    wanted = [{"Type": one.kind, "Field": one.field, "Value": one.value} for one in filters]
-    pages = client("pricing", REGION).get_paginator("get_products").paginate(ServiceCode=service, Filters=wanted)
+    fields = [{"Type": filter_.kind, "Field": filter_.field, "Value": filter_.value} for filter_ in filters]
+    pages = client("pricing", REGION).get_paginator("get_products").paginate(ServiceCode=service, Filters=fields)
     try:
         for page in pages:
             for text in page["PriceList"]:
-                found = _product(service, text)
-                if found is not None:
-                    yield found
+                product = _product(service, text)
+                if product is not None:
+                    yield product
     except ClientError as error:
         if denied := access_denied(error):
             step = f"Allow the caller {denied.action}."
@@ -153,5 +153,5 @@ def _first_tier(terms: Iterable[Any]) -> _Dimension | None:
     if not in_effect:
         return None
     latest = max(in_effect, key=lambda term: term.effectiveDate)
-    tiers = [one for one in latest.priceDimensions.values() if "USD" in one.pricePerUnit]
-    return min(tiers, key=lambda one: one.beginRange, default=None)
+    tiers = [tier for tier in latest.priceDimensions.values() if "USD" in tier.pricePerUnit]
+    return min(tiers, key=lambda tier: tier.beginRange, default=None)

@@ -132,7 +132,7 @@ class CopyStore:
         """Return the next objects below a folder in the order of their keys, and the token of the next page."""
         more = {"ContinuationToken": token} if token else {}
         reply = self._s3.list_objects_v2(Bucket=folder.bucket, Prefix=f"{folder.key}/", **more)
-        found = [
+        objects = [
             Listed(
                 key=entry["Key"],
                 size=entry["Size"],
@@ -142,7 +142,7 @@ class CopyStore:
             )
             for entry in reply.get("Contents", [])
         ]
-        return found, str(reply.get("NextContinuationToken", ""))
+        return objects, str(reply.get("NextContinuationToken", ""))
 
     def head(self, uri: S3Uri) -> ObjectHead | None:
         """Return the facts about an object, or None if it does not exist."""
@@ -168,12 +168,14 @@ class CopyStore:
         """Return the size of an object's first part; that of the object if it was written in one piece."""
         return int(self._s3.head_object(Bucket=uri.bucket, Key=uri.key, PartNumber=1)["ContentLength"])
 
-    def copy(self, source: S3Uri, head: ObjectHead, target: S3Uri, algorithm: str, mark: Mapping[str, str]) -> None:
+    def copy(
+        self, source: S3Uri, source_head: ObjectHead, target: S3Uri, algorithm: str, mark: Mapping[str, str]
+    ) -> None:
         """Copy an object in one request, unless the target exists or the source has changed.
 
         Args:
             source: The object.
-            head: The facts about it.
+            source_head: The facts about it.
             target: The copy.
             algorithm: The algorithm with which S3 computes the checksum of the copy. Without one, S3 takes the
                 source's checksum over (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html), which
@@ -183,12 +185,12 @@ class CopyStore:
         Raises:
             ClientError: PreconditionFailed if the target exists or the source has changed.
         """
-        replaced = {"MetadataDirective": "REPLACE", "Metadata": {**head.metadata, **mark}, **head.headers}
+        replaced = {"MetadataDirective": "REPLACE", "Metadata": {**source_head.metadata, **mark}, **source_head.headers}
         self._s3.copy_object(
             Bucket=target.bucket,
             Key=target.key,
             CopySource={"Bucket": source.bucket, "Key": source.key},
-            CopySourceIfMatch=head.etag,
+            CopySourceIfMatch=source_head.etag,
             IfNoneMatch="*",
             ChecksumAlgorithm=algorithm,
             TaggingDirective="REPLACE",
@@ -198,35 +200,37 @@ class CopyStore:
 
     def uploads(self, target: S3Uri) -> list[Upload]:
         """Return an object's unfinished uploads, oldest first."""
-        found: list[tuple[Any, Upload]] = []
+        uploads: list[tuple[Any, Upload]] = []
         pages = self._s3.get_paginator("list_multipart_uploads")
         for page in pages.paginate(Bucket=target.bucket, Prefix=target.key):
-            for one in page.get("Uploads", []):
-                if one["Key"] == target.key:
-                    algorithm, kind = one.get("ChecksumAlgorithm") or "", one.get("ChecksumType") or ""
-                    found.append((one["Initiated"], Upload(id=one["UploadId"], algorithm=algorithm, kind=kind)))
-        return [upload for _, upload in sorted(found, key=lambda pair: (pair[0], pair[1].id))]
+            for upload_ in page.get("Uploads", []):
+                if upload_["Key"] == target.key:
+                    algorithm, kind = upload_.get("ChecksumAlgorithm") or "", upload_.get("ChecksumType") or ""
+                    uploads.append(
+                        (upload_["Initiated"], Upload(id=upload_["UploadId"], algorithm=algorithm, kind=kind))
+                    )
+        return [upload for _, upload in sorted(uploads, key=lambda pair: (pair[0], pair[1].id))]
 
-    def begin(self, head: ObjectHead, target: S3Uri, algorithm: str, mark: Mapping[str, str]) -> str:
-        """Begin an upload in parts with the headers and metadata of `head`, and return its id."""
+    def begin(self, source_head: ObjectHead, target: S3Uri, algorithm: str, mark: Mapping[str, str]) -> str:
+        """Begin an upload in parts with the headers and metadata of `source_head`, and return its id."""
         reply = self._s3.create_multipart_upload(
             Bucket=target.bucket,
             Key=target.key,
             ChecksumAlgorithm=algorithm,
             ChecksumType=FULL,
-            Metadata={**head.metadata, **mark},
-            **head.headers,
+            Metadata={**source_head.metadata, **mark},
+            **source_head.headers,
         )
         return str(reply["UploadId"])
 
     def parts(self, target: S3Uri, upload: str) -> dict[int, Part]:
         """Return the parts of an unfinished upload by number."""
-        found: dict[int, Part] = {}
+        parts: dict[int, Part] = {}
         pages = self._s3.get_paginator("list_parts")
         for page in pages.paginate(Bucket=target.bucket, Key=target.key, UploadId=upload):
             for part in page.get("Parts", []):
-                found[part["PartNumber"]] = _part(part["PartNumber"], part["Size"], part)
-        return found
+                parts[part["PartNumber"]] = _part(part["PartNumber"], part["Size"], part)
+        return parts
 
     def copy_part(self, source: S3Uri, etag: str, target: S3Uri, upload: str, piece: Piece) -> Part:
         """Copy a piece of a source, unless its ETag has changed, as a part of an upload.
@@ -246,9 +250,9 @@ class CopyStore:
         )
         return _part(piece.number, piece.size, reply["CopyPartResult"])
 
-    def complete(self, head: ObjectHead, target: S3Uri, upload: Upload, parts: Mapping[int, Part]) -> None:
-        """Complete an upload, unless the target exists, or its size or checksum differs from those of `head`."""
-        same = head.checksums.get(upload.algorithm)
+    def complete(self, source_head: ObjectHead, target: S3Uri, upload: Upload, parts: Mapping[int, Part]) -> None:
+        """Complete an upload, unless the target exists, or its size or checksum differs from those of `source_head`."""
+        same = source_head.checksums.get(upload.algorithm)
         expected: dict[str, Any] = {f"Checksum{upload.algorithm}": same} if same else {}
         listed = [
             {
@@ -264,7 +268,7 @@ class CopyStore:
             UploadId=upload.id,
             MultipartUpload={"Parts": listed},
             ChecksumType=FULL,
-            MpuObjectSize=head.size,
+            MpuObjectSize=source_head.size,
             IfNoneMatch="*",
             **expected,
         )

@@ -60,9 +60,9 @@ class Ranges:
         return content
 
 
-def _refused(what: str, error: ClientError) -> UsageError | ClientError:
+def _refused(request: str, error: ClientError) -> UsageError | ClientError:
     """Return the error for a request that the caller can correct; another error as it is."""
     code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     if code not in ("AccessDenied", "NoSuchBucket", "403", "404"):
         return error
-    return UsageError(f"{what}: {code}: {text}.", "Check the URI and your permissions.")
+    return UsageError(f"{request}: {code}: {text}.", "Check the URI and your permissions.")

@@ -35,10 +35,10 @@ class S3Uri:
         Raises:
             ValueError: The text is not an S3 URI; the message names the violated rule.
         """
-        scheme, separator, rest = text.partition("://")
+        scheme, separator, location = text.partition("://")
         if not separator or scheme != "s3":
             raise ValueError("the URI must start with s3://")
-        bucket, _, key = rest.partition("/")
+        bucket, _, key = location.partition("/")
         if not _BUCKET.match(bucket):
             raise ValueError("the bucket name after s3:// is invalid")
         key = key.rstrip("/")

@@ -40,8 +40,8 @@ def spot_prices(region: str, instance_types: Sequence[str], role: ActingRole | N
     history = client("ec2", region, role).get_paginator("describe_spot_price_history")
     zones: dict[str, dict[str, tuple[datetime, float]]] = defaultdict(dict)
     for page in history.paginate(Filters=filters, StartTime=datetime.now(UTC)):
-        for one in page["SpotPriceHistory"]:
-            known = zones[one["InstanceType"]]
-            price = (one["Timestamp"], float(one["SpotPrice"]))
-            known[one["AvailabilityZone"]] = max(price, known.get(one["AvailabilityZone"], price))
+        for entry in page["SpotPriceHistory"]:
+            price_by_zone = zones[entry["InstanceType"]]
+            price = (entry["Timestamp"], float(entry["SpotPrice"]))
+            price_by_zone[entry["AvailabilityZone"]] = max(price, price_by_zone.get(entry["AvailabilityZone"], price))
     return {kind: fmean(price for _, price in by_zone.values()) for kind, by_zone in zones.items()}

@@ -37,9 +37,9 @@ def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
     keys = {column.name for column in table.primary_key}
     for batch in _batches(rows):
         statement = insert(table).values(list(batch))
-        others = {name: statement.excluded[name] for name in batch[0] if name not in keys}
-        if others:
-            statement = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=others)
+        updated_columns = {name: statement.excluded[name] for name in batch[0] if name not in keys}
+        if updated_columns:
+            statement = statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=updated_columns)
         else:
             statement = statement.on_conflict_do_nothing()
         begin_rows(connection, len(batch))
@@ -79,6 +79,6 @@ def _change_rows(
         connection.execute(statement.where(*conditions))
         return
     key = list(table.primary_key)
-    while found := connection.execute(select(*key).where(*conditions).limit(_ROWS)).all():
-        begin_rows(connection, len(found))
-        connection.execute(statement.where(tuple_(*key).in_([tuple(row) for row in found])))
+    while rows := connection.execute(select(*key).where(*conditions).limit(_ROWS)).all():
+        begin_rows(connection, len(rows))
+        connection.execute(statement.where(tuple_(*key).in_([tuple(row) for row in rows])))

@@ -52,8 +52,8 @@ class CampaignFacts:
 
     def place_of(self, uri: str) -> Place | None:
         """Return the replica that contains some data; of several, the one with the longest folder."""
-        found = (self.places.get(folder) for folder in folders_above(uri))
-        return next((place for place in found if place), None)
+        places = (self.places.get(folder) for folder in folders_above(uri))
+        return next((place for place in places if place), None)
 
 
 def campaign_facts(catalog: Catalog) -> CampaignFacts:

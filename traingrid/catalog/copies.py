@@ -34,11 +34,13 @@ def copy_moves(connection: Connection, *, items: Sequence[MoveItem], targets: Co
         items: Copies of the ledger.
         targets: The folders whose transfers are replaced; None if the items are all copies of the ledger.
     """
-    present = select(transfers) if targets is None else select(transfers).where(transfers.c.target.in_(targets))
-    known = {(row.target, row.submission, row.job): row for row in connection.execute(present)}
-    rows = list(_transfers(connection, items, known))
+    stored = select(transfers) if targets is None else select(transfers).where(transfers.c.target.in_(targets))
+    row_by_transfer = {(row.target, row.submission, row.job): row for row in connection.execute(stored)}
+    rows = list(_transfers(connection, items, row_by_transfer))
     upsert(connection, transfers, rows)
-    for target, submission, job in known.keys() - {(row["target"], row["submission"], row["job"]) for row in rows}:
+    for target, submission, job in row_by_transfer.keys() - {
+        (row["target"], row["submission"], row["job"]) for row in rows
+    }:
         same = (transfers.c.target == target, transfers.c.submission == submission, transfers.c.job == job)
         delete_rows(connection, transfers, *same)
     for item in items:
@@ -52,7 +54,7 @@ def forget_moves(connection: Connection) -> None:
 
 
 def _transfers(
-    connection: Connection, items: Sequence[MoveItem], known: Mapping[tuple[str, str, int], Row[Any]]
+    connection: Connection, items: Sequence[MoveItem], row_by_transfer: Mapping[tuple[str, str, int], Row[Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield a row for each job that has transferred data; known dollars do not change with the price."""
     prices = {
@@ -62,8 +64,8 @@ def _transfers(
         price = prices.get((item.from_region, item.region))
         for name, size in item.transferred.items():
             submission, _, job = name.rpartition("/")
-            present = known.get((item.target, submission, int(job)))
-            dollars = present.dollars if present is not None and present.bytes == size else None
+            stored = row_by_transfer.get((item.target, submission, int(job)))
+            dollars = stored.dollars if stored is not None and stored.bytes == size else None
             if dollars is None and price is not None:
                 dollars = size / GIGABYTE * price
             yield {
@@ -82,18 +84,18 @@ def _transfers(
 def _describe(connection: Connection, item: MoveItem) -> None:
     """Change the state of the replica that a copy is, or add the replica if the source is a known one."""
     at, state = datetime.fromisoformat(item.updated_at), _STATES[item.state]
-    present = _replica(connection, item.region, item.target)
-    if present:
-        if (present.updated_at or _FIRST) < at:
+    replica = _replica(connection, item.region, item.target)
+    if replica:
+        if (replica.updated_at or _FIRST) < at:
             begin_rows(connection, 1)
-            change = update(replicas).where(*_key(present, item.region)).values(state=state, updated_at=at)
+            change = update(replicas).where(*_key(replica, item.region)).values(state=state, updated_at=at)
             connection.execute(change)
         return
     source = _replica(connection, item.from_region, item.source)
     if source is None or state == "removed":
         return
-    taken = connection.execute(select(replicas).where(*_key(source, item.region))).first()
-    if taken is None or (taken.source, taken.state) == (_COPY, "removed"):
+    source_row = connection.execute(select(replicas).where(*_key(source, item.region))).first()
+    if source_row is None or (source_row.source, source_row.state) == (_COPY, "removed"):
         row = {"dataset": source.dataset, "version": source.version, "region": item.region, "uri": item.target}
         facts = {"bytes": item.bytes, "objects": item.objects, "state": state, "updated_at": at, "source": _COPY}
         upsert(connection, replicas, [{**row, **facts}])
@@ -101,8 +103,8 @@ def _describe(connection: Connection, item: MoveItem) -> None:
 
 def _replica(connection: Connection, region: str, uri: str) -> Row[Any] | None:
     """Return the replica in a folder, whose imported URI may end with a slash."""
-    wanted = replicas.c.uri.in_([uri, f"{uri}/"])
-    return connection.execute(select(replicas).where(replicas.c.region == region, wanted)).first()
+    has_uri = replicas.c.uri.in_([uri, f"{uri}/"])
+    return connection.execute(select(replicas).where(replicas.c.region == region, has_uri)).first()
 
 
 def _key(replica: Row[Any], region: str) -> tuple[Any, ...]:

@@ -90,21 +90,21 @@ def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = ""
     """
     group = _group(by)
     statement = select(runs).order_by(runs.c.submission, runs.c.job, runs.c.attempt)
-    for column, wanted in ((runs.c.submission, submission), (runs.c.campaign, campaign)):
-        statement = statement.where(column == wanted) if wanted else statement
-    found: dict[str, Cost] = {}
+    for column, selected in ((runs.c.submission, submission), (runs.c.campaign, campaign)):
+        statement = statement.where(column == selected) if selected else statement
+    cost_by_name: dict[str, Cost] = {}
     of_region, of_job = dict[tuple[str, int, str], str](), dict[tuple[str, int], str]()
     with catalog.read_only() as connection:
         for row in connection.execute(statement).mappings():
             name = group(row)
-            found.setdefault(name, Cost()).add(row)
+            cost_by_name.setdefault(name, Cost()).add(row)
             of_job[row["submission"], row["job"]] = of_region[row["submission"], row["job"], row["region"]] = name
         for row in connection.execute(select(transfers)).mappings():
             # A transfer belongs to the job's last attempt in the Region of the copy, or otherwise its last attempt.
             last = of_job.get((row["submission"], row["job"]))
             if last is not None:
-                found[of_region.get((row["submission"], row["job"], row["to_region"]), last)].add_transfer(row)
-    return dict(sorted(found.items(), key=lambda entry: (-entry[1].total, entry[0])))
+                cost_by_name[of_region.get((row["submission"], row["job"], row["to_region"]), last)].add_transfer(row)
+    return dict(sorted(cost_by_name.items(), key=lambda entry: (-entry[1].total, entry[0])))
 
 
 def _group(by: str) -> Callable[[RowMapping], str]:

@@ -66,12 +66,12 @@ class Catalog:
         if self.engine.dialect.name == "sqlite" and not Path(str(self.engine.url.database)).exists():
             raise TraingridError(f"The catalog {self.name} does not exist.", "Create it: traingrid catalog init.")
         with self.read_only() as connection:
-            found = self._revision(connection)
-        if found is None:
+            revision = self._revision(connection)
+        if revision is None:
             raise TraingridError(f"The catalog {self.name} has no tables.", "Create them: traingrid catalog init.")
-        if found != _revisions()[-1]:
-            what = f"The tables of the catalog {self.name} are of an earlier version of traingrid ({found})."
-            raise TraingridError(what, "Upgrade them: traingrid catalog init.")
+        if revision != _revisions()[-1]:
+            message = f"The tables of the catalog {self.name} are of an earlier version of traingrid ({revision})."
+            raise TraingridError(message, "Upgrade them: traingrid catalog init.")
 
     @contextmanager
     def read_only(self) -> Iterator[Connection]:
@@ -138,11 +138,11 @@ class Catalog:
         """
         if not inspect(connection).has_table(_VERSION_TABLE):
             return None
-        found = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()  # noqa: S608  # a constant
-        if found is not None and found not in _revisions():
-            what = f"The tables of the catalog {self.name} are of a newer version of traingrid ({found})."
-            raise TraingridError(what, "Install that version, or use another catalog.")
-        return found
+        revision = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()  # noqa: S608  # a constant
+        if revision is not None and revision not in _revisions():
+            message = f"The tables of the catalog {self.name} are of a newer version of traingrid ({revision})."
+            raise TraingridError(message, "Install that version, or use another catalog.")
+        return revision
 
 
 class ConflictError(TraingridError):
@@ -163,8 +163,8 @@ def answers(name: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", "") == _SERIALIZATION_FAILURE:
-            what = f"The catalog {name} reported a conflict with another transaction."
-            raise ConflictError(what, "Run the command again when the other one has ended.") from error
+            message = f"The catalog {name} reported a conflict with another transaction."
+            raise ConflictError(message, "Run the command again when the other one has ended.") from error
         reason = reason_of(error)
         if isinstance(error, OperationalError):
             step = (

@@ -84,8 +84,8 @@ def login_token(endpoint: str, user: str) -> str:
         endpoint: Host name of the cluster.
         user: A role of the database; `admin` requires the permission dsql:DbConnectAdmin, others dsql:DbConnect.
     """
-    found = ENDPOINT.fullmatch(endpoint)
-    region = found[1] if found else ""
+    match = ENDPOINT.fullmatch(endpoint)
+    region = match[1] if match else ""
     dsql = client("dsql", region)
     if user == ADMIN:
         return str(dsql.generate_db_connect_admin_auth_token(endpoint, region))
@@ -106,8 +106,8 @@ def begin_rows(connection: Connection, rows: int) -> None:
     """
     if not is_limited(connection):
         return
-    written = connection.info.get(_WRITTEN, 0)
-    if written + rows > ROWS_OF_A_TRANSACTION:
+    rows_so_far = connection.info.get(_WRITTEN, 0)
+    if rows_so_far + rows > ROWS_OF_A_TRANSACTION:
         connection.commit()
-        written = 0
-    connection.info[_WRITTEN] = written + rows
+        rows_so_far = 0
+    connection.info[_WRITTEN] = rows_so_far + rows

@@ -66,8 +66,8 @@ def catalog_url(text: str) -> URL:
 def _dsql(url: URL) -> URL:
     """Return the URL of a cluster with its database and the role `admin`, unless it names another one."""
     if not ENDPOINT.fullmatch(url.host or "") or url.password or url.query or url.database not in (None, "", DATABASE):
-        what = "The catalog's URL names no cluster of Aurora DSQL."
-        raise UsageError(what, "Write dsql://ENDPOINT; the endpoint ends with .dsql.REGION.on.aws.")
+        message = "The catalog's URL names no cluster of Aurora DSQL."
+        raise UsageError(message, "Write dsql://ENDPOINT; the endpoint ends with .dsql.REGION.on.aws.")
     return url.set(drivername="dsql+psycopg", username=url.username or ADMIN, database=DATABASE)
 
 

@@ -126,24 +126,24 @@ class _Lines:
     def now(self) -> Lines:
         """Return the lines as they are now submitted; empty for a submission without an item."""
         try:
-            head = self._grid.ledger.submission(self.submission)
+            submission_item = self._grid.ledger.submission(self.submission)
         except ItemError as error:
             warn(error.damaged)
             return self._lines
-        if head is not None and head.arrays != self._arrays:
-            self._lines, self._arrays = self._read(head), head.arrays
+        if submission_item is not None and submission_item.arrays != self._arrays:
+            self._lines, self._arrays = self._read(submission_item), submission_item.arrays
         return self._lines
 
-    def _read(self, head: SubmissionItem) -> Lines:
-        return Lines.of(self._grid.storage, self._grid.bucket, head)
+    def _read(self, submission_item: SubmissionItem) -> Lines:
+        return Lines.of(self._grid.storage, self._grid.bucket, submission_item)
 
 
 def _copy_jobs(connection: Connection, *, grid: GridRecords, lines: _Lines, jobs: Sequence[int]) -> None:
     """Replace the rows of jobs of one submission; as in a sync, the ledger is read after the database."""
     same = (runs.c.submission == lines.submission, runs.c.job.in_(jobs))
     connection.execute(select(runs.c.state).where(*same)).all()
-    present = (grid.ledger.look_up(lines.submission, index) for index in jobs)
-    items = [item for item in readable(present, warn) if item]
+    looked_up = (grid.ledger.look_up(lines.submission, index) for index in jobs)
+    items = [item for item in readable(looked_up, warn) if item]
     rows = list(run_rows(items, lines.now(), grid.ledger.cancels(lines.submission), grid.orchestrator))
     delete_rows(connection, runs, *same)
     upsert(connection, runs, rows)
@@ -154,23 +154,23 @@ def _copy_jobs(connection: Connection, *, grid: GridRecords, lines: _Lines, jobs
 def _copy_datasets(connection: Connection, *, grid: GridRecords, versions: Sequence[tuple[str, str]]) -> None:
     """Write the rows of dataset versions, and link the runs that used their data."""
     connection.execute(select(replicas.c.dataset).limit(1)).all()
-    present = (grid.datasets.look_up(*version) for version in versions)
-    found = [item for item in readable(present, warn) if item]
-    if not found:
+    looked_up = (grid.datasets.look_up(*version) for version in versions)
+    items = [item for item in readable(looked_up, warn) if item]
+    if not items:
         return
-    add_registered(connection, items=found)
-    used = [below(region, replica.uri) for item in found for region, replica in item.replicas.items()]
+    add_registered(connection, items=items)
+    used = [below(region, replica.uri) for item in items for region, replica in item.replicas.items()]
     link_datasets(connection, or_(*used))
 
 
 def _copy_moves(connection: Connection, *, grid: GridRecords, targets: Sequence[str]) -> None:
     """Write the rows of copies, and link the runs that used their data."""
     connection.execute(select(replicas.c.dataset).limit(1)).all()
-    found = [item for item in readable(map(grid.moves.look_up, targets), warn) if item]
-    if not found:
+    items = [item for item in readable(map(grid.moves.look_up, targets), warn) if item]
+    if not items:
         return
-    copy_moves(connection, items=found, targets=targets)
-    link_datasets(connection, or_(*(below(item.region, item.target) for item in found)))
+    copy_moves(connection, items=items, targets=targets)
+    link_datasets(connection, or_(*(below(item.region, item.target) for item in items)))
 
 
 def _groups(keys: Collection[_Key]) -> Iterator[Sequence[_Key]]:

@@ -140,8 +140,8 @@ def _converted(column: Column[Any], value: Any) -> Any:
         ValidationError: The column cannot hold it.
     """
     form = _OF_COLUMNS.get(column.name) or next(form for kind, form in _FORMS if isinstance(column.type, kind))
-    found = form.validate_python(value)
-    return found.replace(tzinfo=UTC) if isinstance(found, datetime) and not found.tzinfo else found
+    converted = form.validate_python(value)
+    return converted.replace(tzinfo=UTC) if isinstance(converted, datetime) and not converted.tzinfo else converted
 
 
 def _no_boolean(value: object) -> object:

@@ -51,13 +51,13 @@ def link_datasets(connection: Connection, *conditions: ColumnElement[bool]) -> N
         runs.c.campaign,
     ).where(runs.c.uri != "", *conditions)
     compared = connection.execute(unlinked).all()
-    known = _replicas(connection, {row.uri for row in compared})
+    dataset_by_uri = _replicas(connection, {row.uri for row in compared})
     changes = []
     for row in compared:
-        found = _dataset_of(known, row.region, row.uri)
-        if found and found != (row.dataset, row.version, row.campaign):
+        dataset = _dataset_of(dataset_by_uri, row.region, row.uri)
+        if dataset and dataset != (row.dataset, row.version, row.campaign):
             key = {"key_submission": row.submission, "key_job": row.job, "key_attempt": row.attempt}
-            changes.append({**key, **found._asdict()})
+            changes.append({**key, **dataset._asdict()})
     if changes:
         statement = update(runs).where(
             runs.c.submission == bindparam("key_submission"),
@@ -92,9 +92,9 @@ def price_runs(connection: Connection, *conditions: ColumnElement[bool]) -> None
     actual = hours * case((runs.c.purchase_option == TRAINING_PLAN, 0.0), else_=price)
     unpriced = and_(runs.c.actual_dollars.is_(None), runs.c.purchase_option != EKS)
     update_rows(connection, runs, *conditions, unpriced, actual.is_not(None), values={"actual_dollars": actual})
-    known = func.coalesce(runs.c.actual_dollars, runs.c.estimated_dollars)
-    outdated = and_(or_(runs.c.dollars.is_(None), runs.c.dollars != known), runs.c.purchase_option != EKS)
-    update_rows(connection, runs, *conditions, outdated, known.is_not(None), values={"dollars": known})
+    dollars = func.coalesce(runs.c.actual_dollars, runs.c.estimated_dollars)
+    outdated = and_(or_(runs.c.dollars.is_(None), runs.c.dollars != dollars), runs.c.purchase_option != EKS)
+    update_rows(connection, runs, *conditions, outdated, dollars.is_not(None), values={"dollars": dollars})
 
 
 def below(region: str, uri: str) -> ColumnElement[bool]:
@@ -114,15 +114,15 @@ def _replicas(connection: Connection, uris: Collection[str]) -> dict[tuple[str, 
     columns = (replicas.c.region, replicas.c.uri, replicas.c.dataset, replicas.c.version, datasets.c.campaign)
     statement = select(*columns).select_from(joined)
     if len(uris) <= _URIS:
-        wanted = {form for uri in uris for folder in folders_above(uri) for form in (folder, f"{folder}/")}
-        statement = statement.where(replicas.c.uri.in_(wanted))
-    found = connection.execute(statement)
-    return {(row.region, row.uri.rstrip("/")): _Dataset(row.dataset, row.version, row.campaign or "") for row in found}
+        forms = {form for uri in uris for folder in folders_above(uri) for form in (folder, f"{folder}/")}
+        statement = statement.where(replicas.c.uri.in_(forms))
+    rows = connection.execute(statement)
+    return {(row.region, row.uri.rstrip("/")): _Dataset(row.dataset, row.version, row.campaign or "") for row in rows}
 
 
-def _dataset_of(known: dict[tuple[str, str], _Dataset], region: str, uri: str) -> _Dataset | None:
-    found = (known.get((region, folder)) for folder in folders_above(uri))
-    return next((dataset for dataset in found if dataset), None)
+def _dataset_of(dataset_by_uri: dict[tuple[str, str], _Dataset], region: str, uri: str) -> _Dataset | None:
+    datasets = (dataset_by_uri.get((region, folder)) for folder in folders_above(uri))
+    return next((dataset for dataset in datasets if dataset), None)
 
 
 def folders_above(uri: str) -> Iterator[str]:

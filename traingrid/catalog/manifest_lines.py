@@ -43,8 +43,8 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
     if not result.rows:
         raise UsageError("The query returns no rows, so there is no manifest.", "Check its conditions.")
     if len(result.rows) > MAX_JOBS:
-        what = f"The query returns {len(result.rows):,} rows, and a manifest has at most {MAX_JOBS:,} lines."
-        raise UsageError(what, "Add a LIMIT.")
+        message = f"The query returns {len(result.rows):,} rows, and a manifest has at most {MAX_JOBS:,} lines."
+        raise UsageError(message, "Add a LIMIT.")
     lines, errors = [], []
     for number, row in enumerate(result.rows, start=1):
         try:
@@ -58,10 +58,10 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
 
 
 def _check_columns(columns: tuple[str, ...], *, as_csv: bool) -> None:
-    known = {*FIELDS} - ({*MAPPINGS.values()} if as_csv else set())
+    fields = {*FIELDS} - ({*MAPPINGS.values()} if as_csv else set())
     for name in columns:
         prefix, _, entry = name.partition(".")
-        if name not in known and not (entry and f"{prefix}." in MAPPINGS):
+        if name not in fields and not (entry and f"{prefix}." in MAPPINGS):
             if name in MAPPINGS.values():
                 raise UsageError(
                     f"A CSV manifest has no column {name}.", "Write JSON Lines, or a column for each entry."
@@ -117,13 +117,13 @@ def _plain(name: str, value: Any) -> Any:
 
 def _mapping(name: str, value: Any) -> dict[str, Any]:
     try:
-        found = json_object(value) if isinstance(value, str) else value
+        mapping = json_object(value) if isinstance(value, str) else value
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        mapping = None
+    if not isinstance(mapping, dict):
         message = f"the column {name} is not a JSON object: {shown(str(value))}"
         raise ValueError(message)  # noqa: TRY004  # one kind of error for one kind of caller
-    return found
+    return mapping
 
 
 def _as_csv(columns: tuple[str, ...], lines: list[dict[str, Any]]) -> str:

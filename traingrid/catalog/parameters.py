@@ -29,16 +29,16 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\
 
 def names_in(sql: str) -> set[str]:
     """Return the names of the parameters of a query."""
-    return {found["name"] for found in _TOKEN.finditer(sql) if found["name"]}
+    return {match["name"] for match in _TOKEN.finditer(sql) if match["name"]}
 
 
 def for_psycopg(sql: str) -> str:
     """Return a query with its parameters as `%(name)s`, and every other per cent sign doubled, as psycopg expects."""
     pieces, end = [], 0
-    for found in _TOKEN.finditer(sql):
-        pieces.append(sql[end : found.start()].replace("%", "%%"))
-        pieces.append(f"%({found['name']})s" if found["name"] else found[0].replace("%", "%%"))
-        end = found.end()
+    for match in _TOKEN.finditer(sql):
+        pieces.append(sql[end : match.start()].replace("%", "%%"))
+        pieces.append(f"%({match['name']})s" if match["name"] else match[0].replace("%", "%%"))
+        end = match.end()
     return "".join([*pieces, sql[end:].replace("%", "%%")])
 
 

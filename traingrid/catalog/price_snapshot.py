@@ -57,25 +57,25 @@ def import_snapshot(catalog: Catalog) -> SnapshotImport:
         TraingridError: The database does not answer.
     """
     shipped = {table: snapshot_rows(table) for table in _TABLES}
-    written = dict.fromkeys(_TABLES, 0)
+    written_rows = dict.fromkeys(_TABLES, 0)
 
     def change(connection: Connection) -> None:
         for table, rows in shipped.items():
             days = _days(connection, table)
             later = [row for row in rows if _key(table, row) not in days or row["as_of"] > days[_key(table, row)]]
             upsert(connection, table, later)
-            written[table] = len(later)
+            written_rows[table] = len(later)
 
     catalog.write(change)
     every_day = [row["as_of"] for rows in shipped.values() for row in rows]
-    total = sum(written.values())
+    total = sum(written_rows.values())
     return SnapshotImport(written=total, kept=len(every_day) - total, oldest=min(every_day), newest=max(every_day))
 
 
 def _days(connection: Connection, table: Table) -> dict[tuple[Any, ...], date]:
     """Return the days of a table's prices by primary key."""
-    found = connection.execute(select(*table.primary_key, table.c.as_of))
-    return {tuple(values[:-1]): values[-1] for values in found}
+    rows = connection.execute(select(*table.primary_key, table.c.as_of))
+    return {tuple(values[:-1]): values[-1] for values in rows}
 
 
 def _key(table: Table, row: Mapping[str, Any]) -> tuple[Any, ...]:

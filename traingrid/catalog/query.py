@@ -61,8 +61,8 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
     with catalog.read_only() as connection:
         try:
             streaming = connection.execution_options(stream_results=not is_limited(connection))
-            with streaming.exec_driver_sql(statement, values) as found:
-                columns, rows = tuple(found.keys()), tuple(tuple(row) for row in found.fetchmany(MAX_ROWS + 1))
+            with streaming.exec_driver_sql(statement, values) as cursor:
+                columns, rows = tuple(cursor.keys()), tuple(tuple(row) for row in cursor.fetchmany(MAX_ROWS + 1))
         except ResourceClosedError:
             raise _refused("it returns no rows") from None
         except DBAPIError as error:
@@ -91,10 +91,10 @@ def _check_text(*texts: str) -> None:
             raise _refused("it is not UTF-8 text") from None
 
 
-def _check_parameters(used: set[str], given: set[str]) -> None:
-    if missing := sorted(used - given):
+def _check_parameters(used: set[str], parameters: set[str]) -> None:
+    if missing := sorted(used - parameters):
         options = " ".join(f"--param {name}=VALUE" for name in missing)
         raise UsageError(f"The query has no value for {', '.join(f':{name}' for name in missing)}.", f"Add {options}.")
-    if unknown := sorted(given - used):
+    if unknown := sorted(parameters - used):
         names = ", ".join(f":{name}" for name in sorted(used)) or "no parameters"
         raise UsageError(f"The query has no parameter :{unknown[0]}.", f"It has {names}.")

@@ -66,13 +66,13 @@ def read_capacity(grid: Grid, account: str, acting_in: Callable[[str], ActingRol
     problems: list[str] = []
     read = partial(_read, types=grid.allowed_instance_types(), acting_in=acting_in, today=today)
     with ThreadPoolExecutor(max_workers=len(grid.regions)) as pool:
-        for region, found in zip(grid.regions, pool.map(read, grid.regions), strict=True):
-            if isinstance(found, str):
-                problems.append(f"{region}: {found}")
+        for region, capacity in zip(grid.regions, pool.map(read, grid.regions), strict=True):
+            if isinstance(capacity, str):
+                problems.append(f"{region}: {capacity}")
                 continue
             regions[region] = grid.account_of(region, account)
-            quotas += found.quotas
-            for plan in found.plans:
+            quotas += capacity.quotas
+            for plan in capacity.plans:
                 if len(plan.instance_types) == 1:
                     plans.append(_row_of_plan(region, plan, today))
                 else:
@@ -88,8 +88,8 @@ def write_capacity(catalog: Catalog, read: CapacityRead) -> None:
         TraingridError: No Region could be read, or the database does not answer.
     """
     if not read.regions:
-        what = "AWS did not report the capacity of any Region, and the catalog was not changed."
-        raise TraingridError("\n".join([what, *read.problems]), "Check the credentials and their permissions.")
+        message = "AWS did not report the capacity of any Region, and the catalog was not changed."
+        raise TraingridError("\n".join([message, *read.problems]), "Check the credentials and their permissions.")
     catalog.write(partial(_write, read=read))
 
 

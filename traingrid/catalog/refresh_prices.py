@@ -96,8 +96,8 @@ def write_prices(catalog: Catalog, read: PricesRead) -> None:
         TraingridError: There are none, or the database does not answer.
     """
     if not read.prices and not read.transfers:
-        what = "AWS lists no price for this grid, and the catalog was not changed."
-        raise TraingridError("\n".join([what, *read.missing]), "Check regions and instance_types in grid.yaml.")
+        message = "AWS lists no price for this grid, and the catalog was not changed."
+        raise TraingridError("\n".join([message, *read.missing]), "Check regions and instance_types in grid.yaml.")
     catalog.write(partial(_write, read=read))
 
 
@@ -114,22 +114,22 @@ def _on_demand(region: str, types: Sequence[str], today: date) -> _Found:
         usage = _TRAINING.fullmatch(product.attributes.get("usagetype", ""))
         if usage and product.unit == "Hrs" and product.dollars > 0:
             listed.setdefault(usage[1], []).append(product)
-    found = _Found(rows=[], missing=[])
+    prices = _Found(rows=[], missing=[])
     for instance_type in types:
         price = _only_price(listed.get(instance_type, []), _SAGEMAKER)
         if isinstance(price, str):
-            found.missing.append(f"{region} {instance_type} on demand: {price}")
+            prices.missing.append(f"{region} {instance_type} on demand: {price}")
             continue
         row = {"region": region, "instance_type": instance_type, "purchase_option": ON_DEMAND, "as_of": today}
-        found.rows.append({**row, "dollars_per_hour": price.dollars, "source": price.source})
-    return found
+        prices.rows.append({**row, "dollars_per_hour": price.dollars, "source": price.source})
+    return prices
 
 
 def _spot(region: str, types: Sequence[str], acting_in: Callable[[str], ActingRole | None], today: date) -> _Found:
     """Estimate spot prices in a Region; if EC2 there does not answer, they are missing."""
     names = {kind: kind.removeprefix("ml.") for kind in types}
     try:
-        known = spot_prices(region, list(names.values()), acting_in(region))
+        price_by_type = spot_prices(region, list(names.values()), acting_in(region))
     except (ClientError, BotoCoreError) as error:
         return _Found(rows=[], missing=[f"{region} spot: {error}"])
     rows = [
@@ -138,14 +138,16 @@ def _spot(region: str, types: Sequence[str], acting_in: Callable[[str], ActingRo
             "instance_type": kind,
             "purchase_option": SPOT,
             "as_of": today,
-            "dollars_per_hour": known[name],
+            "dollars_per_hour": price_by_type[name],
             "source": SPOT_SOURCE.format(name),
         }
         for kind, name in names.items()
-        if name in known
+        if name in price_by_type
     ]
     missing = [
-        f"{region} {kind} spot: EC2 has no spot price of {name}" for kind, name in names.items() if name not in known
+        f"{region} {kind} spot: EC2 has no spot price of {name}"
+        for kind, name in names.items()
+        if name not in price_by_type
     ]
     return _Found(rows=rows, missing=missing)
 
@@ -154,20 +156,20 @@ def _transfers(region: str, regions: Sequence[str], today: date) -> _Found:
     """Read the prices of transfers from a Region to the other ones."""
     filters = [Filter("fromRegionCode", region), Filter("transferType", "InterRegion Outbound")]
     listed: dict[str, list[Product]] = {}
-    others = [other for other in regions if other != region]
-    for product in products(_TRANSFER, filters) if others else ():
+    targets = [target for target in regions if target != region]
+    for product in products(_TRANSFER, filters) if targets else ():
         usage, operation = (product.attributes.get(name, "") for name in ("usagetype", "operation"))
         if _BETWEEN_REGIONS.fullmatch(usage) and not operation and product.unit == "GB":
             listed.setdefault(product.attributes.get("toRegionCode", ""), []).append(product)
-    found = _Found(rows=[], missing=[])
-    for other in others:
-        price = _only_price(listed.get(other, []), _TRANSFER)
+    prices = _Found(rows=[], missing=[])
+    for target in targets:
+        price = _only_price(listed.get(target, []), _TRANSFER)
         if isinstance(price, str):
-            found.missing.append(f"{region} to {other}: {price}")
+            prices.missing.append(f"{region} to {target}: {price}")
             continue
-        row = {"from_region": region, "to_region": other, "as_of": today}
-        found.rows.append({**row, "dollars_per_gb": price.dollars, "source": price.source})
-    return found
+        row = {"from_region": region, "to_region": target, "as_of": today}
+        prices.rows.append({**row, "dollars_per_gb": price.dollars, "source": price.source})
+    return prices
 
 
 def _only_price(listed: Sequence[Product], service: str) -> Product | str:

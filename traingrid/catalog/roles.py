@@ -63,5 +63,5 @@ def _statements(connection: Connection, iam_role: str) -> Iterator[str]:
 
 
 def _exists(connection: Connection, source: str, **values: str) -> bool:
-    found = connection.execute(text(f"SELECT 1 FROM {source}"), values)  # noqa: S608  # constants above
-    return found.first() is not None
+    rows = connection.execute(text(f"SELECT 1 FROM {source}"), values)  # noqa: S608  # constants above
+    return rows.first() is not None

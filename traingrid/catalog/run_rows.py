@@ -41,10 +41,10 @@ class Lines:
     corrected: Mapping[int, Job]
 
     @classmethod
-    def of(cls, storage: Storage, bucket: str, head: SubmissionItem) -> Lines:
+    def of(cls, storage: Storage, bucket: str, submission_item: SubmissionItem) -> Lines:
         """Read the lines of a submission from the manifest bucket."""
-        lines = {job.index: job for job in readable(submitted_jobs(storage, bucket, head), warn)}
-        retried = {job.index: job for job in readable(retried_jobs(storage, bucket, head), warn)}
+        lines = {job.index: job for job in readable(submitted_jobs(storage, bucket, submission_item), warn)}
+        retried = {job.index: job for job in readable(retried_jobs(storage, bucket, submission_item), warn)}
         return cls(submitted=lines, corrected=lines | retried)
 
 

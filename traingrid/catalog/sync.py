@@ -100,19 +100,19 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
     """
     added = copy_registered(catalog, grid.datasets)
     with catalog.read_only() as connection:
-        known = {row.submission: row for row in connection.execute(select(synced_submissions))}
-    submissions = written = 0
-    for head in readable(grid.ledger.submissions(), warn):
-        before = known.get(head.submission)
-        if before and before.changed_at == head.changed_at and not before.open_jobs:
+        synced_before = {row.submission: row for row in connection.execute(select(synced_submissions))}
+    submissions = written_runs = 0
+    for submission_item in readable(grid.ledger.submissions(), warn):
+        before = synced_before.get(submission_item.submission)
+        if before and before.changed_at == submission_item.changed_at and not before.open_jobs:
             continue
-        rows = catalog.write(partial(_replace, submission=head.submission, grid=grid))
-        logger.info("submission %s: %d runs", head.submission, rows)
-        submissions, written = submissions + 1, written + rows
+        rows = catalog.write(partial(_replace, submission=submission_item.submission, grid=grid))
+        logger.info("submission %s: %d runs", submission_item.submission, rows)
+        submissions, written_runs = submissions + 1, written_runs + rows
     catalog.write(partial(_copy_moves, moves=grid.moves))
     catalog.write(link_datasets)
     catalog.write(price_runs)
-    return Synced(submissions=submissions, runs=written, replicas=added)
+    return Synced(submissions=submissions, runs=written_runs, replicas=added)
 
 
 def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:
@@ -140,16 +140,20 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
     (https://docs.aws.amazon.com/aurora-dsql/latest/userguide/working-with-concurrency-control.html).
     """
     connection.execute(select(synced_submissions).where(synced_submissions.c.submission == submission)).all()
-    head = grid.ledger.submission(submission)
-    if head is None:
+    submission_item = grid.ledger.submission(submission)
+    if submission_item is None:
         return 0
     items = list(readable(grid.ledger.jobs(submission), warn))
-    lines, cancels = Lines.of(grid.storage, grid.bucket, head), grid.ledger.cancels(submission)
+    lines, cancels = Lines.of(grid.storage, grid.bucket, submission_item), grid.ledger.cancels(submission)
     rows = list(run_rows(items, lines, cancels, grid.orchestrator))
     ended = sum(item.state in FINAL_STATES for item in items)
     delete_rows(connection, runs, runs.c.submission == submission)
     upsert(connection, runs, rows)
-    synced = {"submission": submission, "changed_at": head.changed_at, "open_jobs": head.jobs - ended}
+    synced = {
+        "submission": submission,
+        "changed_at": submission_item.changed_at,
+        "open_jobs": submission_item.jobs - ended,
+    }
     upsert(connection, synced_submissions, [synced])
     return len(rows)
 

@@ -191,10 +191,10 @@ class Attempt:
         Returns:
             False if the service does not know the training job (yet), or another grid or program created it.
         """
-        seen = self.backend.describe(self.name)
-        if seen is None or not self._is_ours(seen):
+        training_job = self.backend.describe(self.name)
+        if training_job is None or not self._is_ours(training_job):
             return False
-        if not seen.ended and seen.state != JobState.STOPPING:
+        if not training_job.ended and training_job.state != JobState.STOPPING:
             self.backend.stop(self.name)
             cancel = self.cancel()
             why = "cancelled" if cancel else "its attempt is over"
@@ -203,5 +203,5 @@ class Attempt:
             self.record({"state": JobState.STOPPING, "phase": "Stopping", **reason})
         return True
 
-    def _is_ours(self, seen: Seen) -> bool:
-        return seen.fingerprint == self.fingerprint or is_of_grid(self.backend.tags(seen), self.grid)
+    def _is_ours(self, training_job: Seen) -> bool:
+        return training_job.fingerprint == self.fingerprint or is_of_grid(self.backend.tags(training_job), self.grid)

@@ -72,8 +72,8 @@ def _check_size(child: Child, lines: int) -> None:
     if child.size == lines:
         return
     counted = "1 line" if lines == 1 else f"{lines} lines"
-    given = "this Batch job is not an array" if child.size == 1 else f"this Batch job is an array of {child.size}"
-    message = f"{child.array_file} has {counted}, but {given}. No job was started."
+    size_text = "this Batch job is not an array" if child.size == 1 else f"this Batch job is an array of {child.size}"
+    message = f"{child.array_file} has {counted}, but {size_text}. No job was started."
     if lines == 1:
         next_step = "Submit the job definition again as a single job, without an array size."
     elif lines > MAX_ARRAY:

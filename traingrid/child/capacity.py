@@ -146,10 +146,10 @@ class Capacity:
 
         No shortages are recorded for EKS, so a candidate there is omitted if the line has tried it already.
         """
-        here, candidates = self.attempt.candidate, self.attempt.candidates
-        place = candidates.index(here) if here in candidates else 0
+        current, candidates = self.attempt.candidate, self.attempt.candidates
+        place = candidates.index(current) if current in candidates else 0
         for candidate in (*candidates[place:], *candidates[:place]):
-            if candidate != here and (candidate.backend == "sagemaker" or candidate not in item.tried_since_retry):
+            if candidate != current and (candidate.backend == "sagemaker" or candidate not in item.tried_since_retry):
                 yield candidate
 
     def _shortage(self, pool: CapacityPool, training_job: str) -> Shortage | None:

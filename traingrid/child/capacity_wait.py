@@ -65,21 +65,21 @@ class CapacityWait:
         over = self.attempt.clock.wall() >= since + self.attempt.job.capacity_wait_seconds
         return over and not item.training_started_at and self.is_limited(item)
 
-    def look(self, item: JobItem, seen: Seen) -> bool:
+    def look(self, item: JobItem, training_job: Seen) -> bool:
         """Stop the training job if it has waited long enough.
 
         Args:
             item: The job's item.
-            seen: Its description, which is newer.
+            training_job: Its description, which is newer.
 
         Returns:
             True if it was stopped now.
         """
-        if seen.created_at is not None:
-            self._since = seen.created_at
-        if seen.ended or seen.state == JobState.STOPPING:
+        if training_job.created_at is not None:
+            self._since = training_job.created_at
+        if training_job.ended or training_job.state == JobState.STOPPING:
             return False
-        if not item.stopped_for and not (waits(seen) and self.is_over(item)):
+        if not item.stopped_for and not (waits(training_job) and self.is_over(item)):
             return False
         self._is_stopped = True
         place = sentence_part(self.attempt.candidate, self.attempt.candidates)
@@ -93,6 +93,6 @@ class CapacityWait:
         return True
 
 
-def waits(seen: Seen) -> bool:
+def waits(training_job: Seen) -> bool:
     """Return True if a training job exists and has no instances yet."""
-    return seen.started_at is None and seen.phase in WAITING_PHASES
+    return training_job.started_at is None and training_job.phase in WAITING_PHASES

@@ -23,6 +23,6 @@ def dollars(size: Orchestrator, seconds: float) -> float:
 
 def sentence(size: Orchestrator, seconds: float) -> str:
     """Return the cost report that a child prints when it ends."""
-    what = f"{size.vcpu:g} vCPU, {size.memory_mib:g} MiB and an address for {seconds:.0f} s"
+    resources = f"{size.vcpu:g} vCPU, {size.memory_mib:g} MiB and an address for {seconds:.0f} s"
     price = f"${VCPU_HOUR} per vCPU-hour, ${GB_HOUR} per GB-hour, ${ADDRESS_HOUR} per address-hour"
-    return f"this child's own cost: {what}: ${dollars(size, seconds):.6f} ({price}, us-east-1, March 2026)"
+    return f"this child's own cost: {resources}: ${dollars(size, seconds):.6f} ({price}, us-east-1, March 2026)"

@@ -69,5 +69,5 @@ def until_late(clock: Clock) -> AbstractContextManager[None]:
     Args:
         clock: The clock of the child.
     """
-    begun, begun_wall = clock.now(), clock.wall()
-    return refusing(lambda: max(clock.now() - begun, clock.wall() - begun_wall) > SEND_WITHIN_SECONDS)
+    started, started_wall = clock.now(), clock.wall()
+    return refusing(lambda: max(clock.now() - started, clock.wall() - started_wall) > SEND_WITHIN_SECONDS)

@@ -63,12 +63,12 @@ def data_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
     source, target = S3Uri.parse(job.copy_from), S3Uri.parse(job.copy_to)
     from_region = deployment.bucket_regions().get(source.bucket, "")
     if not from_region or not deployment.grid.moves:
-        what = f"{source} cannot be copied: it is not in a data bucket of this grid, or `moves` is not set."
-        raise UsageError(what, "Write `moves: true` in grid.yaml, deploy, and retry the line.")
+        text = f"{source} cannot be copied: it is not in a data bucket of this grid, or `moves` is not set."
+        raise UsageError(text, "Write `moves: true` in grid.yaml, deploy, and retry the line.")
     if not deployment.grid.may_hold(job.region, from_region):
         areas = ", ".join(deployment.grid.regions[from_region].residency)
-        what = f"{source} cannot be copied to {job.region}: grid.yaml allows the data of {from_region} only in {areas}."
-        raise UsageError(what, f"Submit a line that trains in {from_region}, or change `residency` there and deploy.")
+        text = f"{source} cannot be copied to {job.region}: grid.yaml allows the data of {from_region} only in {areas}."
+        raise UsageError(text, f"Submit a line that trains in {from_region}, or change `residency` there and deploy.")
     return copy_of(attempt, deployment, CopyOrder(source=source, target=target, from_region=from_region))
 
 
@@ -159,8 +159,8 @@ class DataCopy:
             code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
             if code not in _DENIED | _WRONG:
                 raise
-            what = f"{error.operation_name} was refused while {self.folders.source} was copied: {code}: {text}."
-            return self._fail(PERMISSION if code in _DENIED else COPY, what)
+            reason = f"{error.operation_name} was refused while {self.folders.source} was copied: {code}: {text}."
+            return self._fail(PERMISSION if code in _DENIED else COPY, reason)
         finally:
             self._release()
         return outcome == "verified" and self._record(JobState.PENDING, "")
@@ -168,14 +168,14 @@ class DataCopy:
     def _try(self) -> Outcome:
         if not self._wait_for_owner():
             return "over"
-        survey, present = self.folders.survey(), self.moves.find(self._target)
-        if present and present.state == "pruning":
+        survey, item_before = self.folders.survey(), self.moves.find(self._target)
+        if item_before and item_before.state == "pruning":
             return "again"
-        if present and _is_copied(present, survey, str(self.folders.source)):
-            message = f"{self._target} was copied before; nothing changed since. Verified: {_verified(present)}"
+        if item_before and _is_copied(item_before, survey, str(self.folders.source)):
+            message = f"{self._target} was copied before; nothing changed since. Verified: {_verified(item_before)}"
             logger.info(message, extra={"event": "copied", "copied": False})
             return "verified"
-        item = self._held = self._claim(present, survey)
+        item = self._held = self._claim(item_before, survey)
         if item is None:
             return "again"
         copy = self.begin()
@@ -187,7 +187,7 @@ class DataCopy:
 
     def _wait_for_owner(self) -> bool:
         """Wait while another child copies the folder; return False if the attempt is over."""
-        seen, since = 0, self.attempt.clock.now()
+        revision, since = 0, self.attempt.clock.now()
         while not self._is_over():
             item, time = self.moves.find(self._target), self.attempt.clock.now()
             if item is None or item.state in ("copied", "pruned") or item.owner in ("", self._owner):
@@ -197,8 +197,8 @@ class DataCopy:
                     return False
                 self.attempt.clock.sleep(LOOK_SECONDS)
                 continue
-            if item.revision != seen:
-                seen, since = item.revision, time
+            if item.revision != revision:
+                revision, since = item.revision, time
             elif time - since >= STALE_SECONDS:
                 message = f"{item.owner} has not written its progress for {STALE_SECONDS:.0f} s: taking its copy over"
                 logger.info(message, extra={"event": "copy_taken_over"})
@@ -209,9 +209,9 @@ class DataCopy:
             self.attempt.clock.sleep(WAIT_SECONDS)
         return False
 
-    def _claim(self, present: MoveItem | None, survey: Survey) -> MoveItem | None:
+    def _claim(self, item_before: MoveItem | None, survey: Survey) -> MoveItem | None:
         """Record this child as the owner of the copy; return None if another child was faster."""
-        key, continued = self.attempt.key, present is not None and present.state != "pruned"
+        key, continued = self.attempt.key, item_before is not None and item_before.state != "pruned"
         mine = MoveItem(
             target=self._target,
             source=str(self.folders.source),
@@ -219,25 +219,25 @@ class DataCopy:
             from_region=self.from_region,
             owner=self._owner,
             job=f"{key.submission}/{key.index}",
-            began_at=present.began_at if present and continued else now(),
-            existed=present.existed if present and continued else survey.objects - survey.missing,
+            began_at=item_before.began_at if item_before and continued else now(),
+            existed=item_before.existed if item_before and continued else survey.objects - survey.missing,
             objects=survey.objects,
             bytes=survey.bytes,
             missing_bytes=survey.missing_bytes,
-            earlier=present.transferred_before(survey.missing_bytes) if present else {},
+            earlier=item_before.transferred_before(survey.missing_bytes) if item_before else {},
             source_digest=survey.source_digest,
         )
         message = f"copying {counted(survey.missing, 'object')}, {byte_size(survey.missing_bytes)}, of {mine.source}"
         message += f" in {self.from_region} to {mine.target}; {survey.objects - survey.missing:,} exist already"
         logger.info(message, extra={"event": "copying", "objects": survey.missing, "bytes": survey.missing_bytes})
-        if present is None:
+        if item_before is None:
             return mine if self.moves.add(mine) else self._kept(mine)
-        return self.moves.change(present, mine) or self._kept(mine)
+        return self.moves.change(item_before, mine) or self._kept(mine)
 
     def _kept(self, mine: MoveItem) -> MoveItem | None:
         """Return the present item if this child owns it: botocore repeats a write whose reply was lost."""
-        present = self.moves.find(self._target)
-        return present if present and (present.owner, present.source) == (mine.owner, mine.source) else None
+        item = self.moves.find(self._target)
+        return item if item and (item.owner, item.source) == (mine.owner, mine.source) else None
 
     def _follow(self, copy: FolderCopy, item: MoveItem, survey: Survey) -> Outcome:
         """Write the progress until all objects are verified, and then record the copy as complete."""
@@ -248,11 +248,11 @@ class DataCopy:
             changed = replace(
                 item, copied_objects=progress.objects, copied_bytes=progress.bytes, verified=progress.verified
             )
-            written = self.moves.change(item, changed) or self._kept(changed)
-            self._held = written
-            if written is None:
+            changed_item = self.moves.change(item, changed) or self._kept(changed)
+            self._held = changed_item
+            if changed_item is None:
                 return "again"
-            item = written
+            item = changed_item
             reason = f"Copies {byte_size(item.bytes)} from {self.from_region} before the training: {item.percent} %"
             if pause:
                 reason += f". Paused since {pause.at} by {pause.by}: {pause.reason}"
@@ -279,10 +279,10 @@ class DataCopy:
 
         It is not an error if that fails: another child takes the copy over when its progress is not written any more.
         """
-        held, self._held = self._held, None
+        held_item, self._held = self._held, None
         with suppress(BotoCoreError, ClientError):
-            if held is not None and self.attempt.cancelled():
-                self.moves.change(held, replace(held, owner=""))
+            if held_item is not None and self.attempt.cancelled():
+                self.moves.change(held_item, replace(held_item, owner=""))
 
     @property
     def _target(self) -> str:
@@ -315,9 +315,9 @@ class DataCopy:
 
 def _is_copied(item: MoveItem, survey: Survey, source: str) -> bool:
     """Return True if a copy was verified, and neither folder has changed since."""
-    found = (survey.missing, survey.source_digest, survey.target_digest)
-    known = (0, item.source_digest, item.target_digest)
-    return item.state == "copied" and item.source == source and found == known
+    present_state = (survey.missing, survey.source_digest, survey.target_digest)
+    recorded_state = (0, item.source_digest, item.target_digest)
+    return item.state == "copied" and item.source == source and present_state == recorded_state
 
 
 def _verified(item: MoveItem) -> str:

@@ -71,7 +71,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         capacity: The known shortages of capacity.
     """
     # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
-    unresolved, tries, held = bool(item.training_job and item.phase), 0, 0
+    unresolved, tries, holds = bool(item.training_job and item.phase), 0, 0
     claim, requests = _claim(attempt, item), Requests()
     job = attempt.job
     message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
@@ -81,8 +81,8 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
             return _cancel(attempt, unresolved)
         obstacle = None if item.was_seen else attempt.ledger.pause() or (None if unresolved else capacity.shortage())
         if obstacle:
-            held += 1
-            if not _hold(attempt, item, capacity, obstacle, held):
+            holds += 1
+            if not _hold(attempt, item, capacity, obstacle, holds):
                 return _over(attempt, requests)
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
@@ -92,7 +92,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         unresolved = True
         try:
             with may_send:
-                seen = _begun(attempt, item)
+                training_job = _begun(attempt, item)
         except LateRequestError as error:
             logger.info("%s: %s", attempt.name, error, extra={"event": "late"})
             item = attempt.item()
@@ -104,9 +104,9 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
                 return _over(attempt, requests)
             item = attempt.item()  # another child with this index may have created the training job
             continue
-        if seen is None and item.was_seen:
+        if training_job is None and item.was_seen:
             return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
-        return _launched(attempt, seen, requests)
+        return _launched(attempt, training_job, requests)
 
 
 def _begun(attempt: Attempt, item: JobItem) -> Seen | None:
@@ -117,8 +117,8 @@ def _begun(attempt: Attempt, item: JobItem) -> Seen | None:
 def _over(attempt: Attempt, requests: Requests) -> Launched:
     """Stop the training job of an attempt that is over, if this process has created it, or may have."""
     if (requests.is_created or requests.are_lost) and attempt.is_over():
-        found = _stop_when_visible(attempt)
-        requests.are_lost &= not found
+        is_visible = _stop_when_visible(attempt)
+        requests.are_lost &= not is_visible
     if requests.are_open and not requests.are_lost:
         attempt.close_request()
     return Launched.OVER
@@ -173,17 +173,19 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) 
     return True
 
 
-def _launched(attempt: Attempt, seen: Seen | None, requests: Requests) -> Launched:
+def _launched(attempt: Attempt, training_job: Seen | None, requests: Requests) -> Launched:
     """Record the training job, or stop it if the line has ended, gone on or was cancelled during the creation."""
     requests.is_created = True
     facts: JobFacts = {"state": JobState.IN_PROGRESS, "phase": "Starting"}
-    if seen:
+    if training_job:
         logger.info("%s already exists: attached to it", attempt.name, extra={"event": "attached"})
-        if seen.identified_by_tag:
+        if training_job.identified_by_tag:
             message = "The description of %s differs from its request; its tag shows that it is ours"
             logger.info(message, attempt.name, extra={"event": "identified_by_tag"})
-        facts = seen.facts()
-    if seen is None or not seen.ended:  # the watch records an ended training job, with the rest of its log
+        facts = training_job.facts()
+    if (
+        training_job is None or not training_job.ended
+    ):  # the watch records an ended training job, with the rest of its log
         if not requests.record(attempt, {"reason": "", "failure": "", **facts}):
             return _over(attempt, requests)
         if attempt.cancelled():

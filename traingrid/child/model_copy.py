@@ -56,12 +56,15 @@ def model_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
 
 def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) -> tuple[str, ...]:
     """Return the residency of the job that trained a model, which includes that of its initial model."""
-    head, item = attempt.ledger.submission(model.submission), attempt.ledger.job(model.submission, model.index)
+    submission_item, item = (
+        attempt.ledger.submission(model.submission),
+        attempt.ledger.job(model.submission, model.index),
+    )
     storage = patient(partial(Storage, deployment.grid.home), deployment.grid.home)
-    if head is None or item is None:
+    if submission_item is None or item is None:
         text = f"The ledger has no job {model} any more, so the residency of its model is not known."
         raise UsageError(text, f"Submit a line that trains in {model.region}.")
-    trained = last_submitted_job(storage, deployment.manifest_bucket, head, item)
+    trained = last_submitted_job(storage, deployment.manifest_bucket, submission_item, item)
     if trained is None:
         text = f"Job {model} was submitted to Batch by hand, so the residency of its model is not known."
         raise UsageError(text, f"Submit a line that trains in {model.region}.")

@@ -26,6 +26,6 @@ class Progress:
 
     def read(self, line: str) -> bool:
         """Read the metrics in a log line; return True if it contains any."""
-        found = dict(self._patterns.matches(line))
-        self.values |= {name: value for name, value in found.items() if value is not None}
-        return bool(found)
+        values = dict(self._patterns.matches(line))
+        self.values |= {name: value for name, value in values.items() if value is not None}
+        return bool(values)

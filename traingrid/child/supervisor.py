@@ -144,8 +144,8 @@ class Supervisor:
                 on_start=capacity.found,
                 capacity_wait=CapacityWait(attempt=attempt),
             )
-            if seen := watch.run():
-                self._conclude(attempt, seen, capacity)
+            if training_job := watch.run():
+                self._conclude(attempt, training_job, capacity)
         capacity.end()
 
     def _attempt(self, item: JobItem) -> Attempt:
@@ -170,39 +170,40 @@ class Supervisor:
     def _candidates(self) -> tuple[Candidate, ...]:
         return candidates_of(self.job)
 
-    def _conclude(self, attempt: Attempt, seen: Seen, capacity: Capacity) -> None:
+    def _conclude(self, attempt: Attempt, training_job: Seen, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
         item, cancelled = attempt.item(), attempt.cancelled()
-        failure = of_end(seen, item.stopped_for)
-        if cancelled and failure is CAPACITY and seen.state == JobState.STOPPED:
+        failure = of_end(training_job, item.stopped_for)
+        if cancelled and failure is CAPACITY and training_job.state == JobState.STOPPED:
             failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another candidate
         if failure is CAPACITY:
             capacity.missing()
-        elif failure is None or seen.training_seconds:
+        elif failure is None or training_job.training_seconds:
             capacity.found()
         late = bool(failure) and is_late(attempt.job, self.clock.wall())  # then one more attempt, with other instances
         if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not cancelled:
-            self._go_on(attempt, seen, failure, item, late)
+            self._go_on(attempt, training_job, failure, item, late)
         else:
             name = failure.name if failure else ""
-            attempt.record({**seen.facts(), "failure": name, "training_job": attempt.name})
+            attempt.record({**training_job.facts(), "failure": name, "training_job": attempt.name})
 
     def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
         return may_try_again(failure, item.failures_since_retry, self.job.retries, len(self._candidates))
 
-    def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: JobItem, late: bool) -> None:
-        here, reason = attempt.candidate, seen.reason or (item.reason if item.stopped_for else "")
-        what: AttemptFacts = attempt.outcome(failure, seen.state, reason)
-        what |= {"training_job": attempt.name, "billable_seconds": seen.billable_seconds}
-        what |= {"on_demand": True} if item.on_demand else {}
-        target = next_candidate(self._candidates, here) if failure is CAPACITY else here
+    def _go_on(self, attempt: Attempt, training_job: Seen, failure: Failure, item: JobItem, late: bool) -> None:
+        candidate, reason = attempt.candidate, training_job.reason or (item.reason if item.stopped_for else "")
+        facts: AttemptFacts = attempt.outcome(failure, training_job.state, reason)
+        facts |= {"training_job": attempt.name, "billable_seconds": training_job.billable_seconds}
+        facts |= {"on_demand": True} if item.on_demand else {}
+        target = next_candidate(self._candidates, candidate) if failure is CAPACITY else candidate
         region, backend = target
-        if not self.ledger.next_attempt(attempt.key, what, region, on_demand=late, backend=backend):
+        if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=late, backend=backend):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
-        again = [here, *(previous.candidate for previous in item.tried)].count(target)
+        again = [candidate, *(previous.candidate for previous in item.tried)].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         message = (
-            f"{attempt.name}: {reason or seen.phase} {failure.sentence} Next {sentence_part(target, self._candidates)}"
+            f"{attempt.name}: {reason or training_job.phase} {failure.sentence} "
+            f"Next {sentence_part(target, self._candidates)}"
             f"{' on demand' * late}, in {seconds:.0f} s."
         )
         fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
@@ -235,7 +236,7 @@ def _ending(item: JobItem) -> str:
 
 def _facts(item: JobItem) -> dict[str, Any]:
     """Return the facts for the log about a job's end, or about its state when the child leaves it."""
-    known = (
+    fields = (
         "attempt",
         "training_job",
         "region",
@@ -246,4 +247,4 @@ def _facts(item: JobItem) -> dict[str, Any]:
         "training_seconds",
         "artifact",
     )
-    return item.fields(known)
+    return item.fields(fields)

@@ -84,25 +84,27 @@ class Watch:
             item = self.attempt.item()
             if item.attempt != self.attempt.number:
                 return None
-            seen = None
+            training_job = None
             if clock.now() >= describe_at or item.failure or self._has_waited(item) or self.attempt.has_news():
                 describe_at = clock.now() + spread(self._describe_seconds(age))
-                seen = self.attempt.backend.describe(self.attempt.name)
-                logger.debug("%s is described as %s", self.attempt.name, seen.state if seen else "unknown")
+                training_job = self.attempt.backend.describe(self.attempt.name)
+                logger.debug(
+                    "%s is described as %s", self.attempt.name, training_job.state if training_job else "unknown"
+                )
                 # A cluster's API always returns the latest state of an object; SageMaker may not return a new one yet
                 # (https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter).
-                if seen is None and (age >= VISIBLE_WITHIN or not self.attempt.has_events):
+                if training_job is None and (age >= VISIBLE_WITHIN or not self.attempt.has_events):
                     self.attempt.record(deleted(self.attempt.name, self.attempt.backend_name))
                     return None
-            if seen and seen.ended:
+            if training_job and training_job.ended:
                 self._follow_log(last=True)
-                return seen
-            if seen:
-                facts = seen.facts()
+                return training_job
+            if training_job:
+                facts = training_job.facts()
                 self.attempt.record(facts)
                 reason = facts.get("reason", item.reason)
-                item = replace(item, state=seen.state, phase=seen.phase, reason=reason)
-                if self._gives_up(item, seen):
+                item = replace(item, state=training_job.state, phase=training_job.phase, reason=reason)
+                if self._gives_up(item, training_job):
                     started = describe_at = clock.now()  # its end is expected soon
                     continue
             self._follow(item)
@@ -131,9 +133,9 @@ class Watch:
     def _has_waited(self, item: JobItem) -> bool:
         return bool(self.capacity_wait and not _runs(item) and self.capacity_wait.is_over(item))
 
-    def _gives_up(self, item: JobItem, seen: Seen) -> bool:
+    def _gives_up(self, item: JobItem, training_job: Seen) -> bool:
         """Stop the training job if it has waited for capacity long enough; a cancel comes first."""
-        return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, seen))
+        return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, training_job))
 
     def _log_state(self, item: JobItem) -> None:
         """Log the state if it has changed, with the reason if the training job waits."""
@@ -155,8 +157,8 @@ class Watch:
     def _let_go(self) -> Seen | None:
         """Leave the job to the events; return it if it ended before the ledger recorded that no child watches it."""
         self.attempt.record({"batch_child": ""})
-        seen = self.attempt.backend.describe(self.attempt.name)
-        return seen if seen and seen.ended else None
+        training_job = self.attempt.backend.describe(self.attempt.name)
+        return training_job if training_job and training_job.ended else None
 
     def _stop_if_cancelled(self) -> None:
         """Stop a cancelled training job once; the cancel command may have run before the training job existed."""

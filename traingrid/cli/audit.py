@@ -56,29 +56,29 @@ def audit(grid_file: Path, submission: str, *, is_complete: bool, details: bool,
     world = read_world(deployment, submission=submission, is_complete=is_complete, details=details)
     if submission and submission not in world.submissions:
         raise UnknownSubmissionError(submission)
-    found = violations_of(world)
+    violations = violations_of(world)
     if output == "table":
-        for line in (*map(str, found), *(f"note: {note}" for note in notes(world))):
+        for line in (*map(str, violations), *(f"note: {note}" for note in notes(world))):
             click.echo(printable(line))
         if not submission:
             _list_copies(deployment, is_complete=is_complete)
     else:
-        write_rows(audit_rows(found, notes(world)), AUDIT_ROWS, output)
-    jobs = sum(head.jobs for head in world.submissions.values())
+        write_rows(audit_rows(violations, notes(world)), AUDIT_ROWS, output)
+    jobs = sum(submission_item.jobs for submission_item in world.submissions.values())
     submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
     training_jobs = counted(len(world.training_jobs), "training job")
     echo = sentences(output)
     part = "" if submission or is_complete else "; --all includes submissions without open work"
     echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}{part}")
-    echo(account(found))
-    if found:
-        text = f"{counted(len(found), 'invariant violation')}."
+    echo(account(violations))
+    if violations:
+        text = f"{counted(len(violations), 'invariant violation')}."
         raise TraingridError(text, "docs/operations.md explains each line and what to do.")
 
 
-def audit_rows(found: Sequence[Violation], noted: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+def audit_rows(violations: Sequence[Violation], noted: Sequence[str] = ()) -> Iterator[dict[str, str]]:
     """Yield violations and notes for an export."""
-    yield from map(AUDIT_ROWS.of, found)
+    yield from map(AUDIT_ROWS.of, violations)
     for note in noted:
         yield {"invariant": "", "kind": "note", "submission": "", "what": note}
 
@@ -91,8 +91,8 @@ def _list_copies(deployment: Deployment, *, is_complete: bool) -> None:
         click.echo(f"{copies_sentence(copies)}. Remove them with: traingrid data prune")
 
 
-def account(found: Sequence[Violation]) -> str:
+def account(violations: Sequence[Violation]) -> str:
     """Return the summary line of an audit, with the number of violations by kind."""
-    by_kind = counts(found)
-    other = f", other {by_kind['other']}" if by_kind["other"] else ""
-    return f"duplicates {by_kind['duplicate']}, orphans {by_kind['orphan']}, lost {by_kind['lost']}{other}"
+    by_kind = counts(violations)
+    others_text = f", other {by_kind['other']}" if by_kind["other"] else ""
+    return f"duplicates {by_kind['duplicate']}, orphans {by_kind['orphan']}, lost {by_kind['lost']}{others_text}"

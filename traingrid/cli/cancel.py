@@ -56,9 +56,9 @@ def cancel(  # noqa: PLR0913  # the options of the command
         raise UsageError("--index and --region were both given.", "Give one of them, or neither to cancel all jobs.")
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    wanted = Wanted(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
+    target = Wanted(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
     echo = sentences(output)
-    report = _ended(plane.canceller, wanted, echo)
+    report = _ended(plane.canceller, target, echo)
     if output != "table":
         write_rows(_rows(submission, report), _ROWS, output)
     batch_jobs, training_jobs = (
@@ -70,31 +70,31 @@ def cancel(  # noqa: PLR0913  # the options of the command
         echo(name)
     echo(f"Track it with: traingrid status {submission} --watch")
     if report.errors:
-        for what, why in report.errors.items():
-            click.echo(f"{what}: {printable(why)}", err=True)
+        for job, why in report.errors.items():
+            click.echo(f"{job}: {printable(why)}", err=True)
         raise TraingridError("Some jobs could not be stopped.", _RECORDED)
 
 
 def _rows(submission: str, report: CancelReport) -> Iterator[dict[str, str]]:
-    found = [("batch_job", name, "") for name in report.batch_jobs]
-    found += [("training_job", name, "") for name in report.training_jobs]
-    found += [("error", *error) for error in report.errors.items()]
-    for kind, name, error in found:
+    rows = [("batch_job", name, "") for name in report.batch_jobs]
+    rows += [("training_job", name, "") for name in report.training_jobs]
+    rows += [("error", *error) for error in report.errors.items()]
+    for kind, name, error in rows:
         yield {"submission": submission, "kind": kind, "name": name, "error": error}
 
 
-def _ended(canceller: Canceller, wanted: Wanted, echo: Callable[[str], None]) -> CancelReport:
+def _ended(canceller: Canceller, target: Wanted, echo: Callable[[str], None]) -> CancelReport:
     """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
-        head = canceller.record(wanted)
+        submission_item = canceller.record(target)
     except (BotoCoreError, ClientError) as error:
         if not is_outage(error):
             raise
         step = "The cancel may have been recorded. Run the command again; repeating it is harmless."
         raise TraingridError(f"AWS request failed: {error}.", step) from error
-    echo(f"recorded: {_words(wanted.index, wanted.region)} of submission {wanted.submission} is cancelled")
+    echo(f"recorded: {_words(target.index, target.region)} of submission {target.submission} is cancelled")
     try:
-        return canceller.end(head, wanted)
+        return canceller.end(submission_item, target)
     except KeyboardInterrupt:
         raise interrupted(_RECORDED) from None
 

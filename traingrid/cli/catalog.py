@@ -203,17 +203,17 @@ def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
     Raises:
         UsageError: A word has no "=", or a name occurs twice.
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or not name.isidentifier():
             raise UsageError(
                 f"--param {printable(word)} is not of the form NAME=VALUE.", "Write --param campaign=oslo."
             )
-        if name in found:
+        if name in parameters:
             raise UsageError(f"--param {name} is given twice.", "Give it once.")
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters
 
 
 def _let_function_follow(database: Catalog, grid_file: Path) -> None:
@@ -237,9 +237,9 @@ def _opened(grid_file: Path, url: str | None) -> Catalog:
     from traingrid.catalog.database import Catalog
     from traingrid.catalog.engines import catalog_url
 
-    found = catalog_url(url) if url else _url_of(grid_file)
-    logger.info("using the catalog %s", found.render_as_string(hide_password=True))
-    return Catalog(found)
+    database_url = catalog_url(url) if url else _url_of(grid_file)
+    logger.info("using the catalog %s", database_url.render_as_string(hide_password=True))
+    return Catalog(database_url)
 
 
 def _url_of(grid_file: Path) -> URL:
@@ -250,7 +250,7 @@ def _url_of(grid_file: Path) -> URL:
     text = grid.catalog if grid else NO_CATALOG
     if grid and text == DSQL_CATALOG:
         return catalog_url(f"dsql://{find_cluster(grid)}")
-    found = catalog_url(f"sqlite:///{_FILE}" if text == NO_CATALOG else text)
-    if found.drivername.startswith("sqlite"):
-        return found.set(database=str(grid_file.parent / str(found.database)))
-    return found
+    database_url = catalog_url(f"sqlite:///{_FILE}" if text == NO_CATALOG else text)
+    if database_url.drivername.startswith("sqlite"):
+        return database_url.set(database=str(grid_file.parent / str(database_url.database)))
+    return database_url

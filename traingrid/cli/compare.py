@@ -59,16 +59,18 @@ def compare(
     which they differ.
     """
     plane = ControlPlane.of(grid_file)
-    found = compared(plane, [plane.submission_id(each) for each in submissions], metric, lowest=lowest)
+    comparison = compared(plane, [plane.submission_id(submission) for submission in submissions], metric, lowest=lowest)
     if output != "table":
-        write_rows(_rows(found), _ROWS, output)
+        write_rows(_rows(comparison), _ROWS, output)
         return
     out = console()
-    out.print(fitted_table("", list(_columns(found)), found.jobs, out.width, least=2))
-    if found.metric:
-        order = "lowest" if found.lowest else "highest"
-        click.echo(f"ordered by {found.metric}, {order} first; --metric NAME and --{_other(found)} change this")
-    if best := next((job for job in found.jobs if job.status.artifact), None):
+    out.print(fitted_table("", list(_columns(comparison)), comparison.jobs, out.width, least=2))
+    if comparison.metric:
+        order = "lowest" if comparison.lowest else "highest"
+        click.echo(
+            f"ordered by {comparison.metric}, {order} first; --metric NAME and --{_other(comparison)} change this"
+        )
+    if best := next((job for job in comparison.jobs if job.status.artifact), None):
         click.echo(f"the best model: traingrid download {best.submission} {best.status.index}")
 
 
@@ -82,24 +84,26 @@ def curve(values: Sequence[float], width: int = _CURVE) -> str:
     if not values:
         return ""
     bars = min(width, len(values))
-    shown = [values[(place + 1) * len(values) // bars - 1] for place in range(bars)]
-    low, span = min(shown), (max(shown) - min(shown)) or 1.0
-    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in shown)
+    drawn = [values[(place + 1) * len(values) // bars - 1] for place in range(bars)]
+    low, span = min(drawn), (max(drawn) - min(drawn)) or 1.0
+    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in drawn)
 
 
-def _columns(found: Comparison) -> Iterator[Column[ComparedJob]]:
+def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
     """Yield the columns from left to right."""
-    several = len({job.submission for job in found.jobs}) > 1
-    metrics = sorted({name for job in found.jobs for name in job.status.metrics} - {found.metric, "epoch", "step"})
-    parameters = sorted({name for job in found.jobs for name in job.hyperparameters})
+    several = len({job.submission for job in comparison.jobs}) > 1
+    metrics = sorted(
+        {name for job in comparison.jobs for name in job.status.metrics} - {comparison.metric, "epoch", "step"}
+    )
+    parameters = sorted({name for job in comparison.jobs for name in job.hyperparameters})
     yield Column(heading="job", cell=lambda job: job.status.name, rank=0, right=False, most=_LONGEST_NAME)
     if several:
         yield Column(heading="submission", cell=_source, rank=4, right=False)
     else:
         yield Column(heading="index", cell=lambda job: str(job.status.index), rank=4)
-    if found.metric:
-        yield Column(heading=metric_heading(found.metric), cell=_metric(found.metric), rank=1)
-    if found.metric and (sys.stdout.encoding or "").lower().startswith("utf"):
+    if comparison.metric:
+        yield Column(heading=metric_heading(comparison.metric), cell=_metric(comparison.metric), rank=1)
+    if comparison.metric and (sys.stdout.encoding or "").lower().startswith("utf"):
         yield Column(heading="curve", cell=lambda job: curve(job.values), rank=2, right=False)
     for place, name in enumerate(parameters):
         yield Column(heading=name, cell=_parameter(name), rank=10 + place, most=_LONGEST_VALUE)
@@ -127,13 +131,13 @@ def _state_style(job: ComparedJob) -> str:
     return STYLES.get(job.status.state, "")
 
 
-def _other(found: Comparison) -> str:
-    return "highest" if found.lowest else "lowest"
+def _other(comparison: Comparison) -> str:
+    return "highest" if comparison.lowest else "lowest"
 
 
-def _rows(found: Comparison) -> Iterator[dict[str, Any]]:
+def _rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """Yield the jobs for an export."""
-    for rank, job in enumerate(found.jobs, start=1):
+    for rank, job in enumerate(comparison.jobs, start=1):
         yield {
             "rank": rank,
             "submission": job.submission,

@@ -50,18 +50,20 @@ def progress_bars() -> Iterator[Callable[[JobStatus, int, int], None]]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     bars: dict[int, TaskID] = {}
     lock = threading.Lock()
-    with Progress(*columns, TimeRemainingColumn(), console=out, disable=not out.is_terminal, transient=True) as shown:
+    with Progress(
+        *columns, TimeRemainingColumn(), console=out, disable=not out.is_terminal, transient=True
+    ) as progress:
 
         def update(job: JobStatus, done: int, size: int) -> None:
             with lock:
                 if job.index not in bars:
-                    bars[job.index] = shown.add_task(printable(f"{job.region} {job.name}"), total=size)
-            shown.update(bars[job.index], completed=done)
+                    bars[job.index] = progress.add_task(printable(f"{job.region} {job.name}"), total=size)
+            progress.update(bars[job.index], completed=done)
 
         yield update
 
 
 def console() -> Console:
     """Return a console on standard output, as wide as the terminal; it does not replace names such as `:smile:`."""
-    made = Console(highlight=False, emoji=False)
-    return made if made.is_terminal else Console(highlight=False, emoji=False, width=_COLUMNS_WITHOUT_TERMINAL)
+    terminal = Console(highlight=False, emoji=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, emoji=False, width=_COLUMNS_WITHOUT_TERMINAL)

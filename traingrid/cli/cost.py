@@ -56,17 +56,19 @@ def cost(  # noqa: PLR0913  # the options of the command
     if not no_sync:  # with it, the command needs no access to AWS, and the id must be complete
         submission = submission and ControlPlane.of(grid_file).submission_id(submission)
         click.echo(f"synced {synced(database, grid_file).sentence}", err=True)
-    found = costs(database, by, submission=submission, campaign=campaign)
-    if not found:
+    cost_by_name = costs(database, by, submission=submission, campaign=campaign)
+    if not cost_by_name:
         raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")
     if output != "table":
-        write_table((by, *_FIGURES), ((name, *_figures(each)) for name, each in found.items()), output)
+        write_table(
+            (by, *_FIGURES), ((name, *_figures(cost_of_name)) for name, cost_of_name in cost_by_name.items()), output
+        )
     else:
-        console().print(_table(by, found))
-    if unpriced := sum(each.unpriced for each in found.values()):
+        console().print(_table(by, cost_by_name))
+    if unpriced := sum(cost_of_name.unpriced for cost_of_name in cost_by_name.values()):
         text = f"{counted(unpriced, 'run')} without a price in the catalog: the cost of their training is not included."
         click.echo(f"{text} docs/catalog.md describes how to add prices.", err=True)
-    if unpriced := sum(each.unpriced_transfers for each in found.values()):
+    if unpriced := sum(cost_of_name.unpriced_transfers for cost_of_name in cost_by_name.values()):
         text = f"{counted(unpriced, 'transfer')} without a price in the catalog: their cost is not included."
         click.echo(f"{text} Read the prices: traingrid prices refresh", err=True)
 
@@ -76,13 +78,13 @@ def _figures(cost: Cost) -> tuple[float, ...]:
     return (len(cost.jobs), cost.runs, round(cost.billable_hours, 2), *(round(dollars, 4) for dollars in money))
 
 
-def _table(by: str, found: Mapping[str, Cost]) -> Table:
+def _table(by: str, cost_by_name: Mapping[str, Cost]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(by, overflow="fold")
     for name in _FIGURES:
         table.add_column(name, justify="right")
-    for name, each in found.items():
-        count, tries, hours, *money = _figures(each)
+    for name, cost_of_name in cost_by_name.items():
+        count, tries, hours, *money = _figures(cost_of_name)
         figures = (f"{count:,}", f"{tries:,}", f"{hours:,.2f}", *(f"${dollars:,.2f}" for dollars in money))
         table.add_row(Text(printable(name)), *figures)
     return table

@@ -91,8 +91,8 @@ def _unmarked(folder: Path) -> list[Path]:
     """Return the files of a folder, which must have no marker."""
     files = list(files_below(folder))
     if folder / names.DATASET_MARKER in files:
-        what = f"{folder} has a marker, {names.DATASET_MARKER}, and --version would add another one."
-        raise UsageError(what, "Remove one of the two.")
+        text = f"{folder} has a marker, {names.DATASET_MARKER}, and --version would add another one."
+        raise UsageError(text, "Remove one of the two.")
     return files
 
 
@@ -132,12 +132,12 @@ def download(  # noqa: PLR0913  # the options of the command
 
     try:
         with progress_bars() as progress:
-            found = download_models(plane.deployment, submission, jobs, target_of, progress, unlimited=unlimited)
-            rows = ({**vars(model), "submission": submission} for model in found)
+            models = download_models(plane.deployment, submission, jobs, target_of, progress, unlimited=unlimited)
+            rows = ({**vars(model), "submission": submission} for model in models)
             if output == "table":
                 for row in rows:
-                    kept = " (already there)" * (row["result"] == "kept")
-                    click.echo(printable(f"{row['source']} -> {row['folder']}/{kept}"))
+                    note = " (already there)" * (row["result"] == "kept")
+                    click.echo(printable(f"{row['source']} -> {row['folder']}/{note}"))
             else:
                 write_rows(rows, _DOWNLOADED, output, at_once=True)
     except KeyboardInterrupt:

@@ -61,15 +61,15 @@ def datasets(grid_file: Path, *, output: Output) -> None:
     or `traingrid upload --version` adds it.
     """
     deployment = find_deployment(grid_file)
-    found = list(readable(Datasets(deployment.table, deployment.grid.home).all(), print_damaged))
+    items = list(readable(Datasets(deployment.table, deployment.grid.home).all(), print_damaged))
     if output != "table":
-        rows = (_row(item, region) for item in found for region in sorted(item.replicas))
+        rows = (_row(item, region) for item in items for region in sorted(item.replicas))
         write_rows(rows, _ROWS, output)
         return
     table = Table(box=None, pad_edge=False)
     for name in ("dataset", "version", "campaign", "size", "objects", "Regions", "started"):
         table.add_column(name, justify="right" if name in ("size", "objects") else "left", overflow="fold")
-    for item in found:
+    for item in items:
         table.add_row(*(Text(printable(cell)) for cell in _cells(item)))
     console().print(table)
 
@@ -104,14 +104,14 @@ def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequenc
     Raises:
         UsageError: An attribute is not of that form, or is given twice.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in attributes:
         name, sign, value = word.partition("=")
-        if not sign or not name or name in found:
-            rule = "is given twice" if name in found else "is not of the form NAME=VALUE"
+        if not sign or not name or name in values:
+            rule = "is given twice" if name in values else "is not of the form NAME=VALUE"
             raise UsageError(f"--attribute {printable(word)} {rule}.", "Write --attribute sensor=lidar, once.")
-        found[name] = value
-    marker = {name: value for name, value in {**options, "attributes": found}.items() if value}
+        values[name] = value
+    marker = {name: value for name, value in {**options, "attributes": values}.items() if value}
     data = [path for path in files if not names.is_record_index(path.name)]
     marker |= {"bytes": sum(path.stat().st_size for path in data), "objects": len(data)}
     return json.dumps(marker, indent=2, sort_keys=True).encode() + b"\n"

@@ -61,11 +61,11 @@ def describe(grid_file: Path, submission: str, index: int, *, output: Output) ->
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    found = description_of(plane, submission, index)
+    description = description_of(plane, submission, index)
     if output != "table":
-        write_rows([{"submission": submission, **vars(found)}], _JOB, output)
+        write_rows([{"submission": submission, **vars(description)}], _JOB, output)
         return
-    for name, value in _lines(submission, found):
+    for name, value in _lines(submission, description):
         lines = printable_lines(value)
         click.echo(f"{name + ':' if name else '':<14} {lines[0]}")
         for line in lines[1:]:
@@ -85,16 +85,16 @@ def open_(grid_file: Path, submission: str, index: int, *, output: Output) -> No
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    found = description_of(plane, submission, index)
-    if not found.console:
-        text = f"Job {index} of submission {submission} has no training job: it is {found.status.state}."
+    description = description_of(plane, submission, index)
+    if not description.console:
+        text = f"Job {index} of submission {submission} has no training job: it is {description.status.state}."
         raise TraingridError(text, f"See: traingrid describe {submission} {index}")
     if output != "table":
-        row = {"submission": submission, "index": index, "console": found.console}
+        row = {"submission": submission, "index": index, "console": description.console}
         write_rows([row], _ADDRESS, output)
         return
-    click.echo(found.console)
-    webbrowser.open(found.console)
+    click.echo(description.console)
+    webbrowser.open(description.console)
 
 
 def printable_lines(text: str) -> list[str]:
@@ -102,16 +102,16 @@ def printable_lines(text: str) -> list[str]:
     return [printable(line) for line in text.splitlines()] or [""]
 
 
-def _lines(submission: str, found: JobDescription) -> Iterator[tuple[str, str]]:
+def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, str]]:
     """Yield the name and the value of each line; a line without name continues the one before it."""
-    status = found.status
+    status = description.status
     yield "job", f"{status.name} (index {status.index} of submission {submission})"
-    yield "manifest", f"{found.manifest}, line {found.line}" if found.line else found.manifest
+    yield "manifest", f"{description.manifest}, line {description.line}" if description.line else description.manifest
     yield "state", " ".join(filter(None, [status.state, status.phase, "cancelled" * status.cancelled]))
     if status.reason:
         yield "reason", status.reason
-    if found.failure:
-        yield "failure", f"{found.failure}. {found.advice}".strip()
+    if description.failure:
+        yield "failure", f"{description.failure}. {description.advice}".strip()
     if status.started_at:
         started = datetime.fromtimestamp(status.started_at, UTC)
         elapsed = duration(status.elapsed(datetime.now(UTC).timestamp()))
@@ -121,11 +121,11 @@ def _lines(submission: str, found: JobDescription) -> Iterator[tuple[str, str]]:
     yield from _named("metrics", {name: f"{value:g}" for name, value in sorted(status.metrics.items())})
     if status.artifact:
         yield "model", status.artifact
-    yield from _named("line", {name: _value(value) for name, value in found.fields.items()})
-    for number, attempt in enumerate(found.attempts):
+    yield from _named("line", {name: _value(value) for name, value in description.fields.items()})
+    for number, attempt in enumerate(description.attempts):
         yield "attempts" if number == 0 else "", _attempt(attempt)
-    if found.console:
-        yield "console", found.console
+    if description.console:
+        yield "console", description.console
     yield "next", f"traingrid logs {submission} {status.index}" + " --child" * (not status.created)
     if status.artifact:
         yield "", f"traingrid download {submission} {status.index}"

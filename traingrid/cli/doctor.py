@@ -62,23 +62,25 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     needs = needs_of(grid, account, manifest)
     echo = sentences(output)
     echo(printable(f"account {account}, as {arn}"))
-    found = list(check_up(grid, account, needs))
+    findings = list(check_up(grid, account, needs))
     if output == "table":
-        console().print(_table(found))
+        console().print(_table(findings))
     else:
-        write_rows((_row(one, grid_file) for one in found), _ROWS, output)
-    wrong, unknown = (sum(one.verdict is verdict for one in found) for verdict in (Verdict.WRONG, Verdict.UNKNOWN))
-    for one in found:
-        if one.fix:
-            echo(printable(f"{one.region} {one.what}: {of_grid_file(one.fix, grid_file)}"))
-    echo(f"{len(found)} checks: {wrong} wrong, {unknown} could not be checked")
+        write_rows((_row(finding, grid_file) for finding in findings), _ROWS, output)
+    wrong, unknown = (
+        sum(finding.verdict is verdict for finding in findings) for verdict in (Verdict.WRONG, Verdict.UNKNOWN)
+    )
+    for finding in findings:
+        if finding.fix:
+            echo(printable(f"{finding.region} {finding.what}: {of_grid_file(finding.fix, grid_file)}"))
+    echo(f"{len(findings)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
-        raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
+        raise TraingridError(f"{wrong} of {len(findings)} checks failed; fixes are listed above.")
 
 
-def _row(one: Finding, grid_file: Path) -> dict[str, str]:
-    found = {"region": one.region, "what": one.what, "verdict": one.verdict.value, "why": one.why}
-    return {**found, "fix": of_grid_file(one.fix, grid_file)}
+def _row(finding: Finding, grid_file: Path) -> dict[str, str]:
+    cells = {"region": finding.region, "what": finding.what, "verdict": finding.verdict.value, "why": finding.why}
+    return {**cells, "fix": of_grid_file(finding.fix, grid_file)}
 
 
 def needs_of(grid: Grid, account: str, manifest: Path | None) -> Needs:
@@ -101,11 +103,11 @@ def _expected(grid: Grid, account: str) -> Deployment:
     return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)
 
 
-def _table(found: Iterable[Finding]) -> Table:
+def _table(findings: Iterable[Finding]) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("Region", "what", "verdict", "why"):
         table.add_column(heading, overflow="fold")
-    for one in found:
-        verdict = Text(one.verdict.value, style=_STYLES[one.verdict])
-        table.add_row(one.region, Text(printable(one.what)), verdict, Text(printable(one.why)))
+    for finding in findings:
+        verdict = Text(finding.verdict.value, style=_STYLES[finding.verdict])
+        table.add_row(finding.region, Text(printable(finding.what)), verdict, Text(printable(finding.why)))
     return table

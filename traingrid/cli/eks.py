@@ -34,6 +34,6 @@ def access(grid_file: Path, region: str) -> None:
     settings = grid.regions[region].eks if region in grid.regions else None
     if settings is None:
         with_cluster = ", ".join(grid.with_clusters()) or "none"
-        what = f"{grid_file}: {region} is no Region with `eks`; Regions with a cluster: {with_cluster}."
-        raise UsageError(what, f"Add `eks: {{cluster: NAME}}` to {region} in {grid_file}.")
+        text = f"{grid_file}: {region} is no Region with `eks`; Regions with a cluster: {with_cluster}."
+        raise UsageError(text, f"Add `eks: {{cluster: NAME}}` to {region} in {grid_file}.")
     click.echo(yaml.safe_dump_all(access_objects(grid.name, settings), sort_keys=False), nl=False)

@@ -61,9 +61,9 @@ def output_option(*schemas: Schema) -> Callable[[Callable[..., None]], Callable[
         option = click.option(
             "--output", cls=OutputOption, type=choice, default="table", show_default=True, help="Format."
         )
-        found = option(command)
-        found.__click_params__[-1].schemas = schemas  # type: ignore[attr-defined]  # click's list of the options so far
-        return found
+        decorated = option(command)
+        decorated.__click_params__[-1].schemas = schemas  # type: ignore[attr-defined]  # click's list of the options so far
+        return decorated
 
     return add
 

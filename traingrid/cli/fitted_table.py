@@ -82,11 +82,11 @@ class FittedTable:
     def _line(self, cells: Sequence[tuple[str, Style]], widths: Sequence[int]) -> Iterator[Segment]:
         """Yield the cells of a line, without spaces at its end."""
         for place, ((text, style), width) in enumerate(zip(cells, widths, strict=True)):
-            shown = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
-            spaces = " " * (width - cell_len(shown))
+            fitted = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+            spaces = " " * (width - cell_len(fitted))
             is_last = place == len(cells) - 1
             before, after = (spaces, "") if self.right[place] else ("", "" if is_last else spaces)
-            yield from (Segment(before), Segment(shown, style), Segment(after + " " * _GAP * (not is_last)))
+            yield from (Segment(before), Segment(fitted, style), Segment(after + " " * _GAP * (not is_last)))
         yield Segment.line()
 
 
@@ -104,21 +104,21 @@ def fitted_table(
     """
     texts = {column.rank: [printable(column.cell(row)) for row in rows] for column in columns}
     ranks = sorted(texts)
-    kept, left = set(ranks[:least]), width + _GAP
+    ranks_that_fit, left = set(ranks[:least]), width + _GAP
     for column in sorted(columns, key=lambda column: column.rank):
         if column.rank not in ranks[:least] and not any(texts[column.rank]):
             continue
         left -= min(max(map(len, (column.heading, *texts[column.rank]))), column.most) + _GAP
         if left < 0:
             break
-        kept.add(column.rank)
-    shown = [column for column in columns if column.rank in kept]
+        ranks_that_fit.add(column.rank)
+    fitting = [column for column in columns if column.rank in ranks_that_fit]
     return FittedTable(
         title=title,
-        headings=[column.heading for column in shown],
+        headings=[column.heading for column in fitting],
         cells=[
-            [(texts[column.rank][number], column.style(row)) for column in shown] for number, row in enumerate(rows)
+            [(texts[column.rank][number], column.style(row)) for column in fitting] for number, row in enumerate(rows)
         ],
-        right=[column.right for column in shown],
+        right=[column.right for column in fitting],
         width=width,
     )

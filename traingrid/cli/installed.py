@@ -55,11 +55,11 @@ def require_checkout(part: str) -> Path:
     Raises:
         UsageError: The package is installed without a checkout.
     """
-    found = checkout()
-    if found is None:
+    folder = checkout()
+    if folder is None:
         text = f"This command requires {part}, which an installed package lacks: traingrid runs from {_FOLDER}."
         raise UsageError(text, "In a checkout, run `make setup-control`, and then this command as .venv/bin/traingrid.")
-    return found
+    return folder
 
 
 def require_cdk() -> None:

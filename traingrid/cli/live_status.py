@@ -45,22 +45,22 @@ def watch_submission(plane: ControlPlane, submission: str, out: Console) -> Subm
     return (_watch_live if out.is_terminal else _watch_by_lines)(plane, submission, out)
 
 
-def live_table(seen: SubmissionStatus, width: int, height: int) -> RenderableType:
+def live_table(status: SubmissionStatus, width: int, height: int) -> RenderableType:
     """Return the table of a submission in the size of a terminal.
 
     Args:
-        seen: The submission. If there are more jobs than lines, failed and running jobs are shown first, and the
+        status: The submission. If there are more jobs than lines, failed and running jobs are shown first, and the
             others are counted.
         width: The number of columns.
         height: The number of lines.
     """
     room = max(height - _FRAME, 1)
     places = {state: place for place, state in enumerate(_ORDER)}
-    ordered = sorted(seen.jobs, key=lambda job: places.get(job.state, len(_ORDER)))  # stable: the order of the lines
-    shown, left = (seen.jobs, []) if len(seen.jobs) <= room else (ordered[:room], ordered[room:])
+    ordered = sorted(status.jobs, key=lambda job: places.get(job.state, len(_ORDER)))  # stable: the order of the lines
+    fitting, left = (status.jobs, []) if len(status.jobs) <= room else (ordered[:room], ordered[room:])
     counts = Counter(str(job.state) for job in left)
     more = f"and {len(left)} more: {', '.join(f'{number} {state}' for state, number in counts.items())}"
-    return Group(status_table(replace(seen, jobs=shown), width), *[Text(more, style="italic")] * bool(left))
+    return Group(status_table(replace(status, jobs=fitting), width), *[Text(more, style="italic")] * bool(left))
 
 
 def watch_overview(plane: ControlPlane, submission: str, out: Console) -> SubmissionOverview:
@@ -72,38 +72,38 @@ def watch_overview(plane: ControlPlane, submission: str, out: Console) -> Submis
     with Live(console=out, auto_refresh=False, transient=True) if out.is_terminal else nullcontext() as live:
         while True:
             began = time.monotonic()
-            seen = reads.next()
+            overview = reads.next()
             if live:
-                live.update(Group(numbers_table(seen, out.width), *reads.silence()), refresh=True)
-            elif (line := numbers_line(seen)) != printed:
+                live.update(Group(numbers_table(overview, out.width), *reads.silence()), refresh=True)
+            elif (line := numbers_line(overview)) != printed:
                 out.print(printed := line, markup=False, soft_wrap=True)
-            if seen.ended:
-                return seen
+            if overview.ended:
+                return overview
             time.sleep(max(_REFRESH_SECONDS, _SHARE * (time.monotonic() - began)))
 
 
 def _watch_live(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
     reads = _Reads(lambda: plane.status(submission))
     with Live(console=out, auto_refresh=False, transient=True) as live:
-        while not (seen := reads.next()).ended:
-            live.update(Group(live_table(seen, out.width, out.height), *reads.silence()), refresh=True)
+        while not (status := reads.next()).ended:
+            live.update(Group(live_table(status, out.width, out.height), *reads.silence()), refresh=True)
             time.sleep(_REFRESH_SECONDS)
-    out.print(status_table(seen, out.width))  # all jobs, which the terminal can scroll
-    return seen
+    out.print(status_table(status, out.width))  # all jobs, which the terminal can scroll
+    return status
 
 
 def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
     printed: dict[int, str] = {}
     reads = _Reads(lambda: plane.status(submission))
     while True:
-        seen = reads.next()
-        for job in seen.jobs:
+        status = reads.next()
+        for job in status.jobs:
             if printed.get(job.index) != job.state:
                 printed[job.index] = job.state
                 out.print(f"{job.place} {job.name}: {job.state}", markup=False, highlight=False)
-        if seen.ended:
-            out.print(status_table(seen, out.width))
-            return seen
+        if status.ended:
+            out.print(status_table(status, out.width))
+            return status
         time.sleep(_REFRESH_SECONDS)
 
 

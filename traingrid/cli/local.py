@@ -100,17 +100,17 @@ def status(*, output: Output) -> None:
     require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
-    found, echo = lifecycle.condition(_FOLDER), sentences(output)
+    condition, echo = lifecycle.condition(_FOLDER), sentences(output)
     if output != "table":
-        one = found.server
-        row = {"state": found.state, "endpoint": one and one.endpoint, "pid": one and one.pid}
+        server = condition.server
+        row = {"state": condition.state, "endpoint": server and server.endpoint, "pid": server and server.pid}
         write_rows([row], _SERVER, output)
-    if found.state == "answers" and found.server:
-        echo(f"localcloud answers at {found.server.endpoint} (pid {found.server.pid})")
+    if condition.state == "answers" and condition.server:
+        echo(f"localcloud answers at {condition.server.endpoint} (pid {condition.server.pid})")
         return
-    silent = found.server and lifecycle.silence(found.server)
+    silent = condition.server and lifecycle.silence(condition.server)
     killed = f'not running. {_KILLED} Start an empty one: eval "$(traingrid local up)"'
-    echo(str({"silent": silent, "killed": killed}.get(found.state, "not running")))
+    echo(str({"silent": silent, "killed": killed}.get(condition.state, "not running")))
     raise SystemExit(1)
 
 
@@ -133,9 +133,9 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
     if service and (quota is None or value is None):
         raise click.UsageError("SERVICE, QUOTA and VALUE must be given together.")
     running = _running()
-    wanted = {"service": service, "quota": quota, "value": value, "region": region} if service else {}
+    quota_value = {"service": service, "quota": quota, "value": value, "region": region} if service else {}
     try:
-        granted = lifecycle.grant(running, wanted)
+        granted = lifecycle.grant(running, quota_value)
     except lifecycle.LifecycleError as error:
         step = "List the quotas: aws service-quotas list-service-quotas --service-code SERVICE."
         raise TraingridError(f"{error}.", step) from error

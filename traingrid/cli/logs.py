@@ -53,10 +53,10 @@ class _Ago(click.ParamType[float]):
     name = "10m"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value), re.ASCII)
-        if not found:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value), re.ASCII)
+        if not match:
             self.fail(f"{value!r} is not a duration. Write 30s, 10m, 2h or 1d.", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
+        return float(match[1]) * _UNITS[match[2]]
 
 
 class _Pattern(click.ParamType[re.Pattern[str]]):
@@ -138,11 +138,11 @@ def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool,
     """
     out, number = sys.stdout, 0
     coloured = out.isatty() and not os.environ.get("NO_COLOR")  # https://no-color.org
-    shown = partial(_shown, is_one_job=is_one_job, timestamps=timestamps, coloured=coloured)
+    text_of = partial(_shown, is_one_job=is_one_job, timestamps=timestamps, coloured=coloured)
     # A write per line, or even per buffer, would let the threads that read pages take turns with this one.
     with contextlib.nullcontext() if at_once else _without_collections():
         while chunk := list(islice(lines, 1 if at_once else _PRINTED_TOGETHER)):
-            out.write("".join(map(shown, chunk)))
+            out.write("".join(map(text_of, chunk)))
             number += len(chunk)
             if at_once:
                 out.flush()

@@ -75,8 +75,8 @@ class _Commands(click.Group):
         if name not in _COMMANDS:
             return super().get_command(context, name)
         module, _, command = _COMMANDS[name].partition(".")
-        found: click.Command = getattr(import_module(f"{__package__}.{module}"), command)
-        return found
+        loaded: click.Command = getattr(import_module(f"{__package__}.{module}"), command)
+        return loaded
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -106,9 +106,9 @@ def main() -> None:
     try:
         _run()
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        _print_error(shown.getvalue())
+        message = io.StringIO()
+        error.show(message)
+        _print_error(message.getvalue())
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted. Submitted jobs continue; `traingrid status` shows them.", err=True)

@@ -30,9 +30,9 @@ def _shipped() -> dict[str, Traversable]:
     return {file.name.removesuffix(".sql"): file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
 
 
-def _print_queries(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+def _print_queries(context: click.Context, _option: click.Parameter, is_requested: bool) -> None:
     """Print the names of the shipped queries with their comments, and exit."""
-    if not wanted or context.resilient_parsing:
+    if not is_requested or context.resilient_parsing:
         return
     for name, file in _shipped().items():
         comment = re.match(r"(?:--.*\n)+", file.read_text())

@@ -77,15 +77,15 @@ def merge(
     result with each of them. The same command does nothing a second time.
     """
     plane = ControlPlane.of(grid_file)
-    wanted = MergeRequest(**request)
-    opened = open_merge(plane, plane.submission_id(submission), indexes, wanted)
+    options = MergeRequest(**request)
+    opened = open_merge(plane, plane.submission_id(submission), indexes, options)
     echo = sentences(output)
     if plan:
         _print_plan(opened, output, echo)
         return
     merged = opened.run(lambda text: echo(printable(text)))
     if output != "table":
-        row = {"submission": merged, "region": opened.job.region, "method": wanted.method}
+        row = {"submission": merged, "region": opened.job.region, "method": options.method}
         write_rows([row | {"models": len(opened.copies)}], _MERGED, output)
     echo(f"submission {merged}: merges {counted(len(opened.copies), 'model')} in {opened.job.region}")
     echo(f"Track it with: traingrid status {merged} --watch")

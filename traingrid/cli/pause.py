@@ -62,9 +62,9 @@ def resume(grid_file: Path, reason: str, *, output: Output) -> None:
 
 def _write(pause: Pause | None, output: Output) -> None:
     if output != "table":
-        found = {"since": pause.at, "by": pause.by, "reason": pause.reason} if pause else {}
+        values = {"since": pause.at, "by": pause.by, "reason": pause.reason} if pause else {}
         none = dict.fromkeys(_ROWS.keys, "")
-        write_rows([{**none, "launching": pause is None, **found}], _ROWS, output)
+        write_rows([{**none, "launching": pause is None, **values}], _ROWS, output)
 
 
 def _set(grid_file: Path, *, allowed: bool, reason: str) -> ControlPlane:

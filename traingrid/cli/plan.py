@@ -113,27 +113,29 @@ def plan(  # noqa: PLR0913  # an option each
         moves=not no_moves,
     )
     facts = read_facts(database)
-    found = plan_of(candidates(lines, values, facts, deployment, options), facts, options)
-    report(found, facts, output)
+    chosen = plan_of(candidates(lines, values, facts, deployment, options), facts, options)
+    report(chosen, facts, output)
     if not deployment.grid.moves and options.moves and len(lines) <= _COMPARED_LINES:
         moving = replace(deployment, grid=deployment.grid.model_copy(update={"moves": True}))
-        _print_savings(found, plan_of(candidates(lines, values, facts, moving, options), facts, options), output)
+        _print_savings(chosen, plan_of(candidates(lines, values, facts, moving, options), facts, options), output)
     if file:
-        file.write_bytes(written(found, facts))
-        sentences(output)(f"{file}: {counted(len(found.assignments), 'job')}. Submit it: traingrid plan --apply {file}")
+        file.write_bytes(written(chosen, facts))
+        sentences(output)(
+            f"{file}: {counted(len(chosen.assignments), 'job')}. Submit it: traingrid plan --apply {file}"
+        )
 
 
-def _print_savings(found: Plan, moving: Plan, output: Output) -> None:
+def _print_savings(chosen: Plan, moving: Plan, output: Output) -> None:
     """Print the dollars that moves would save, if the grid allowed them."""
-    saved = found.dollars - moving.dollars
-    if moving.moves and len(moving.shortages) == len(found.shortages) and saved > 0:
+    saved = chosen.dollars - moving.dollars
+    if moving.moves and len(moving.shortages) == len(chosen.shortages) and saved > 0:
         moves = counted(len(moving.moves), "move")
         sentences(output)(f"With `moves: true` in grid.yaml, {moves} of data would save ${saved:,.2f}.")
 
 
 def _check_options(source: _Source, applied: Path | None, file: Path | None) -> None:
-    given = [value for value in (source.manifest, source.sql, source.query, applied) if value is not None]
-    if len(given) != 1:
+    sources = [value for value in (source.manifest, source.sql, source.query, applied) if value is not None]
+    if len(sources) != 1:
         text = "Give one of MANIFEST, --sql FILE, --query NAME and --apply FILE."
         raise UsageError(text, "For example: traingrid plan manifest.csv --to plan.jsonl.")
     if applied and file:
@@ -176,10 +178,10 @@ def _apply(file: Path, database: Catalog, deployment: Deployment, output: Output
     from traingrid.planner.plan_file import read
 
     planned = read(file.read_bytes(), str(file))
-    found = list(changes(planned, read_facts(database), datetime.now(UTC)))
-    if found:
-        more = [f"and {len(found) - _SHOWN_CHANGES} more"] if len(found) > _SHOWN_CHANGES else []
-        text = "; ".join([*found[:_SHOWN_CHANGES], *more])
+    differences = list(changes(planned, read_facts(database), datetime.now(UTC)))
+    if differences:
+        more = [f"and {len(differences) - _SHOWN_CHANGES} more"] if len(differences) > _SHOWN_CHANGES else []
+        text = "; ".join([*differences[:_SHOWN_CHANGES], *more])
         raise UsageError(f"{file} is out of date: {text}.", "Nothing was submitted. Plan again.")
     if not planned.lines:
         raise UsageError(f"{file} has no jobs.", "Raise the limits that it names, and plan again.")

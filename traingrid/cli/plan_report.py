@@ -50,22 +50,22 @@ PLAN_ROWS = Schema(
 
 def plan_rows(plan: Plan) -> Iterator[dict[str, Any]]:
     """Yield the choice for each line for an export; first the lines that have a place."""
-    for one in plan.assignments:
-        job = one.candidate.job
+    for assignment in plan.assignments:
+        job = assignment.candidate.job
         yield {
             "line": job.line,
             "name": job.name,
-            "region": one.pool.region,
-            "instance_type": one.pool.instance_type,
+            "region": assignment.pool.region,
+            "instance_type": assignment.pool.instance_type,
             "instance_count": job.instance_count,
-            "purchase_option": one.pool.option,
-            "uri": one.place.uri,
-            "hours": one.duration.hours,
-            "source": one.duration.source,
-            "compute": one.compute,
-            "data": one.place.dollars,
-            "dollars": one.dollars,
-            "verdict": one.verdict,
+            "purchase_option": assignment.pool.option,
+            "uri": assignment.place.uri,
+            "hours": assignment.duration.hours,
+            "source": assignment.duration.source,
+            "compute": assignment.compute,
+            "data": assignment.place.dollars,
+            "dollars": assignment.dollars,
+            "verdict": assignment.verdict,
         }
     for short in plan.shortages:
         line = short.candidate.line.number
@@ -100,28 +100,36 @@ def _print_tables(plan: Plan) -> None:
 
 def _by_region(assignments: Sequence[Assignment]) -> Table:
     table = _table(_REGION_COLUMNS)
-    for region in sorted({one.pool.region for one in assignments}):
-        here = [one for one in assignments if one.pool.region == region]
-        kinds = Counter(_kind(one.pool) for one in here)
+    for region in sorted({assignment.pool.region for assignment in assignments}):
+        of_region = [assignment for assignment in assignments if assignment.pool.region == region]
+        kinds = Counter(_kind(assignment.pool) for assignment in of_region)
         table.add_row(
             region,
-            str(len(here)),
+            str(len(of_region)),
             ", ".join(f"{number} x {kind}" for kind, number in sorted(kinds.items())),
-            _hours(sum(one.instance_hours for one in here)),
-            _dollars(one.compute for one in here),
-            _dollars(one.place.dollars for one in here),
-            _dollars(one.dollars for one in here),
+            _hours(sum(assignment.instance_hours for assignment in of_region)),
+            _dollars(assignment.compute for assignment in of_region),
+            _dollars(assignment.place.dollars for assignment in of_region),
+            _dollars(assignment.dollars for assignment in of_region),
         )
     return table
 
 
 def _by_line(assignments: Iterable[Assignment]) -> Table:
     table = _table(_LINE_COLUMNS)
-    for one in assignments:
-        job = one.candidate.job
-        instances = f"{job.instance_count} x {_kind(one.pool)}"
-        hours = f"{_hours(one.duration.hours)} ({one.duration.source})"
-        cells = (str(job.line), job.name, one.pool.region, instances, hours, f"${one.dollars:,.2f}", one.verdict)
+    for assignment in assignments:
+        job = assignment.candidate.job
+        instances = f"{job.instance_count} x {_kind(assignment.pool)}"
+        hours = f"{_hours(assignment.duration.hours)} ({assignment.duration.source})"
+        cells = (
+            str(job.line),
+            job.name,
+            assignment.pool.region,
+            instances,
+            hours,
+            f"${assignment.dollars:,.2f}",
+            assignment.verdict,
+        )
         table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
 
@@ -149,10 +157,12 @@ def _dollars(amounts: Iterable[float]) -> str:
 
 def _shortages(plan: Plan) -> list[str]:
     """Return a sentence for each line that could not be placed, and each step to raise a limit once."""
-    texts = [f"line {one.candidate.line.number} could not be placed: {one.reason}" for one in plan.shortages]
+    texts = [
+        f"line {shortage.candidate.line.number} could not be placed: {shortage.reason}" for shortage in plan.shortages
+    ]
     more = [f"... and {len(texts) - _SHOWN_LINES} more"] if len(texts) > _SHOWN_LINES else []
     # The last step of a limit includes the instances that all lines before it lack.
-    steps = {_limit_of(one.next_step): one.next_step for one in plan.shortages}
+    steps = {_limit_of(shortage.next_step): shortage.next_step for shortage in plan.shortages}
     return [*texts[:_SHOWN_LINES], *more, *(f"  {step}" for step in steps.values())]
 
 
@@ -165,10 +175,10 @@ def _limit_of(step: str) -> str:
 def _old_prices(plan: Plan, facts: Facts) -> list[str]:
     today = plan.options.now.date()
     used: dict[str, Price] = {}
-    for one in plan.assignments:
-        used[pool_text(one.pool.key)] = facts.prices[one.pool.key]
-        if one.place.source:
-            key = (one.place.source.region, one.place.region)
+    for assignment in plan.assignments:
+        used[pool_text(assignment.pool.key)] = facts.prices[assignment.pool.key]
+        if assignment.place.source:
+            key = (assignment.place.source.region, assignment.place.region)
             used[f"transfer from {key[0]} to {key[1]}"] = facts.transfer[key]
     return [
         f"old price: {name} is of {price.as_of}, {counted((today - price.as_of).days, 'day')} ago"
@@ -178,7 +188,7 @@ def _old_prices(plan: Plan, facts: Facts) -> list[str]:
 
 
 def _guesses(plan: Plan) -> list[str]:
-    guessed = sum(one.duration.source == "a guess" for one in plan.assignments)
+    guessed = sum(assignment.duration.source == "a guess" for assignment in plan.assignments)
     if not guessed:
         return []
     text = f"{counted(guessed, 'duration')} of {len(plan.assignments)}: a guess, the max_runtime of grid.yaml;"
@@ -186,7 +196,7 @@ def _guesses(plan: Plan) -> list[str]:
 
 
 def _skipped(plan: Plan) -> list[str]:
-    skipped = Counter(name for one in plan.assignments for name in one.candidate.skipped)
+    skipped = Counter(name for assignment in plan.assignments for name in assignment.candidate.skipped)
     return [
         f"{name} was not considered for {counted(number, 'line')}: no past run shows the duration on it"
         for name, number in sorted(skipped.items())
@@ -196,9 +206,9 @@ def _skipped(plan: Plan) -> list[str]:
 def _total(plan: Plan) -> str:
     text = f"{counted(len(plan.assignments), 'job')}, ${plan.dollars:,.2f}"
     if plan.moves:
-        copied = sum(one.place.dollars for one in plan.moves)
+        copied = sum(move.place.dollars for move in plan.moves)
         text += f"; {counted(len(plan.moves), 'move')} of data for ${copied:,.2f}"
-        if len({one.place.uri for one in plan.moves}) < len(plan.moves):
+        if len({move.place.uri for move in plan.moves}) < len(plan.moves):
             once = f"${copied - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
             text += f", which counts a shared copy for each of its lines (each copy once: {once})"
     of = "cost, with penalties of lines that are not placed" if plan.shortages else "cost"

@@ -107,10 +107,10 @@ def _table(read: PricesRead) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("Region", "instance type", "$/h on demand", "$/h spot (estimate)"):
         table.add_column(heading, overflow="fold")
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    options_by_type: dict[tuple[str, str], dict[str, str]] = {}
     for row in read.prices:
-        options = found.setdefault((row["region"], row["instance_type"]), {})
+        options = options_by_type.setdefault((row["region"], row["instance_type"]), {})
         options[row["purchase_option"]] = f"{row['dollars_per_hour']:.4f}"
-    for (region, instance_type), options in sorted(found.items()):
+    for (region, instance_type), options in sorted(options_by_type.items()):
         table.add_row(region, instance_type, options.get("on_demand", "-"), options.get("spot", "-"))
     return table

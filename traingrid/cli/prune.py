@@ -75,30 +75,30 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
     """
     plane, echo = ControlPlane.of(grid_file), sentences(output)
     deployment, submission = plane.deployment, submission and plane.submission_id(submission)
-    found = [
+    copies = [
         copy
         for copy in found_copies(deployment)
         if folder.rstrip("/") in ("", copy.item.target)
         and submission in ("", *(job.partition("/")[0] for job in (copy.item.job, *copy.item.earlier)))
     ]
-    if not found:
+    if not copies:
         if folder or submission:
             text = f"There is no unneeded copy {f'in {folder}' if folder else f'of submission {submission}'}."
             raise UsageError(printable(text), "`traingrid audit` lists the unneeded copies.")
         echo("no unneeded copies")
     elif output == "table":
-        console().print(copies_table(found))
-    if found:
-        echo(copies_sentence(found))
-    removed = found if yes or (found and _confirmed(output)) else []
-    if len(removed) < len(found):
+        console().print(copies_table(copies))
+    if copies:
+        echo(copies_sentence(copies))
+    removed = copies if yes or (copies and _confirmed(output)) else []
+    if len(removed) < len(copies):
         echo("Nothing was deleted.")
     reports = [(copy, _removed(deployment, copy, echo)) for copy in removed]
     if output != "table":
-        write_rows(_rows(found, reports), _ROWS, output)
+        write_rows(_rows(copies, reports), _ROWS, output)
     left = sum(report.result != "pruned" for _, report in reports)
     if left:
-        what = f"{left} of {len(found)} copies could not be removed."
+        what = f"{left} of {len(copies)} copies could not be removed."
         raise TraingridError(what, "The lines above state the reasons.")
 
 
@@ -118,10 +118,10 @@ def _removed(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], N
 
 
 def _rows(
-    found: Sequence[UnneededCopy], reports: Sequence[tuple[UnneededCopy, PruneReport]]
+    copies: Sequence[UnneededCopy], reports: Sequence[tuple[UnneededCopy, PruneReport]]
 ) -> Iterator[dict[str, str | int]]:
     done = {copy.item.target: report for copy, report in reports}
-    for copy in found:
+    for copy in copies:
         report = done.get(copy.item.target)
         yield {
             "target": copy.item.target,
@@ -167,6 +167,6 @@ def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
     lines = [f"{item.target}: {done if report.result == 'pruned' else 'kept'}"]
     if report.kept:
         more = ", ..." * (report.kept > len(report.named))
-        kept = f"kept {counted(report.kept, 'object')} that it did not write, or that {item.source} lacks"
-        lines.append(f"{item.target}: {kept}: {', '.join(report.named)}{more}")
+        remainder = f"kept {counted(report.kept, 'object')} that it did not write, or that {item.source} lacks"
+        lines.append(f"{item.target}: {remainder}: {', '.join(report.named)}{more}")
     return [*lines, f"{item.target}: {_VERSIONED}"] if report.versioned else lines

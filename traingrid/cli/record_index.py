@@ -87,10 +87,10 @@ def index(uris: tuple[str, ...], *, plan: bool, output: Output) -> None:
 
 def _sentence(row: _Row) -> str:
     cost = f"{counted(row.requests, 'request')}, {byte_size(row.read_bytes)}, {_dollars(row.dollars)}"
-    known = f"{row.folder}: {counted(row.files, 'file')}, {byte_size(row.bytes)}"
+    content = f"{row.folder}: {counted(row.files, 'file')}, {byte_size(row.bytes)}"
     if row.result == "planned":
-        return f"{known}; about {cost} for the headers of {counted(row.counted, 'file')}. Nothing was written."
-    return f"{known}, {counted(row.records or 0, 'record')}; {cost}. {row.index} is {row.result}."
+        return f"{content}; about {cost} for the headers of {counted(row.counted, 'file')}. Nothing was written."
+    return f"{content}, {counted(row.records or 0, 'record')}; {cost}. {row.index} is {row.result}."
 
 
 def _dollars(amount: float) -> str:
@@ -106,21 +106,21 @@ class _Folder:
         listed = list(self._ranges.below(folder))
         self._files = record_index.indexed_files(folder, listed)
         self._lists = len(listed) // KEYS_PER_LIST + 1
-        written = any(one.key == self._target.key for one in listed)
-        stored = record_index.stored_index(self._storage.read_if_exists(self._target) if written else None)
+        has_index = any(listed_object.key == self._target.key for listed_object in listed)
+        stored = record_index.stored_index(self._storage.read_if_exists(self._target) if has_index else None)
         self._known = record_index.current(stored, self._files)
         self._unchanged = self._known == stored
-        self._missing = {name: one for name, one in self._files.items() if name not in self._known}
-        self._requests, self._bytes, self._lock = int(written), 0, threading.Lock()
+        self._missing = {name: listed_object for name, listed_object in self._files.items() if name not in self._known}
+        self._requests, self._bytes, self._lock = int(has_index), 0, threading.Lock()
 
     def planned(self) -> _Row:
         """Return an estimate, from the beginning of the first file."""
         requests = read_bytes = 0
         if self._missing:
             name, sample = next(iter(self._missing.items()))
-            sizes = [one.size for one in self._missing.values()]
-            found = record_index.estimate(self._folder / name, sample, sizes, self._reader(name, sample))
-            requests, read_bytes = found.requests, found.bytes
+            sizes = [entry.size for entry in self._missing.values()]
+            estimate = record_index.estimate(self._folder / name, sample, sizes, self._reader(name, sample))
+            requests, read_bytes = estimate.requests, estimate.bytes
         return self._row("planned", None, requests, read_bytes, puts=int(bool(self._missing)))
 
     def written(self) -> _Row:
@@ -136,7 +136,9 @@ class _Folder:
         """Yield the entries of the files without a current one. The first error ends the count."""
         reported = time.monotonic()
         with ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="record-index") as pool:
-            waiting = {pool.submit(self._entry, name, one): name for name, one in self._missing.items()}
+            waiting = {
+                pool.submit(self._entry, name, listed_object): name for name, listed_object in self._missing.items()
+            }
             try:
                 for number, done in enumerate(as_completed(waiting), start=1):
                     yield waiting[done], done.result()
@@ -146,12 +148,12 @@ class _Folder:
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _entry(self, name: str, one: Listed) -> FileEntry:
-        return record_index.entry_of(self._folder / name, one, self._reader(name, one))
+    def _entry(self, name: str, listed_object: Listed) -> FileEntry:
+        return record_index.entry_of(self._folder / name, listed_object, self._reader(name, listed_object))
 
-    def _reader(self, name: str, one: Listed) -> Read:
+    def _reader(self, name: str, listed_object: Listed) -> Read:
         def read(start: int, end: int) -> bytes:
-            content = self._ranges.read(self._folder / name, one.etag, start, end)
+            content = self._ranges.read(self._folder / name, listed_object.etag, start, end)
             with self._lock:
                 self._requests, self._bytes = self._requests + 1, self._bytes + len(content)
             return content
@@ -164,7 +166,7 @@ class _Folder:
             index=str(self._target),
             result=result,
             files=len(self._files),
-            bytes=sum(one.size for one in self._files.values()),
+            bytes=sum(listed_object.size for listed_object in self._files.values()),
             records=records,
             counted=len(self._missing),
             requests=requests + self._lists + puts,

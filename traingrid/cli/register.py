@@ -50,13 +50,20 @@ def register(  # noqa: PLR0913  # the options of the command
     Registering it again changes nothing. Nothing is hosted.
     """
     plane = ControlPlane.of(grid_file)
-    found = register_model(plane, plane.submission_id(submission), index, group, image)
+    registration = register_model(plane, plane.submission_id(submission), index, group, image)
     if output != "table":
-        write_rows([vars(found)], _ROWS, output)
+        write_rows([vars(registration)], _ROWS, output)
         return
-    earlier = " (registered before)" * (found.result == "kept")
-    click.echo(printable(f"version {found.version} of {found.group} in {found.region}, {found.approval}{earlier}"))
-    click.echo(found.arn)
-    if found.approval != "Approved":
-        approve = f"aws sagemaker update-model-package --region {found.region} --model-package-arn {found.arn}"
+    earlier = " (registered before)" * (registration.result == "kept")
+    click.echo(
+        printable(
+            f"version {registration.version} of {registration.group} in {registration.region}, "
+            f"{registration.approval}{earlier}"
+        )
+    )
+    click.echo(registration.arn)
+    if registration.approval != "Approved":
+        approve = (
+            f"aws sagemaker update-model-package --region {registration.region} --model-package-arn {registration.arn}"
+        )
         click.echo(f"Approve it with: {approve} --model-approval-status Approved")

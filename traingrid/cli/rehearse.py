@@ -79,8 +79,8 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        what = "Interrupted. The rehearsal's processes have ended; nothing was submitted to AWS."
-        raise interrupted("", what) from None
+        text = "Interrupted. The rehearsal's processes have ended; nothing was submitted to AWS."
+        raise interrupted("", text) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
 
@@ -108,8 +108,8 @@ def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:
     for sentence in unfinished(rehearsal.world):
         click.echo(sentence)
     for number, sweep in enumerate(rehearsal.sweeps, start=1):
-        counts = {what: found if isinstance(found, int) else len(found) for what, found in sweep.items()}
-        done = ", ".join(f"{what} {count}" for what, count in counts.items() if count)
+        counts = {effect: results if isinstance(results, int) else len(results) for effect, results in sweep.items()}
+        done = ", ".join(f"{effect} {count}" for effect, count in counts.items() if count)
         click.echo(f"sweep {number} of the reconciler: {done or 'nothing to do'}")
     for violation in rehearsal.violations:
         click.echo(printable(str(violation)))

@@ -26,6 +26,6 @@ def report(grid_file: Path, submission: str, file: Path | None) -> None:
     The file has the runs, best first, their curves, the Regions and their cost, failures with the recommended action,
     and everything that repeats the runs. It has no scripts and loads nothing. An earlier report is replaced.
     """
-    found = Grid.load(grid_file).submission(submission)
-    written = found.report(file or Path(f"report-{found.id}.html"))
-    click.echo(f"{printable(str(written))}: {byte_size(written.stat().st_size)}. Open it in a browser.")
+    submission_of_grid = Grid.load(grid_file).submission(submission)
+    path = submission_of_grid.report(file or Path(f"report-{submission_of_grid.id}.html"))
+    click.echo(f"{printable(str(path))}: {byte_size(path.stat().st_size)}. Open it in a browser.")

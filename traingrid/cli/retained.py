@@ -52,24 +52,26 @@ def retained(grid_file: Path, *, output: Output) -> None:
     """
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
-    found, left = kept(grid, account), [one for one in left_stacks(grid, account) if one.fix]
+    resources, left = kept(grid, account), [one for one in left_stacks(grid, account) if one.fix]
     echo = sentences(output)
     if output != "table":
-        write_rows(_rows(found, left), _ROWS, output)
-    elif found:
-        console().print(_table(found))
-    commands = [(one.region, one.name, one.remove) for one in found] + [(one.region, one.what, one.fix) for one in left]
-    for region, what, command in commands:
-        echo(printable(f"{region} {what}: {command}"))
-    stacks = _stacks(grid) + [one.what.removeprefix("stack ") for one in left]
+        write_rows(_rows(resources, left), _ROWS, output)
+    elif resources:
+        console().print(_table(resources))
+    commands = [(one.region, one.name, one.remove) for one in resources] + [
+        (resource_.region, resource_.what, resource_.fix) for resource_ in left
+    ]
+    for region, resource, command in commands:
+        echo(printable(f"{region} {resource}: {command}"))
+    stacks = _stacks(grid) + [stack.what.removeprefix("stack ") for stack in left]
     for region, owner in grid.elsewhere().items():
         if owner != account:
             echo(f"{region} is in account {owner}: list its resources with credentials of that account")
-    echo(printable(_sum(grid, found, stacks)))
+    echo(printable(_sum(grid, resources, stacks)))
 
 
-def _rows(found: Iterable[Retained], left: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    yield from map(_ROWS.of, found)
+def _rows(resources: Iterable[Retained], left: Iterable[Finding]) -> Iterator[dict[str, Any]]:
+    yield from map(_ROWS.of, resources)
     for stack in left:
         name, unknown = stack.what.removeprefix("stack "), dict.fromkeys(_ROWS.keys)
         yield unknown | {"region": stack.region, "kind": "stack", "name": name, "holds": "", "remove": stack.fix}
@@ -78,13 +80,13 @@ def _rows(found: Iterable[Retained], left: Iterable[Finding]) -> Iterator[dict[s
 def _stacks(grid: Grid) -> list[str]:
     """Return the stacks of the grid that still exist."""
     of_home = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
-    wanted = [(name_of(grid.name), grid.home) for name_of in of_home]
+    stacks = [(name_of(grid.name), grid.home) for name_of in of_home]
     for region in grid.regions:
-        wanted += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
-    return [name for name, region in wanted if is_there(brisk("cloudformation", region), name)]
+        stacks += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
+    return [name for name, region in stacks if is_there(brisk("cloudformation", region), name)]
 
 
-def _table(found: Iterable[Retained]) -> Table:
+def _table(resources: Iterable[Retained]) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading, justify in (
         ("Region", "left"),
@@ -94,20 +96,26 @@ def _table(found: Iterable[Retained]) -> Table:
         ("$/month", "right"),
     ):
         table.add_column(heading, overflow="fold", justify=justify)  # type: ignore[arg-type]  # a literal in every row of the table
-    for one in found:
-        figures = ("?" if value is None else f"{value:.2f}" for value in (one.gigabytes, one.dollars))
+    for resource in resources:
+        figures = ("?" if value is None else f"{value:.2f}" for value in (resource.gigabytes, resource.dollars))
         size, dollars = figures
-        table.add_row(one.region, Text(printable(one.name)), one.holds, "" if one.kind == "key" else size, dollars)
+        table.add_row(
+            resource.region,
+            Text(printable(resource.name)),
+            resource.holds,
+            "" if resource.kind == "key" else size,
+            dollars,
+        )
     return table
 
 
-def _sum(grid: Grid, found: list[Retained], stacks: list[str]) -> str:
-    dollars = sum(one.dollars or 0 for one in found)
-    unknown = sum(one.dollars is None for one in found)
+def _sum(grid: Grid, resources: list[Retained], stacks: list[str]) -> str:
+    dollars = sum(resource.dollars or 0 for resource in resources)
+    unknown = sum(resource.dollars is None for resource in resources)
     cost = f"${dollars:.2f} a month at the list prices of us-east-1"
     cost += f", and {unknown} of unknown size" if unknown else ""
     if stacks:
-        return f"{len(found)} are retained when {grid.name} is destroyed: {cost}; deployed: {', '.join(stacks)}"
-    if not found:
+        return f"{len(resources)} are retained when {grid.name} is destroyed: {cost}; deployed: {', '.join(stacks)}"
+    if not resources:
         return f"no resources of {grid.name} remain"
-    return f"{len(found)} remain of {grid.name}, which is destroyed: {cost}"
+    return f"{len(resources)} remain of {grid.name}, which is destroyed: {cost}"

@@ -77,8 +77,8 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
 def _rows(submission: str, done: Retried) -> Iterator[dict[str, Any]]:
     reasons = dict.fromkeys(done.indices, "") | done.left
     for index, reason in sorted(reasons.items()):
-        found = {"retried": not reason, "reason": reason, "later": index in done.late}
-        yield {"submission": submission, "index": index, **found}
+        outcome = {"retried": not reason, "reason": reason, "later": index in done.late}
+        yield {"submission": submission, "index": index, **outcome}
 
 
 def _planned(

@@ -83,15 +83,15 @@ def _check(status: JobStatus, sagemaker: Any, host: int) -> None:
     if not status.training_job or status.ended:
         text = f"Job {status.index} has no running training job: it is {status.state}."
         raise TraingridError(text, "A shell is only possible while a job trains. See: traingrid status")
-    found = sagemaker.describe_training_job(TrainingJobName=status.training_job)
-    if found["SecondaryStatus"] != "Training":
-        text = f"{status.training_job} does not train: its status is {found['SecondaryStatus']}."
+    description = sagemaker.describe_training_job(TrainingJobName=status.training_job)
+    if description["SecondaryStatus"] != "Training":
+        text = f"{status.training_job} does not train: its status is {description['SecondaryStatus']}."
         raise TraingridError(text, "A shell is only possible while SageMaker's status is Training.")
-    if not found.get("RemoteDebugConfig", {}).get("EnableRemoteDebug"):
+    if not description.get("RemoteDebugConfig", {}).get("EnableRemoteDebug"):
         text = f"{status.training_job} was started without remote debugging."
         step = "Set `training: {remote_debug: true}` in grid.yaml, deploy, and submit the job again"
         raise UsageError(text, f"{step}. Algorithms of AWS do not support it ({_DOCUMENTATION}).")
-    hosts = found["ResourceConfig"]["InstanceCount"]
+    hosts = description["ResourceConfig"]["InstanceCount"]
     if host > hosts:
         raise UsageError(f"{status.training_job} has no host {host}.", f"Use --host with a number from 1 to {hosts}.")
 

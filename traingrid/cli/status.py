@@ -66,13 +66,13 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
         if watch:
             raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
         if submission:
-            seen = plane.status(submission)
-            write_rows(status_rows(seen), JOB_ROWS, output)
-            for part in seen.damaged:
+            status_of_jobs = plane.status(submission)
+            write_rows(status_rows(status_of_jobs), JOB_ROWS, output)
+            for part in status_of_jobs.damaged:
                 print_damaged(part)
         else:
-            found = readable(plane.ledger.submissions(), print_damaged)
-            write_rows(map(SUBMISSION_ROWS.of, found), SUBMISSION_ROWS, output)
+            submissions = readable(plane.ledger.submissions(), print_damaged)
+            write_rows(map(SUBMISSION_ROWS.of, submissions), SUBMISSION_ROWS, output)
         return
     out = console()
     _print_warnings(plane, out)
@@ -99,13 +99,13 @@ def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bo
         for part in overview.damaged:
             print_damaged(part)
         return
-    seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
+    status_of_jobs = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:
-        with out.pager() if out.is_terminal and len(seen.jobs) > _LARGE else nullcontext():
-            out.print(status_table(seen, out.width))
-    for reason in reasons(seen):
+        with out.pager() if out.is_terminal and len(status_of_jobs.jobs) > _LARGE else nullcontext():
+            out.print(status_table(status_of_jobs, out.width))
+    for reason in reasons(status_of_jobs):
         out.print(reason, style="red", markup=False, soft_wrap=True)
-    for part in seen.damaged:
+    for part in status_of_jobs.damaged:
         print_damaged(part)
 
 

@@ -92,23 +92,23 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
     content = packed(manifest, deployment)
     lines = with_initial_models(manifest, parsed(manifest, content.content, deployment), deployment)
     check_resources(manifest, lines, deployment)
-    found = list(planned(lines, deployment))
+    planned_jobs = list(planned(lines, deployment))
     echo = sentences(output)
     if output == "table":
-        console().print(plan_table(found))
+        console().print(plan_table(planned_jobs))
     else:
-        write_rows(map(_planned_row, found), _PLANNED, output)
+        write_rows(map(_planned_row, planned_jobs), _PLANNED, output)
     for source in content.sources:
         echo(f"would upload {printable(str(source))}")
-    for sentence in warning_sentences((line.job.line, line.warnings) for line in found):
+    for sentence in warning_sentences((line.job.line, line.warnings) for line in planned_jobs):
         echo(sentence)
-    failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
+    failing, unchecked = sum(line.would_fail for line in planned_jobs), sum(line.is_unchecked for line in planned_jobs)
     echo(
-        f"{counted(len(found), 'job')}, {counted(sum(line.job.ranks for line in found), 'rank')}; "
+        f"{counted(len(planned_jobs), 'job')}, {counted(sum(line.job.ranks for line in planned_jobs), 'rank')}; "
         f"{failing} would fail now" + (f", {unchecked} could not be checked" if unchecked else "")
     )
     if failing:
-        text = f"{failing} of {counted(len(found), 'job')} would fail now."
+        text = f"{failing} of {counted(len(planned_jobs), 'job')} would fail now."
         raise TraingridError(text, "Nothing was written. Upload the data and images, or fix the lines.")
     echo("Nothing was written. Submit it without --plan.")
 
@@ -117,9 +117,9 @@ def _planned_row(line: Planned) -> dict[str, Any]:
     job = line.job
     names = ("line", "region", "name", "instance_type", "instance_count", "spot", "ranks", "launcher", "image")
     model = {MODEL_CHANNEL: uri} if (uri := initial_model_uri(job)) else {}
-    found = {
+    values = {
         "channels": {name: channel.location for name, channel in job.inputs.items()} | model,
         "would_fail": line.would_fail,
         "warnings": list(line.warnings),
     }
-    return {**{name: getattr(job, name) for name in names}, **found, "outcome": line.outcome}
+    return {**{name: getattr(job, name) for name in names}, **values, "outcome": line.outcome}

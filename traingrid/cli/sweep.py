@@ -68,11 +68,11 @@ def _run(opened: OpenSweep, output: Output) -> SweepResult:
 def _live(opened: OpenSweep, progress: SweepProgress, out: Console) -> Group:
     """Return the live table: the open trials first, then the ended ones, as many as fit the terminal."""
     trials = sorted(progress.state.trials.values(), key=lambda trial: trial.ended is not None)  # stable
-    shown = trials[: max(out.height - _FRAME, 1)]
-    rows = trial_rows(opened.spec, shown, progress.jobs)
+    fitting = trials[: max(out.height - _FRAME, 1)]
+    rows = trial_rows(opened.spec, fitting, progress.jobs)
     ended = len(trials) - len(progress.state.open)
     text = f"{ended} of {counted(opened.spec.number_of_trials, 'trial')} ended, {len(progress.state.open)} open"
-    more = f"; {len(trials) - len(shown)} not shown" if len(trials) > len(shown) else ""
+    more = f"; {len(trials) - len(fitting)} not shown" if len(trials) > len(fitting) else ""
     return Group(sweep_table(opened.spec, rows, out.width), Text(text + more, style="italic"))
 
 
@@ -92,20 +92,26 @@ def _changes(opened: OpenSweep, echo: Callable[[str], None]) -> Callable[[SweepP
 
 
 def _print_plan(opened: OpenSweep, output: Output) -> None:
-    found = [
+    planned_trials = [
         TrialRow(
-            trial=one.number, name=name_of(opened.spec, one.number), region=one.region, hyperparameters=one.parameters
+            trial=trial.number,
+            name=name_of(opened.spec, trial.number),
+            region=trial.region,
+            hyperparameters=trial.parameters,
         )
-        for one in opened.sweep.next_trials()
+        for trial in opened.sweep.next_trials()
     ]
     echo = sentences(output)
     if output == "table":
         out = console()
-        out.print(sweep_table(opened.spec, found, out.width))
+        out.print(sweep_table(opened.spec, planned_trials, out.width))
     else:
-        write_rows(map(PLANNED.of, found), PLANNED, output)
+        write_rows(map(PLANNED.of, planned_trials), PLANNED, output)
     total = counted(opened.spec.number_of_trials, "trial")
-    echo(f"{total}, at most {opened.spec.parallel} at the same time. The next step submits {len(found)} of them.")
+    echo(
+        f"{total}, at most {opened.spec.parallel} at the same time. "
+        f"The next step submits {len(planned_trials)} of them."
+    )
     echo("Nothing was written. Run the sweep without --plan.")
 
 

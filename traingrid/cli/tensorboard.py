@@ -36,7 +36,9 @@ def tensorboard(grid_file: Path, submissions: tuple[str, ...], *, logdir: Path, 
     and keeps the folder up to date until Ctrl-C.
     """
     plane = ControlPlane.of(grid_file)
-    files = EventFiles(plane=plane, submissions=[plane.submission_id(each) for each in submissions], folder=logdir)
+    files = EventFiles(
+        plane=plane, submissions=[plane.submission_id(submission) for submission in submissions], folder=logdir
+    )
     click.echo(f"copied {counted(files.sync(), 'file')} into {printable(str(logdir))}")
     program = shutil.which("tensorboard")
     if once or program is None:
@@ -63,5 +65,5 @@ def _report(files: EventFiles) -> None:
         TraingridError: There are some.
     """
     if files.errors:
-        shown = "; ".join(f"{region}: {error}" for region, error in sorted(files.errors.items()))
-        raise TraingridError(f"Some TensorBoard data could not be copied. {shown}.", "Run the command again.")
+        errors = "; ".join(f"{region}: {error}" for region, error in sorted(files.errors.items()))
+        raise TraingridError(f"Some TensorBoard data could not be copied. {errors}.", "Run the command again.")

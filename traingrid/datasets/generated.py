@@ -43,13 +43,13 @@ def manifest_of(rule: DatasetRule, item: DatasetItem, deployment: Deployment) ->
     try:
         line = {**defaults, **filled(rule.line, facts)}
     except KeyError as missing:
-        what = f"the rule {rule.name} of on_dataset requires {missing.args[0]}, which the marker does not have"
-        raise UsageError(f"{what}.", _NEXT) from None
+        requirement = f"the rule {rule.name} of on_dataset requires {missing.args[0]}, which the marker does not have"
+        raise UsageError(f"{requirement}.", _NEXT) from None
     manifest = f"# jobs: 1\n{json.dumps(line, sort_keys=True)}\n".encode()
     try:
         parse(manifest, deployment)
     except ManifestError as error:
-        wrong = "; ".join(f"{each.field} {shown(each.value)}: {each.reason}" for each in error.errors[:5])
+        wrong = "; ".join(f"{error_.field} {shown(error_.value)}: {error_.reason}" for error_ in error.errors[:5])
         raise UsageError(f"the rule {rule.name} of on_dataset generates an invalid line: {wrong}.", _NEXT) from None
     return manifest
 

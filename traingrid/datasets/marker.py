@@ -89,10 +89,10 @@ def parse_marker(content: bytes, uri: S3Uri) -> Marker:
 def _sentence(details: Any) -> str:
     """Return one error of pydantic as field, rule and value."""
     field = ".".join(str(part) for part in details["loc"] if isinstance(part, int) or part in Marker.model_fields)
-    given = "" if details["type"] in ("missing", "extra_forbidden") else f", not {shown(repr(details['input']))}"
+    value = "" if details["type"] in ("missing", "extra_forbidden") else f", not {shown(repr(details['input']))}"
     if details["type"] == "extra_forbidden":
         return f"unknown field {shown(str(details['loc'][-1]))}"
-    return f"{field}: {details['msg'][:1].lower()}{details['msg'][1:]}{given}"
+    return f"{field}: {details['msg'][:1].lower()}{details['msg'][1:]}{value}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,8 +69,8 @@ def indexed_files(folder: S3Uri, listed: Iterable[Listed]) -> dict[str, Listed]:
         UsageError: There are none.
     """
     prefix = f"{folder.key}/" if folder.key else ""
-    found = {one.key.removeprefix(prefix): one for one in listed if one.size}
-    files = {name: one for name, one in found.items() if not names.is_hidden(name)}
+    by_name = {listed_object.key.removeprefix(prefix): listed_object for listed_object in listed if listed_object.size}
+    files = {name: listed_object for name, listed_object in by_name.items() if not names.is_hidden(name)}
     if not files:
         raise UsageError(f"{folder} has no data.", "Give the folder of a channel with TFRecord files.")
     return files

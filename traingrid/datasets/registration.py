@@ -45,7 +45,7 @@ class Registration:
     datasets: Datasets
     _regions: dict[str, Storage] = field(default_factory=dict)
 
-    def register(self, found: MarkerObject) -> dict[str, Any]:
+    def register(self, marker_object: MarkerObject) -> dict[str, Any]:
         """Register the dataset version of a marker, start its rules, and write the report on the marker.
 
         Returns:
@@ -55,65 +55,71 @@ class Registration:
         Raises:
             TraingridError: Other registrations of the version kept changing it; the caller tries again.
         """
-        storage = self._in_region(found.region)
-        content = storage.read_if_exists(found.uri)
+        storage = self._in_region(marker_object.region)
+        content = storage.read_if_exists(marker_object.uri)
         if content is None:
-            return {"marker": str(found.uri), "state": "ignored", "reason": "the marker does not exist"}
+            return {"marker": str(marker_object.uri), "state": "ignored", "reason": "the marker does not exist"}
         sha256 = hashlib.sha256(content).hexdigest()
-        report: dict[str, Any] = {"marker": str(found.uri), "region": found.region, "marker_sha256": sha256}
+        report: dict[str, Any] = {
+            "marker": str(marker_object.uri),
+            "region": marker_object.region,
+            "marker_sha256": sha256,
+        }
         try:
-            marker = parse_marker(content, found.uri)
-            report |= self._registered(marker, found, storage)
+            marker = parse_marker(content, marker_object.uri)
+            report |= self._registered(marker, marker_object, storage)
         except UsageError as error:
             report |= {"state": "rejected", "error": error.what, "next_step": error.next_step}
-        target = S3Uri(self.deployment.manifest_bucket, names.dataset_report(found.uri.bucket, found.uri.key))
+        target = S3Uri(
+            self.deployment.manifest_bucket, names.dataset_report(marker_object.uri.bucket, marker_object.uri.key)
+        )
         self.home.write_json(target, report)
         return report
 
-    def _registered(self, marker: Marker, found: MarkerObject, storage: Storage) -> dict[str, Any]:
-        present = self.datasets.find(marker.dataset, marker.version)
-        if present:
-            _refuse_changes(present, marker, found)
-        if not present or found.region not in present.replicas:
-            _check_objects(marker, found, storage)
-            present = self._record(marker, found)
-        present, errors = self._run_rules(present)
-        known = present.replicas[found.region]
+    def _registered(self, marker: Marker, marker_object: MarkerObject, storage: Storage) -> dict[str, Any]:
+        item = self.datasets.find(marker.dataset, marker.version)
+        if item:
+            _refuse_changes(item, marker, marker_object)
+        if not item or marker_object.region not in item.replicas:
+            _check_objects(marker, marker_object, storage)
+            item = self._record(marker, marker_object)
+        item, errors = self._run_rules(item)
+        replica = item.replicas[marker_object.region]
         manifests = {
-            rule: str(S3Uri(self.deployment.manifest_bucket, _manifest_key(rule, present)))
-            for rule in sorted(present.rules)
-            if rule not in present.pending
+            rule: str(S3Uri(self.deployment.manifest_bucket, _manifest_key(rule, item)))
+            for rule in sorted(item.rules)
+            if rule not in item.pending
         }
         return {
             "state": "registered",
-            "dataset": present.dataset,
-            "version": present.version,
-            "uri": known.uri,
-            "bytes": present.bytes,
-            "objects": present.objects,
-            "at": known.registered_at,
+            "dataset": item.dataset,
+            "version": item.version,
+            "uri": replica.uri,
+            "bytes": item.bytes,
+            "objects": item.objects,
+            "at": replica.registered_at,
             "manifests": manifests,
             "errors": errors,
         }
 
-    def _record(self, marker: Marker, found: MarkerObject) -> DatasetItem:
+    def _record(self, marker: Marker, marker_object: MarkerObject) -> DatasetItem:
         """Add a replica to its dataset version, which is created if necessary, with the rules that it starts."""
-        replica = Replica(uri=str(found.folder), registered_at=now())
+        replica = Replica(uri=str(marker_object.folder), registered_at=now())
         for _ in range(_TRIES):
-            present = self.datasets.find(marker.dataset, marker.version)
-            if present is None:
-                item = self._with_rules(_first(marker, found.region, replica), found.region)
+            registered = self.datasets.find(marker.dataset, marker.version)
+            if registered is None:
+                item = self._with_rules(_first(marker, marker_object.region, replica), marker_object.region)
                 if self.datasets.add(item):
                     return item
                 continue
-            _refuse_changes(present, marker, found)
-            if found.region in present.replicas:
-                return present
-            added = replace(present, replicas={**present.replicas, found.region: replica})
-            if changed := self.datasets.change(present, self._with_rules(added, found.region)):
+            _refuse_changes(registered, marker, marker_object)
+            if marker_object.region in registered.replicas:
+                return registered
+            added = replace(registered, replicas={**registered.replicas, marker_object.region: replica})
+            if changed := self.datasets.change(registered, self._with_rules(added, marker_object.region)):
                 return changed
-        what = f"The dataset {marker.dataset}, version {marker.version}, is being registered by other requests."
-        raise TraingridError(what, "This request is retried in a minute.")
+        text = f"The dataset {marker.dataset}, version {marker.version}, is being registered by other requests."
+        raise TraingridError(text, "This request is retried in a minute.")
 
     def _with_rules(self, item: DatasetItem, region: str) -> DatasetItem:
         started = matching(self.deployment.grid.on_dataset, item, region)
@@ -123,7 +129,7 @@ class Registration:
     def _run_rules(self, item: DatasetItem) -> tuple[DatasetItem, dict[str, str]]:
         """Write the manifests of pending rules; return the item, and the errors of rules that remain pending."""
         rules = {rule.name: rule for rule in self.deployment.grid.on_dataset}
-        written, errors = set(), {}
+        written_rules, errors = set(), {}
         for name in item.pending:
             if name not in rules:
                 continue
@@ -134,14 +140,14 @@ class Registration:
                 continue
             target = S3Uri(self.deployment.manifest_bucket, _manifest_key(name, item))
             self.home.write_if_none(target, manifest, "application/jsonl")
-            written.add(name)
+            written_rules.add(name)
         removed = set(item.pending) - set(rules)
-        return self._without_pending(item, written, removed), errors
+        return self._without_pending(item, written_rules, removed), errors
 
-    def _without_pending(self, item: DatasetItem, written: set[str], removed: set[str]) -> DatasetItem:
+    def _without_pending(self, item: DatasetItem, written_rules: set[str], removed: set[str]) -> DatasetItem:
         """Record that manifests are written, and forget pending rules that were removed from grid.yaml."""
         for _ in range(_TRIES):
-            left = tuple(name for name in item.pending if name not in written | removed)
+            left = tuple(name for name in item.pending if name not in written_rules | removed)
             if left == item.pending:
                 return item
             rules = {name: region for name, region in item.rules.items() if name not in removed & {*item.pending}}
@@ -176,37 +182,39 @@ def _manifest_key(rule: str, item: DatasetItem) -> str:
     return names.generated_manifest(rule, item.dataset, item.version)
 
 
-def _refuse_changes(present: DatasetItem, marker: Marker, found: MarkerObject) -> None:
+def _refuse_changes(registered_item: DatasetItem, marker: Marker, marker_object: MarkerObject) -> None:
     """Raise an error if a marker differs from the registered version, or its Region has another replica."""
     facts = (
-        ("bytes", present.bytes, marker.bytes),
-        ("objects", present.objects, marker.objects),
-        ("campaign", present.campaign, marker.campaign),
-        ("format", present.format, marker.format),
-        ("attributes", dict(present.attributes), marker.attributes),
-        ("created_at", present.created_at, marker.created),
+        ("bytes", registered_item.bytes, marker.bytes),
+        ("objects", registered_item.objects, marker.objects),
+        ("campaign", registered_item.campaign, marker.campaign),
+        ("format", registered_item.format, marker.format),
+        ("attributes", dict(registered_item.attributes), marker.attributes),
+        ("created_at", registered_item.created_at, marker.created),
     )
     version = f"{marker.dataset}, version {marker.version},"
     next_step = "A registered version does not change: write another version into the marker, and upload it again."
-    for name, registered, given in facts:
-        if registered != given:
-            what = f"{version} is registered with {name} {_shown(registered)}, but {found.uri} has {_shown(given)}."
-            raise UsageError(what, next_step)
-    replica = present.replicas.get(found.region)
-    if replica and replica.uri != str(found.folder):
-        what = f"{version} is registered in {found.region} with its data in {replica.uri}, not in {found.folder}."
-        raise UsageError(what, next_step)
+    for name, registered, marked in facts:
+        if registered != marked:
+            text = f"{version} is registered with {name} {_shown(registered)}"
+            text += f", but {marker_object.uri} has {_shown(marked)}."
+            raise UsageError(text, next_step)
+    replica = registered_item.replicas.get(marker_object.region)
+    if replica and replica.uri != str(marker_object.folder):
+        text = f"{version} is registered in {marker_object.region} with its data in {replica.uri}"
+        text += f", not in {marker_object.folder}."
+        raise UsageError(text, next_step)
 
 
 def _shown(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _check_objects(marker: Marker, found: MarkerObject, storage: Storage) -> None:
+def _check_objects(marker: Marker, marker_object: MarkerObject, storage: Storage) -> None:
     """Raise an error if the objects in the marker's folder are not as many and as large as the marker states."""
     objects = size = 0
-    for key, length in storage.sizes(S3Uri(found.folder.bucket, f"{found.folder.key}/")):
-        if key == found.uri.key or names.is_record_index(key):
+    for key, length in storage.sizes(S3Uri(marker_object.folder.bucket, f"{marker_object.folder.key}/")):
+        if key == marker_object.uri.key or names.is_record_index(key):
             continue
         if key.endswith("/") and not length:  # the console creates such keys for folders
             continue
@@ -215,7 +223,7 @@ def _check_objects(marker: Marker, found: MarkerObject, storage: Storage) -> Non
             break
     if (objects, size) != (marker.objects, marker.bytes):
         more = "more than " if objects > MAX_OBJECTS else ""
-        present = f"{more}{counted(objects, 'object')} with {counted(size, 'byte')}"
+        content = f"{more}{counted(objects, 'object')} with {counted(size, 'byte')}"
         stated = f"{counted(marker.objects, 'object')} with {counted(marker.bytes, 'byte')}"
-        what = f"{found.folder} has {present}, but its marker states {stated}."
-        raise UsageError(what, "Upload the missing objects or correct the marker, and upload the marker again, last.")
+        text = f"{marker_object.folder} has {content}, but its marker states {stated}."
+        raise UsageError(text, "Upload the missing objects or correct the marker, and upload the marker again, last.")

@@ -29,9 +29,9 @@ CONCURRENT_BUILDS = {
 """The quotas on builds on Linux hosts, by compute type."""
 
 
-def raise_command(compute: str, region: str, wanted: int) -> str:
-    """Return the AWS CLI command that requests a quota of `wanted` concurrent builds of a compute type in a Region."""
+def raise_command(compute: str, region: str, builds: int) -> str:
+    """Return the AWS CLI command that requests a quota of `builds` concurrent builds of a compute type in a Region."""
     return (
         f"aws service-quotas request-service-quota-increase --region {region} --service-code codebuild "
-        f"--quota-code {CONCURRENT_BUILDS[compute].code} --desired-value {wanted}"
+        f"--quota-code {CONCURRENT_BUILDS[compute].code} --desired-value {builds}"
     )

@@ -32,6 +32,8 @@ def answer(request: Mapping[str, str], status: str, *, reason: str = "", data: M
     body = json.dumps({**repeated, "Status": status, "Reason": reason, "Data": data or {}})
     # The presigned URL is for a PUT without a content type.
     http = urllib3.PoolManager(timeout=30.0)
-    sent = http.request("PUT", request["ResponseURL"], body=body, headers={"content-type": ""})
-    if sent.status >= 300:
-        raise OSError(f"CloudFormation rejected the response to {request['RequestId']} with HTTP status {sent.status}")
+    response = http.request("PUT", request["ResponseURL"], body=body, headers={"content-type": ""})
+    if response.status >= 300:
+        raise OSError(
+            f"CloudFormation rejected the response to {request['RequestId']} with HTTP status {response.status}"
+        )

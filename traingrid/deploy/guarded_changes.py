@@ -32,19 +32,19 @@ class GuardedChange:
     always: bool = False
 
 
-def guarded_changes(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+def guarded_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
     """Yield the guarded changes between the properties of two requests; older versions' requests lack some."""
-    yield from _zones(before, wanted)
-    yield from _network(before, wanted)
-    yield from _encryption(before, wanted)
-    yield from _roles(before, wanted)
-    yield from _queue(before, wanted)
-    yield from _service_queues(before, wanted)
-    yield from _clusters(before, wanted)
+    yield from _zones(before, after)
+    yield from _network(before, after)
+    yield from _encryption(before, after)
+    yield from _roles(before, after)
+    yield from _queue(before, after)
+    yield from _service_queues(before, after)
+    yield from _clusters(before, after)
 
 
-def _zones(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
-    old, new = before.get("Zones"), wanted.get("Zones")
+def _zones(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
+    old, new = before.get("Zones"), after.get("Zones")
     if old and new and old != new:
         yield GuardedChange(
             what=f"The zones of a deployed network cannot change from {', '.join(old)} to {', '.join(new)}",
@@ -55,9 +55,9 @@ def _zones(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Gua
         )
 
 
-def _network(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+def _network(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
     """Yield a change of the network: children in private networks have no public address, which public ones require."""
-    old, new = before.get("Network"), wanted.get("Network")
+    old, new = before.get("Network"), after.get("Network")
     if old and old != new and ("existing" in (old, new) or (old, new) == ("private", "public")):
         yield GuardedChange(
             what=f"The network cannot change from {old} to {new}",
@@ -66,16 +66,16 @@ def _network(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[G
         )
 
 
-def _encryption(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+def _encryption(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
     """Yield a change of keys: roles may use only the keys of grid.yaml, and existing objects keep their key.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-bucket-encryption.html
     """
     if before.get("Encryption") != "kms":
         return
-    old, new = before.get("Keys") or {}, wanted.get("Keys") or {}
+    old, new = before.get("Keys") or {}, after.get("Keys") or {}
     replaced = bool(old) != bool(new) or any(new.get(region, key) != key for region, key in old.items())
-    kind = wanted.get("Encryption")
+    kind = after.get("Encryption")
     if kind != "kms" or replaced:
         yield GuardedChange(
             what=f"The encryption cannot change from kms to {'other keys' if kind == 'kms' else kind}",
@@ -84,10 +84,10 @@ def _encryption(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterato
         )
 
 
-def _roles(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+def _roles(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
     """Yield a change of roles: before requests had `ChildRole`, CloudFormation named the roles of one-account grids."""
-    old = before.get("ChildRole") or (None if not before.get("Elsewhere") else wanted.get("ChildRole"))
-    if old != wanted.get("ChildRole"):
+    old = before.get("ChildRole") or (None if not before.get("Elsewhere") else after.get("ChildRole"))
+    if old != after.get("ChildRole"):
         yield GuardedChange(
             what="This version cannot be deployed now",
             why="it gives the control plane's roles fixed names, and running arrays would lose their role",
@@ -95,8 +95,8 @@ def _roles(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Gua
         )
 
 
-def _queue(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
-    old, new = before.get("Queue"), wanted.get("Queue")
+def _queue(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
+    old, new = before.get("Queue"), after.get("Queue")
     if old and old != new:
         yield GuardedChange(
             what=f"The job queue {old} cannot be replaced by {new}",
@@ -105,11 +105,11 @@ def _queue(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Gua
         )
 
 
-def _service_queues(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+def _service_queues(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
     """Yield removed service queues, except in removed Regions, whose own request includes their queue."""
-    others = wanted.get("ServiceQueues") or {}
+    queues_after = after.get("ServiceQueues") or {}
     for region, queue in (before.get("ServiceQueues") or {}).items():
-        if region in wanted["Regions"] and others.get(region) != queue:
+        if region in after["Regions"] and queues_after.get(region) != queue:
             yield GuardedChange(
                 what=f"The service queue {queue} of {region} cannot be removed",
                 why="AWS Batch ends the jobs of a queue that is deleted",
@@ -118,14 +118,14 @@ def _service_queues(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Ite
             )
 
 
-def _clusters(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+def _clusters(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
     """Yield changed or removed EKS clusters, namespaces and service accounts, except in removed Regions."""
-    others = wanted.get("Clusters") or {}
+    clusters_after = after.get("Clusters") or {}
     for region, place in (before.get("Clusters") or {}).items():
-        if region in wanted["Regions"] and others.get(region) != place:
+        if region in after["Regions"] and clusters_after.get(region) != place:
             yield GuardedChange(
                 what=f"The cluster, namespace and service account of {region} cannot change from {place} to "
-                f"{others.get(region, 'none')}",
+                f"{clusters_after.get(region, 'none')}",
                 why="their pods would lose the access to AWS, and the grid the access to them",
                 way_back=f"Put the previous `eks` of {region} back into grid.yaml",
                 region=region,

@@ -57,26 +57,26 @@ def begin(event: Mapping[str, Any], within: float) -> None:
             that another build uses up. Then the request fails; CloudFormation would otherwise wait for an hour.
     """
     until = time.monotonic() + within
-    wanted = event["ResourceProperties"]
-    name = f"{wanted['Repository']}:{wanted['Tag']}"
+    properties = event["ResourceProperties"]
+    name = f"{properties['Repository']}:{properties['Tag']}"
     request = {key: event[key] for key in REPEATED if key in event} | {"PhysicalResourceId": name}
     if event["RequestType"] == "Delete":  # the repository deletes its images; older jobs may still pull this one
         answer(request | {"PhysicalResourceId": event["PhysicalResourceId"]}, "SUCCESS")
         return
-    travelling = json.dumps(request | {"Repository": wanted["Repository"], "Tag": wanted["Tag"]})
+    travelling = json.dumps(request | {"Repository": properties["Repository"], "Tag": properties["Tag"]})
     try:
-        _start(wanted, event["RequestId"], travelling, until)
+        _start(properties, event["RequestId"], travelling, until)
     except ClientError as error:
-        answer(request, "FAILED", reason=f"The build of {name} could not be started: {_why(error, wanted)}")
+        answer(request, "FAILED", reason=f"The build of {name} could not be started: {_why(error, properties)}")
 
 
-def _start(wanted: Mapping[str, str], token: str, travelling: str, until: float) -> None:
+def _start(properties: Mapping[str, str], token: str, travelling: str, until: float) -> None:
     """Start a build once, and retry until its permissions and the quota allow it."""
-    variables = {"TAG": wanted["Tag"], REQUEST_VARIABLE: travelling}
+    variables = {"TAG": properties["Tag"], REQUEST_VARIABLE: travelling}
     while True:
         try:
             client("codebuild").start_build(
-                projectName=wanted["Project"],
+                projectName=properties["Project"],
                 idempotencyToken=token,
                 environmentVariablesOverride=[
                     {"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()
@@ -100,15 +100,15 @@ def _may_pass(error: ClientError) -> bool:
 
 def _limit(error: ClientError) -> int | None:
     """Return the account's quota of builds from a StartBuild error; None if its message has no number."""
-    found = _LIMIT.search(error.response["Error"].get("Message", ""))
-    return int(found[1]) if found else None
+    match = _LIMIT.search(error.response["Error"].get("Message", ""))
+    return int(match[1]) if match else None
 
 
-def _why(error: ClientError, wanted: Mapping[str, str]) -> str:
+def _why(error: ClientError, properties: Mapping[str, str]) -> str:
     """Return the reason of an error, with the next step if a quota caused it."""
-    if error.response["Error"]["Code"] != _TOO_MANY or wanted.get("Compute") not in CONCURRENT_BUILDS:
+    if error.response["Error"]["Code"] != _TOO_MANY or properties.get("Compute") not in CONCURRENT_BUILDS:
         return f"{error}."
-    compute, region = wanted["Compute"], os.environ["AWS_REGION"]
+    compute, region = properties["Compute"], os.environ["AWS_REGION"]
     message = error.response["Error"].get("Message", "").rstrip(".")
     return (
         f'the account\'s CodeBuild quota "{CONCURRENT_BUILDS[compute].name}" in {region} is used up ({message}). '
@@ -141,10 +141,10 @@ def look(event: Mapping[str, Any], within: float) -> None:
     """
     identifier, until = event["detail"]["build-id"], time.monotonic() + within
     while True:
-        found = client("codebuild").batch_get_builds(ids=[identifier])["builds"]
-        if not found:
+        builds = client("codebuild").batch_get_builds(ids=[identifier])["builds"]
+        if not builds:
             return
-        (build,) = found
+        (build,) = builds
         if build["buildComplete"]:
             break
         if time.monotonic() >= until:
@@ -155,14 +155,16 @@ def look(event: Mapping[str, Any], within: float) -> None:
 
 def _answer(status: str, variables: list[Mapping[str, str]], log: str | None) -> None:
     """Respond to the request in a build's environment variables."""
-    given = {entry["name"]: entry["value"] for entry in variables}
-    if REQUEST_VARIABLE not in given:  # a person started the project by hand
+    environment = {entry["name"]: entry["value"] for entry in variables}
+    if REQUEST_VARIABLE not in environment:  # a person started the project by hand
         return
-    request = json.loads(given[REQUEST_VARIABLE])
+    request = json.loads(environment[REQUEST_VARIABLE])
     if status != "SUCCEEDED":
         name = request["PhysicalResourceId"]
         reason = f"The build of {name} ended {status}. Its log has the reason: {log or 'see the CodeBuild console'}"
         answer(request, "FAILED", reason=reason)
         return
-    found = client("ecr").describe_images(repositoryName=request["Repository"], imageIds=[{"imageTag": request["Tag"]}])
-    answer(request, "SUCCESS", data={"Digest": found["imageDetails"][0]["imageDigest"]})
+    description = client("ecr").describe_images(
+        repositoryName=request["Repository"], imageIds=[{"imageTag": request["Tag"]}]
+    )
+    answer(request, "SUCCESS", data={"Digest": description["imageDetails"][0]["imageDigest"]})

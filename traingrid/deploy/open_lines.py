@@ -65,17 +65,17 @@ class OpenLines:
 
     def _unopened(self, submission: Submission) -> Iterator[OpenLine]:
         """Yield the lines that no child has opened: their array is waiting, or the intake is submitting it."""
-        head = submission.head
-        if head is None or len(submission.opened) >= head.jobs:
+        submission_item = submission.head
+        if submission_item is None or len(submission.opened) >= submission_item.jobs:
             return
-        if head.is_by_hand:
-            if self.batch_status(head.batch_job) not in (*GONE, ""):
-                for _ in range(head.jobs - len(submission.opened)):
-                    yield OpenLine(submission=head.submission, regions=frozenset())
+        if submission_item.is_by_hand:
+            if self.batch_status(submission_item.batch_job) not in (*GONE, ""):
+                for _ in range(submission_item.jobs - len(submission.opened)):
+                    yield OpenLine(submission=submission_item.submission, regions=frozenset())
             return
-        for job in written_jobs(self.storage, self.bucket, head):
+        for job in written_jobs(self.storage, self.bucket, submission_item):
             if isinstance(job, Damaged):
                 if job.index not in submission.opened:
-                    yield OpenLine(submission=head.submission, regions=frozenset())
+                    yield OpenLine(submission=submission_item.submission, regions=frozenset())
             elif job.index not in submission.opened:
-                yield OpenLine(submission=head.submission, regions=frozenset(job.regions))
+                yield OpenLine(submission=submission_item.submission, regions=frozenset(job.regions))

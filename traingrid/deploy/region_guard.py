@@ -58,18 +58,18 @@ class Left:
         return bool(self.lines or self.training_jobs)
 
     def __str__(self) -> str:
-        shown = [f"{submission} ({count})" for submission, count in self.lines.most_common(_SHOWN)]
+        largest = [f"{submission} ({count})" for submission, count in self.lines.most_common(_SHOWN)]
         more = f" and {len(self.lines) - _SHOWN} more" if len(self.lines) > _SHOWN else ""
         total = self.lines.total()
-        lines = f"{_count(total, 'job')} of {', '.join(shown)}{more} {'has' if total == 1 else 'have'} not ended"
+        lines = f"{_count(total, 'job')} of {', '.join(largest)}{more} {'has' if total == 1 else 'have'} not ended"
         runs = f"{_count(len(self.training_jobs), 'training job')} running"
         return ", ".join([*([lines] if self.lines else []), *([runs] if self.training_jobs else [])])
 
     @property
     def submission(self) -> str:
         """The submission to use in a suggested command."""
-        found = self.lines.most_common(1)
-        return found[0][0] if found else "SUBMISSION"
+        largest = self.lines.most_common(1)
+        return largest[0][0] if largest else "SUBMISSION"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +135,14 @@ class RegionGuard:
         Raises:
             ClientError, BotoCoreError: The ledger or CloudFormation did not answer.
         """
-        asked = event["ResourceType"], event["RequestType"]
-        if asked == (names.REGIONS_QUESTION, "Update"):
-            before, wanted = event["OldResourceProperties"], event["ResourceProperties"]
-            removed, changes = _removed(before, wanted), list(guarded_changes(before, wanted))
+        question = event["ResourceType"], event["RequestType"]
+        if question == (names.REGIONS_QUESTION, "Update"):
+            before, after = event["OldResourceProperties"], event["ResourceProperties"]
+            removed, changes = _removed(before, after), list(guarded_changes(before, after))
             if (removed or changes) and self._goes_on(event):
                 return self._of_an_update(removed, changes)
             return ""
-        if asked == (names.JOBS_QUESTION, "Delete") and self._goes_on(event):
+        if question == (names.JOBS_QUESTION, "Delete") and self._goes_on(event):
             return self._of_the_grid(event)
         return ""
 
@@ -162,8 +162,8 @@ class RegionGuard:
         """Return why Regions cannot leave the grid."""
         reasons = []
         for region in removed:
-            found = Counter(line.submission for line in lines if line.may_be_in(region))
-            if left := Left(found, self._running(region)):
+            counter = Counter(line.submission for line in lines if line.may_be_in(region))
+            if left := Left(counter, self._running(region)):
                 reasons.append(
                     f"{region} cannot be removed from the grid: {left}; they are in {region} or may move there. Add "
                     f"it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
@@ -236,15 +236,15 @@ def removed_by_force(stack: str, region: str) -> str:
     return f"{command} --deletion-mode FORCE_DELETE_STACK"
 
 
-def _removed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _removed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return the Regions that leave the grid or move to another account."""
-    accounts, others = before.get("Elsewhere") or {}, wanted.get("Elsewhere") or {}
-    stay = {region for region in wanted["Regions"] if accounts.get(region) == others.get(region)}
-    return [region for region in before["Regions"] if region not in {*stay, *wanted.get("Abandoned", ())}]
+    accounts, accounts_after = before.get("Elsewhere") or {}, after.get("Elsewhere") or {}
+    stay = {region for region in after["Regions"] if accounts.get(region) == accounts_after.get(region)}
+    return [region for region in before["Regions"] if region not in {*stay, *after.get("Abandoned", ())}]
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _stack_status(stack: str) -> str:

@@ -132,10 +132,10 @@ def _size(bucket: str, region: str) -> float | None:
         for number, storage_class in enumerate(_STORAGE_CLASSES)
     ]
     now = datetime.now(UTC)
-    found = client("cloudwatch", region).get_metric_data(
+    metric_data = client("cloudwatch", region).get_metric_data(
         MetricDataQueries=queries, StartTime=now - _MEASURED, EndTime=now, ScanBy="TimestampDescending"
     )
-    values: list[float] = [result["Values"][0] for result in found["MetricDataResults"] if result["Values"]]
+    values: list[float] = [result["Values"][0] for result in metric_data["MetricDataResults"] if result["Values"]]
     if values:
         return float(sum(values)) / _GB
     return None if client("s3", region).list_object_versions(Bucket=bucket, MaxKeys=1).get("Versions") else 0.0
@@ -201,7 +201,7 @@ def _tagged(grid: Grid, region: str, kind: str) -> list[str]:
         .get_paginator("get_resources")
         .paginate(TagFilters=[{"Key": names.TAG_GRID, "Values": [grid.name]}], ResourceTypeFilters=[kind])
     )
-    return sorted(found["ResourceARN"] for page in pages for found in page["ResourceTagMappingList"])
+    return sorted(resource["ResourceARN"] for page in pages for resource in page["ResourceTagMappingList"])
 
 
 def _described_key(arn: str, region: str) -> dict[str, Any] | None:

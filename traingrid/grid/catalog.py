@@ -28,8 +28,8 @@ def _catalog(text: str) -> str:
     if url.password is not None:
         rule = "a password must not be in grid.yaml, which many people can read"
         rule = f"{rule}; remove it, and put it into ~/.pgpass or PGPASSWORD"
-        shown = text.replace(f":{url.password}@", ":***@")
-        raise PydanticCustomError("broken_rule", "{rule}", {"rule": rule, "at": "", "value": shown})
+        without_password = text.replace(f":{url.password}@", ":***@")
+        raise PydanticCustomError("broken_rule", "{rule}", {"rule": rule, "at": "", "value": without_password})
     return text
 
 

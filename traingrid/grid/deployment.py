@@ -65,7 +65,7 @@ class Deployment:
             UsageError: A variable is missing, or another version of traingrid deployed the grid.
         """
         try:
-            found = cls(
+            deployment = cls(
                 grid=Grid.from_environment(environment["TRAINGRID_GRID"]),
                 account=environment["TRAINGRID_ACCOUNT"],
                 table=environment["TRAINGRID_TABLE"],
@@ -86,11 +86,13 @@ class Deployment:
             message = f"This version of traingrid cannot read the deployed grid: {error}."
             raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
 
-        aliases = {alias for alias, image in found.grid.images.items() if image.is_of_aws}
-        if missing_images := (set(found.grid.targets()) - set(found.images)) | (aliases - set(found.frameworks)):
+        aliases = {alias for alias, image in deployment.grid.images.items() if image.is_of_aws}
+        if missing_images := (set(deployment.grid.targets()) - set(deployment.images)) | (
+            aliases - set(deployment.frameworks)
+        ):
             message = f"The environment has no image for {', '.join(sorted(missing_images))}."
             raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
-        return found
+        return deployment
 
     def account_of(self, region: str) -> str:
         """Return the account of a training Region; for a removed Region, the home Region's account."""
@@ -123,35 +125,35 @@ class Deployment:
         Raises:
             KeyError: `image` is neither an alias nor a URI.
         """
-        known = self.grid.images.get(image)
-        if known is None and "/" not in image:
+        alias = self.grid.images.get(image)
+        if alias is None and "/" not in image:
             raise KeyError(image)
-        if known is None or known.uri is not None:
-            return (known.uri or image if known else image).replace("{region}", region)
-        if known.is_of_aws:
-            return self._framework(image, known).uri(region)
-        repository = names.repository(self.grid.name, known.build or known.repository or "")
-        digest = self.images.get(known.target or "", "").partition("@")[2]
+        if alias is None or alias.uri is not None:
+            return (alias.uri or image if alias else image).replace("{region}", region)
+        if alias.is_of_aws:
+            return self._framework(image, alias).uri(region)
+        repository = names.repository(self.grid.name, alias.build or alias.repository or "")
+        digest = self.images.get(alias.target or "", "").partition("@")[2]
         if digest:
             return names.image_of_digest(self.account_of(region), region, repository, digest)
         # A grid that is only planned has no built image yet, and so no digest.
         return names.image_uri(
-            self.account_of(region), region, repository, known.tag or f"{names.BUILT_TAG}-{known.target}"
+            self.account_of(region), region, repository, alias.tag or f"{names.BUILT_TAG}-{alias.target}"
         )
 
-    def _framework(self, alias: str, known: Image) -> FrameworkImage:
+    def _framework(self, alias: str, image_: Image) -> FrameworkImage:
         """Return AWS's own image for an alias; without a deployment, its tag is partial and its registry a default.
 
         The images of algorithms with known rules are complete also without a deployment.
         """
         if alias in self.frameworks:
             return self.frameworks[alias]
-        image = f"{known.framework}-training:{known.version}-{known.target}"
+        image = f"{image_.framework}-training:{image_.version}-{image_.target}"
         planned = FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS)
-        if known.algorithm:
-            found = built_in(known.algorithm, known.version or "")
-            image = found.image if found else f"{known.algorithm}:{known.version}"
-            elsewhere = found.registries if found else {}
+        if image_.algorithm:
+            algorithm = built_in(image_.algorithm, image_.version or "")
+            image = algorithm.image if algorithm else f"{image_.algorithm}:{image_.version}"
+            elsewhere = algorithm.registries if algorithm else {}
             planned = FrameworkImage(image=image, registry=SOME_ACCOUNT, elsewhere=elsewhere)
         return planned
 

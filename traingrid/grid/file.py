@@ -37,16 +37,16 @@ def load_grid(path: str | Path) -> Grid:
     """
     path = Path(path)
     document = _read(path)
-    found = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
+    problems = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
     grid = None
     try:
         grid = Grid.model_validate(document.data, context={"regions": sagemaker_regions()})
     except ValidationError as error:
         for details in error.errors():
             key = _as_written(document.data, _key_path(details))
-            found.append((document.line(key), _sentence(path, document, key, details)))
-    if grid is None or found:
-        raise GridError(tuple(sentence for _, sentence in sorted(found)))
+            problems.append((document.line(key), _sentence(path, document, key, details)))
+    if grid is None or problems:
+        raise GridError(tuple(sentence for _, sentence in sorted(problems)))
     if len(grid.to_environment(rules=True).encode()) > ENVIRONMENT_LIMIT:
         rule = f"without defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
         raise GridError((f"{path}: this grid is too large: {rule}. List fewer data buckets, images or rules.",))
@@ -65,8 +65,8 @@ def sagemaker_regions() -> tuple[str, ...]:
 
 def nearest(word: str, choices: tuple[str, ...]) -> str | None:
     """Return the choice that is most similar to `word`, or None if none is similar."""
-    found = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def _read(path: Path) -> YamlDocument:
@@ -156,10 +156,10 @@ def _meant(word: str, choices: tuple[str, ...]) -> str:
 def _example(key: KeyPath, field: FieldInfo | None, value: object = None) -> str:
     """Return an example of a field, other than its invalid value; empty if there is none."""
     examples = [] if field is None else field.examples or []
-    others = [one for one in examples if (type(one), one) != (type(value), value)]
-    if not others:
+    other_examples = [example_ for example_ in examples if (type(example_), example_) != (type(value), value)]
+    if not other_examples:
         return ""
-    example = others[0]
+    example = other_examples[0]
     bare = isinstance(example, str) and not example.replace(".", "").isdigit()
     text = example if bare else json.dumps(example)  # JSON is valid YAML, and quotes strings that need it
     model = _model(key[:-1])
@@ -187,14 +187,14 @@ def _fields(key: KeyPath) -> dict[str, FieldInfo]:
 def _model(key: KeyPath) -> type[BaseModel] | None:
     """Return the model of the mapping at `key`; None for a mapping without a model."""
     model: type[BaseModel] | None = Grid
-    rest = list(key)
-    while rest and model is not None:
-        field = model.model_fields.get(str(rest.pop(0)))
+    further_keys = list(key)
+    while further_keys and model is not None:
+        field = model.model_fields.get(str(further_keys.pop(0)))
         annotation: Any = field.annotation if field else None
         if NoneType in get_args(annotation):  # an optional mapping
             annotation = get_args(annotation)[0]
-        if get_args(annotation) and isinstance(get_args(annotation)[-1], type) and rest:
-            rest.pop(0)  # the alias or Region, which is a key of a mapping from names to models
+        if get_args(annotation) and isinstance(get_args(annotation)[-1], type) and further_keys:
+            further_keys.pop(0)  # the alias or Region, which is a key of a mapping from names to models
             annotation = get_args(annotation)[-1]
         model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
     return model

@@ -48,15 +48,17 @@ class FrameworkImage:
         Raises:
             ValueError: The URIs are not those of one ECR image, each in its own Region.
         """
-        found = {region: _URI.fullmatch(uri) for region, uri in uris.items()}
-        images = {match["image"] for match in found.values() if match}
-        strange = [uris[region] for region, match in found.items() if match is None or match["region"] != region]
+        match_by_region = {region: _URI.fullmatch(uri) for region, uri in uris.items()}
+        images = {match["image"] for match in match_by_region.values() if match}
+        strange = [
+            uris[region] for region, match in match_by_region.items() if match is None or match["region"] != region
+        ]
         if strange or len(images) != 1:
             raise ValueError(f"not one image in ECR: {', '.join(strange or sorted(images))}")
-        accounts = {region: match["account"] for region, match in found.items() if match}
+        accounts = {region: match["account"] for region, match in match_by_region.items() if match}
         registry = Counter(accounts.values()).most_common(1)[0][0]
-        others = {region: account for region, account in accounts.items() if account != registry}
-        return cls(image=images.pop(), registry=registry, elsewhere=others)
+        elsewhere = {region: account for region, account in accounts.items() if account != registry}
+        return cls(image=images.pop(), registry=registry, elsewhere=elsewhere)
 
     def uri(self, region: str) -> str:
         """Return the URI of the image in a Region."""
@@ -70,7 +72,7 @@ class FrameworkImage:
 
 def to_environment(images: Mapping[str, FrameworkImage]) -> str:
     """Return images by alias as compact JSON for the environment variable TRAINGRID_FRAMEWORKS."""
-    packed = {alias: [found.image, found.registry, dict(found.elsewhere)] for alias, found in images.items()}
+    packed = {alias: [image.image, image.registry, dict(image.elsewhere)] for alias, image in images.items()}
     return json.dumps(packed, separators=(",", ":"))
 
 

@@ -96,9 +96,9 @@ class Image(GridPart):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        given = {name for name in type(self).model_fields if getattr(self, name) is not None}
+        fields = {name for name in type(self).model_fields if getattr(self, name) is not None}
         self._check_efa()
-        if given - {"python", "efa", "efa_sha256"} not in _FORMS or (self.python and not self.framework):
+        if fields - {"python", "efa", "efa_sha256"} not in _FORMS or (self.python and not self.framework):
             forms = "a build with a target, a repository with a tag, a framework with version and target"
             raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
         if self.framework and self.target == TORCH:
@@ -113,9 +113,9 @@ class Image(GridPart):
 
     def _check_efa(self) -> None:
         """Raise an error if the image cannot have this EFA, or if its archive could not be verified."""
-        given = {"efa": self.efa, "efa_sha256": self.efa_sha256}
-        if any(given.values()) and (not self.build or self.target not in EFA_TARGETS):
-            where = next(name for name, value in given.items() if value)
+        efa_fields = {"efa": self.efa, "efa_sha256": self.efa_sha256}
+        if any(efa_fields.values()) and (not self.build or self.target not in EFA_TARGETS):
+            where = next(name for name, value in efa_fields.items() if value)
             targets = " or ".join(EFA_TARGETS)
             rule = f"only an image with build: training and the target {targets} can have EFA; remove it"
             raise broken_rule(rule, at=where)
@@ -137,8 +137,8 @@ class Image(GridPart):
 
     def build_arguments(self) -> tuple[str, ...]:
         """Return the arguments of the Dockerfile that grid.yaml sets, each as NAME=VALUE."""
-        given = {"EFA": self.efa, "EFA_SHA256": self.efa_sha256}
-        return tuple(f"{name}={value}" for name, value in given.items() if value)
+        arguments = {"EFA": self.efa, "EFA_SHA256": self.efa_sha256}
+        return tuple(f"{name}={value}" for name, value in arguments.items() if value)
 
     @property
     def is_of_aws(self) -> bool:
@@ -156,8 +156,8 @@ def refuse_efa(images: Iterable[Image]) -> None:
     for image in images:
         if image.build and image.target:
             versions.setdefault(image.target, set()).add(" ".join(image.build_arguments()) or "the default")
-    for target, given in versions.items():
-        if len(given) > 1:
-            listed = ", ".join(sorted(given))
+    for target, versions_of_target in versions.items():
+        if len(versions_of_target) > 1:
+            listed = ", ".join(sorted(versions_of_target))
             rule = f"a deployment builds the target {target} once, so its aliases need the same efa; they have {listed}"
             raise broken_rule(rule, at="images")

@@ -204,9 +204,9 @@ class Grid(GridPart):
 
     @model_validator(mode="after")
     def _one_replication_rule(self) -> Self:
-        others = len(self.replicas())
-        if self.replicate_images and others > REPLICATION_LIMIT:
-            rule = f"ECR replicates images to at most {REPLICATION_LIMIT} other Regions; this grid has {others}"
+        replicas = len(self.replicas())
+        if self.replicate_images and replicas > REPLICATION_LIMIT:
+            rule = f"ECR replicates images to at most {REPLICATION_LIMIT} other Regions; this grid has {replicas}"
             raise broken_rule(f"{rule}; list fewer Regions, or set `replicate_images: false`", at="regions")
         return self
 
@@ -215,8 +215,8 @@ class Grid(GridPart):
         """Reject a cluster that children cannot reach: the network for training at home only has no internet route."""
         if self.network.kind == "private" and set(self.regions) == {self.home} and self.regions[self.home].eks:
             rule = "children have no route to the API of an EKS cluster in a private network without other Regions"
-            other = "use `public`, or an existing network with a route to the cluster and to the API of EKS"
-            raise broken_rule(f"{rule}; {other}", at="network")
+            next_step = "use `public`, or an existing network with a route to the cluster and to the API of EKS"
+            raise broken_rule(f"{rule}; {next_step}", at="network")
         return self
 
     @model_validator(mode="after")
@@ -344,13 +344,13 @@ class Grid(GridPart):
 
     def copy_sources(self, region: str) -> list[str]:
         """Return the Regions from whose buckets data may be copied to a Region; empty unless `moves` is set."""
-        others = [other for other in self.at_home() if other != region] if region in self.at_home() else []
-        return [other for other in others if self.moves and self.may_hold(region, other)]
+        sources = [source for source in self.at_home() if source != region] if region in self.at_home() else []
+        return [source for source in sources if self.moves and self.may_hold(region, source)]
 
     def elsewhere(self) -> dict[str, str]:
         """Return the accounts of the training Regions that are not in the home Region's account, by Region."""
-        named = {region: settings.account for region, settings in self.regions.items() if settings.account}
-        return {region: account for region, account in named.items() if account != self.account}
+        account_by_region = {region: settings.account for region, settings in self.regions.items() if settings.account}
+        return {region: account for region, account in account_by_region.items() if account != self.account}
 
     def replicas(self) -> list[str]:
         """Return the training Regions whose registry is not the home Region's."""

@@ -58,7 +58,7 @@ def filled(value: Any, facts: dict[str, str]) -> Any:
         KeyError: A placeholder has no value, which only happens for attributes.
     """
     if isinstance(value, str):
-        return _PLACEHOLDER.sub(lambda found: facts[found[1]], value)
+        return _PLACEHOLDER.sub(lambda match: facts[match[1]], value)
     if isinstance(value, dict):
         return {filled(name, facts): filled(part, facts) for name, part in value.items()}
     return [filled(part, facts) for part in value] if isinstance(value, list) else value

@@ -68,9 +68,11 @@ class Region(GridPart):
 
     @model_validator(mode="after")
     def _network_is_whole(self) -> Self:
-        for given, missing in (("subnets", "security_groups"), ("security_groups", "subnets")):
-            if getattr(self, given) and not getattr(self, missing):
-                raise broken_rule(f"a VPC requires both subnets and security_groups; {missing} is missing", at=given)
+        for present_field, missing in (("subnets", "security_groups"), ("security_groups", "subnets")):
+            if getattr(self, present_field) and not getattr(self, missing):
+                raise broken_rule(
+                    f"a VPC requires both subnets and security_groups; {missing} is missing", at=present_field
+                )
         for name in ("subnets", "security_groups"):
             listed = getattr(self, name)
             if len(set(listed)) < len(listed):

@@ -57,8 +57,8 @@ def unknown_areas(residency: Iterable[str]) -> list[str]:
 
 def _areas(words: tuple[str, ...]) -> tuple[str, ...]:
     if unknown := unknown_areas(words):
-        known = ", ".join(GEOGRAPHIES)
-        raise broken_rule(f"{unknown[0][:40]!r} is neither a Region nor one of the geographies {known}")
+        geographies = ", ".join(GEOGRAPHIES)
+        raise broken_rule(f"{unknown[0][:40]!r} is neither a Region nor one of the geographies {geographies}")
     return words
 
 
@@ -85,11 +85,11 @@ def refuse_ways_out(residencies: Mapping[str, Collection[str]]) -> None:
         residencies: The residency of each Region between which data may be copied.
     """
     for region, residency in residencies.items():
-        inside = [other for other in residencies if is_resident(other, residency)]
-        for other in inside:
+        inside = [intermediate for intermediate in residencies if is_resident(intermediate, residency)]
+        for intermediate in inside:
             for outside in residencies.keys() - set(inside):
-                if is_resident(outside, residencies[other]):
+                if is_resident(outside, residencies[intermediate]):
                     areas = ", ".join(residency)
-                    rule = f"data of {region} could be copied to {other} and from there to {outside}, which"
-                    rule += f" the residency of {region} does not allow; give {other} a residency within {areas}"
+                    rule = f"data of {region} could be copied to {intermediate} and from there to {outside}, which"
+                    rule += f" the residency of {region} does not allow; give {intermediate} a residency within {areas}"
                     raise broken_rule(rule, "regions")

@@ -68,18 +68,18 @@ def read_yaml(path: Path) -> YamlDocument:
     return YamlDocument(data=data, lines=lines, duplicates=tuple(duplicates))
 
 
-def _entries(node: yaml.Node, path: KeyPath, seen: set[int] | None = None) -> Iterator[tuple[KeyPath, int]]:
+def _entries(node: yaml.Node, path: KeyPath, visited: set[int] | None = None) -> Iterator[tuple[KeyPath, int]]:
     """Yield path and line of every entry below `node`, including duplicates, but not the entries of aliases."""
-    seen = set() if seen is None else seen
-    if id(node) in seen:
+    visited = set() if visited is None else visited
+    if id(node) in visited:
         return
-    seen.add(id(node))
+    visited.add(id(node))
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             name = str(key.value) if isinstance(key, yaml.ScalarNode) else "?"
             yield (*path, name), key.start_mark.line + 1
-            yield from _entries(value, (*path, name), seen)
+            yield from _entries(value, (*path, name), visited)
     elif isinstance(node, yaml.SequenceNode):
         for position, entry in enumerate(node.value):
             yield (*path, position), entry.start_mark.line + 1
-            yield from _entries(entry, (*path, position), seen)
+            yield from _entries(entry, (*path, position), visited)

@@ -45,13 +45,13 @@ def wrong_resources(lines: Sequence[Line], deployment: Deployment) -> list[LineE
 def _errors(
     line: Line, deployment: Deployment, describe: Callable[[str, str], Algorithm | Violation | None]
 ) -> Iterator[LineError]:
-    job, seen = job_of_line(line, 0, deployment, _NO_SUBMISSION), set[Violation]()
+    job, reported = job_of_line(line, 0, deployment, _NO_SUBMISSION), set[Violation]()
     for region in job.regions:
-        found = describe(region, in_region(job, region).algorithm)
-        violations = [found] if isinstance(found, Violation) else _violations(found, in_region(job, region))
+        rules = describe(region, in_region(job, region).algorithm)
+        violations = [rules] if isinstance(rules, Violation) else _violations(rules, in_region(job, region))
         for violation in violations:
-            if violation not in seen:
-                seen.add(violation)
+            if violation not in reported:
+                reported.add(violation)
                 yield _error(line, violation)
 
 

@@ -102,7 +102,14 @@ class Rules:
         settings = self.grid.regions[region]
         if file_system in settings.file_systems:
             return settings.file_systems[file_system]
-        actual = next((name for name, other in self.grid.regions.items() if file_system in other.file_systems), None)
+        actual = next(
+            (
+                name
+                for name, settings_of_region in self.grid.regions.items()
+                if file_system in settings_of_region.file_systems
+            ),
+            None,
+        )
         if actual:
             reason = f"the file system {file_system} is in {actual}, but the line's Region is {region}"
             raise RefusedError(f"{reason}; SageMaker mounts only file systems of the same Region", f"Write {actual}.")

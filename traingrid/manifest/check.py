@@ -81,8 +81,8 @@ def _error(row: Row, problem: Problem) -> LineError:
     if entry := problem.entry:
         entry = entry if entry.isprintable() and len(entry) <= 64 else literal(entry[:64])
         name = f"{FIELDS[name].prefix}{entry}" if row.csv else f"{name}.{entry}"
-    shown = "" if problem.secret or value == "" else literal(value)
-    return LineError(line=row.number, field=name, value=shown, reason=problem.reason, next_step=problem.next_step)
+    value_text = "" if problem.secret or value == "" else literal(value)
+    return LineError(line=row.number, field=name, value=value_text, reason=problem.reason, next_step=problem.next_step)
 
 
 @lru_cache(maxsize=256)
@@ -155,21 +155,21 @@ class _Reading:
     def _entries(self, name: str, read: Callable[[str, object], _T]) -> dict[str, _T]:
         """Return the valid entries of a mapping."""
         entries: dict[str, _T] = {}
-        for entry, given in self._mapping(name).items():
+        for entry, given_value in self._mapping(name).items():
             if len(self.problems) >= _MAX_ERRORS:
                 break
-            value = self._entry(name, entry, given, partial(read, entry))
+            value = self._entry(name, entry, given_value, partial(read, entry))
             if value is not None:
                 entries[entry] = value
         return entries
 
     def _data(self) -> tuple[S3Uri | None, Inputs]:
         values = self._row.values
-        given = [name for name in ("s3_uri", "inputs") if values.get(name) not in (None, "", {})]
-        if len(given) == 2:
+        data_fields = [name for name in ("s3_uri", "inputs") if values.get(name) not in (None, "", {})]
+        if len(data_fields) == 2:
             self._refuse("s3_uri", values["s3_uri"], "s3_uri and inputs cannot be combined", "Remove one of them.")
             return None, {}
-        if given == ["inputs"]:
+        if data_fields == ["inputs"]:
             read = partial(channel, region=self._region, rules=self._rules)
             return None, self._entries("inputs", read)
         uri = values.get("s3_uri")

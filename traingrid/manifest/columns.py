@@ -72,9 +72,9 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     elif prefix and csv_form:
         reason, next_step = "a column holds only one entry of it", f"Write a column {prefix}NAME for each entry."
     else:
-        known = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
-        known += MAPPINGS if csv_form else ()
-        near = difflib.get_close_matches(name.lower()[:40].partition(".")[0] + "." * ("." in name), known, n=1)
+        names = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
+        names += MAPPINGS if csv_form else ()
+        near = difflib.get_close_matches(name.lower()[:40].partition(".")[0] + "." * ("." in name), names, n=1)
         reason = "unknown field"
-        next_step = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(known)}."
+        next_step = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(names)}."
     return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)

@@ -31,9 +31,9 @@ def copy_source(uri: object, region: str, row: Mapping[str, Any], rules: Rules) 
     if not rules.grid.moves:
         next_step = "Write `moves: true` in grid.yaml and deploy, or remove copy_from."
         raise RefusedError("this grid does not copy data between Regions", next_step)
-    for other in ("inputs", "replicas"):
-        if row.get(other) not in (None, "", {}):
-            raise RefusedError(f"copy_from and {other} cannot be combined", "Remove one of them.")
+    for excluded in ("inputs", "replicas"):
+        if row.get(excluded) not in (None, "", {}):
+            raise RefusedError(f"copy_from and {excluded} cannot be combined", "Remove one of them.")
     if region not in rules.grid.regions:
         return rules.data(uri, region, _FOLDER)  # the error of the Region is enough
     _check_target(row.get("s3_uri"), region, rules)

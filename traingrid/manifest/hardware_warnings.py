@@ -172,6 +172,6 @@ def _is_tensorflow(image: Image) -> bool:
 
 
 def _named(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_SHOWN_LINES]))
+    first_numbers = ", ".join(map(str, numbers[:_SHOWN_LINES]))
     more = len(numbers) - _SHOWN_LINES
-    return f"line{'s' * (len(numbers) > 1)} {shown}" + (f" and {more:,} more" if more > 0 else "")
+    return f"line{'s' * (len(numbers) > 1)} {first_numbers}" + (f" and {more:,} more" if more > 0 else "")

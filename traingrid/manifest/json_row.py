@@ -40,12 +40,12 @@ def _entries(name: str, value: object) -> object:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add() returns None by design
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        keys: set[str] = set()
+        twice = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]  # add() returns None by design
         raise ValueError(f"the key {shown(twice)} occurs twice")
-    return found
+    return fields
 
 
 def _no_constant(name: str) -> float:

@@ -209,9 +209,11 @@ def backends_of(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
 
     They can be empty in a Region of `replicas`; `traingrid.manifest.checks.backends` refuses such a line.
     """
-    there = grid.regions[region]
-    backends: tuple[BackendName, ...] = line.settings.backend or (there.backend,)
-    return backends if region == line.region else tuple(name for name in backends if name in there.backends)
+    settings_of_region = grid.regions[region]
+    backends: tuple[BackendName, ...] = line.settings.backend or (settings_of_region.backend,)
+    return (
+        backends if region == line.region else tuple(name for name in backends if name in settings_of_region.backends)
+    )
 
 
 def _capacity_wait(backends: Sequence[BackendName]) -> int:

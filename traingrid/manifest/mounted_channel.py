@@ -40,10 +40,10 @@ def mounted_channel(fields: Mapping[str, Any], region: str, rules: Rules) -> Cha
     file_system = _id(fields["file_system"])
     kind = rules.file_system(file_system, region)
     kind = _type(fields.get("type"), kind, file_system)
-    found: dict[str, Any] = {"file_system": file_system, "type": kind, "path": _path(fields["path"], kind)}
+    attributes: dict[str, Any] = {"file_system": file_system, "type": kind, "path": _path(fields["path"], kind)}
     if "content_type" in fields:
-        found["content_type"] = values.text(fields["content_type"], "ContentType", _MIME)
-    return Channel(**found)
+        attributes["content_type"] = values.text(fields["content_type"], "ContentType", _MIME)
+    return Channel(**attributes)
 
 
 def _check_keys(fields: Mapping[str, Any]) -> None:
@@ -69,18 +69,18 @@ def _id(value: object) -> str:
     raise RefusedError(reason, "Write the id that the console of EFS or FSx shows.")
 
 
-def _type(given: object, listed: str, file_system: str) -> str:
+def _type(value: object, listed: str, file_system: str) -> str:
     """Return the type of a file system; `listed` is its type in grid.yaml, or empty if the Region is not in it."""
-    known = choices("FileSystemType")
-    if given is None:
+    types = choices("FileSystemType")
+    if value is None:
         return listed or get_args(FileSystemType)[0]
-    if given not in known:
-        reason = f"{literal(given)} is not a type of file system that SageMaker mounts"
-        raise RefusedError(reason, f"Write {' or '.join(known)}, or omit type.")
-    if listed and given != listed:
-        reason = f"grid.yaml lists {file_system} with the type {listed}, not {given}"
+    if value not in types:
+        reason = f"{literal(value)} is not a type of file system that SageMaker mounts"
+        raise RefusedError(reason, f"Write {' or '.join(types)}, or omit type.")
+    if listed and value != listed:
+        reason = f"grid.yaml lists {file_system} with the type {listed}, not {value}"
         raise RefusedError(reason, f"Write {listed}, or omit type.")
-    return str(given)
+    return str(value)
 
 
 def _path(value: object, kind: str) -> str:

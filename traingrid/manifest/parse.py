@@ -80,8 +80,8 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid, *, to_plan: bool) -
         return file_error("the file has no jobs", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
     if rows.declared is not None and (rows.declared != len(lines) or not rows.ended):
         incomplete = "" if rows.ended else ", and its last line is incomplete"
-        found = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
-        return file_error(found, "Upload the complete file, or correct the number.").errors
+        reason = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
+        return file_error(reason, "Upload the complete file, or correct the number.").errors
     if of_several := different_shares(lines, grid) or different_budgets(lines):
         return of_several
     if not to_plan and (of_budget := unenforceable_budget(lines, grid)):

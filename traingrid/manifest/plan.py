@@ -87,9 +87,12 @@ class Planned:
             return f"would wait in the queue of {self.job.region}{share}, with priority {self.job.priority}"
         model = self.job.init_from
         copied = f" after a copy of the model from {model.region}" if model and needs_model_copy(self.job) else ""
-        first, *others = candidates_of(self.job)
-        elsewhere, here = ", ".join(place(*one) for one in others), " on EKS" * (first.backend == "eks")
-        return f"would train{here}" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
+        first, *alternatives = candidates_of(self.job)
+        elsewhere, service = (
+            ", ".join(place(*candidate) for candidate in alternatives),
+            " on EKS" * (first.backend == "eks"),
+        )
+        return f"would train{service}" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
 
 
 def planned(
@@ -111,8 +114,8 @@ def image_request(uri: str) -> dict[str, Any]:
     """Return the arguments of DescribeImages for an image in ECR, given by its URI with a tag or a digest."""
     registry, _, name = uri.partition("/")
     repository, tag = name.partition("@")[::2] if "@" in name else name.rpartition(":")[::2]
-    wanted = {"imageDigest" if "@" in name else "imageTag": tag}
-    return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [wanted]}
+    image_id = {"imageDigest" if "@" in name else "imageTag": tag}
+    return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [image_id]}
 
 
 def looking(deployment: Deployment) -> Callable[[Job], Found]:
@@ -157,21 +160,25 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
     def look(job: Job) -> Found:
         troubles, unchecked = [], list[str]()
         for region in job.regions:
-            here = in_region(job, region)
-            own = here.image and not is_known_image(here.image)  # SageMaker pulls images of algorithms itself
-            images = {here.image: image(region, here.image)} if own else {}
-            uris = {uri: data(place, uri) for uri, place in _places(here, region).items()}
-            mounted = [channel for channel in here.inputs.values() if channel.file_system]
+            regional_job = in_region(job, region)
+            own = regional_job.image and not is_known_image(
+                regional_job.image
+            )  # SageMaker pulls images of algorithms itself
+            images = {regional_job.image: image(region, regional_job.image)} if own else {}
+            uris = {uri: data(place, uri) for uri, place in _places(regional_job, region).items()}
+            mounted = [channel for channel in regional_job.inputs.values() if channel.file_system]
             mounts = {channel.location: mount(region, channel) for channel in mounted}
-            streamed = [channel.uri for channel in here.inputs.values() if _streams_all_objects(channel, here)]
+            streamed = [
+                channel.uri for channel in regional_job.inputs.values() if _streams_all_objects(channel, regional_job)
+            ]
             indices = {uri: index(region, uri) for uri in streamed}
-            shared = [here.inputs[name].uri for name in by_rank(here.inputs, here.streams)]
-            many = {uri: objects(region, uri, here.ranks) for uri in shared}
-            trouble = _trouble(images, uris, many, here.ranks) or _first_of(mounts) or _first_of(indices)
+            shared = [regional_job.inputs[name].uri for name in by_rank(regional_job.inputs, regional_job.streams)]
+            many = {uri: objects(region, uri, regional_job.ranks) for uri in shared}
+            trouble = _trouble(images, uris, many, regional_job.ranks) or _first_of(mounts) or _first_of(indices)
             if trouble:
                 troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
-            seen = {**many, **uris, **mounts, **images}
-            unchecked += [f"{what} ({one.unknown})" for what, one in seen.items() if one.unknown]
+            resources = {**many, **uris, **mounts, **images}
+            unchecked += [f"{what} ({resource.unknown})" for what, resource in resources.items() if resource.unknown]
         return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
 
     return look
@@ -179,19 +186,19 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
 
 def _places(job: Job, region: str) -> dict[str, str]:
     """Return the Region of each data set that a job reads in a Region, and of the model that it begins with."""
-    found = {channel.uri: region for channel in job.inputs.values() if channel.uri}
+    region_by_uri = {channel.uri: region for channel in job.inputs.values() if channel.uri}
     if job.init_from and job.init_from.artifact:
-        found[job.init_from.artifact] = job.init_from.region
-    return found
+        region_by_uri[job.init_from.artifact] = job.init_from.region
+    return region_by_uri
 
 
 def _trouble(images: Mapping[str, _Seen], data: Mapping[str, _Seen], many: Mapping[str, _Seen], ranks: int) -> str:
     """Return a description of the job's missing resources in one Region."""
-    if absent := [uri for uri, seen in images.items() if seen.is_missing]:
+    if absent := [uri for uri, resource in images.items() if resource.is_missing]:
         return f"the image {', '.join(absent)} does not exist"
-    if empty := [uri for uri, seen in data.items() if seen.is_missing]:
+    if empty := [uri for uri, resource in data.items() if resource.is_missing]:
         return f"no data found under {', '.join(empty)}"
-    few = [uri for uri, seen in many.items() if seen.is_missing]
+    few = [uri for uri, resource in many.items() if resource.is_missing]
     return f"fewer objects than the {ranks} ranks found under {', '.join(few)}" if few else ""
 
 
@@ -202,29 +209,29 @@ def _streams_all_objects(channel: Channel, job: Job) -> bool:
 
 def _first_of(mounts: Mapping[str, _Seen]) -> str:
     """Return the first trouble with file systems or data; empty if no problem is known."""
-    return next((seen.trouble for seen in mounts.values() if seen.trouble), "")
+    return next((resource.trouble for resource in mounts.values() if resource.trouble), "")
 
 
 def _mount(region: str, channel: Channel, deployment: Deployment) -> _Seen:
     """Return whether training jobs can mount the file system of a channel, or why the caller cannot find out."""
     role, settings = deployment.acting_in(region), deployment.grid.regions[region]
-    found: list[str] = []
+    problems: list[str] = []
 
     def look() -> bool:
-        there = file_systems.mountable(channel.file_system, channel.type, region, role)
+        file_system = file_systems.mountable(channel.file_system, channel.type, region, role)
         subnets = file_systems.subnets(settings.subnets, region, role) if settings.subnets else None
-        if there is None:
-            found.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
-        elif subnets is not None and (why := file_systems.out_of_reach(there, subnets)):
-            found.append(why)
-        elif not f"{channel.path}/".startswith(f"/{there.mount_name}/" if there.mount_name else "/"):
-            found.append(
-                f"{channel.location} does not begin with the mount name of the file system, /{there.mount_name}"
+        if file_system is None:
+            problems.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
+        elif subnets is not None and (why := file_systems.out_of_reach(file_system, subnets)):
+            problems.append(why)
+        elif not f"{channel.path}/".startswith(f"/{file_system.mount_name}/" if file_system.mount_name else "/"):
+            problems.append(
+                f"{channel.location} does not begin with the mount name of the file system, /{file_system.mount_name}"
             )
-        return not found
+        return not problems
 
-    seen = _seen(look)
-    return _Seen(trouble="the file system " + found[0]) if found else seen
+    resource = _seen(look)
+    return _Seen(trouble="the file system " + problems[0]) if problems else resource
 
 
 @dataclass(frozen=True, kw_only=True)

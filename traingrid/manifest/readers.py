@@ -119,10 +119,10 @@ def share(value: object) -> str:
 def backends(value: object) -> tuple[BackendName, ...]:
     """Return the backends of a line, in order of preference."""
     next_step = "Write sagemaker or eks, or both in order of preference: [eks, sagemaker], or in CSV eks sagemaker."
-    listed, known = words(value, next_step), get_args(BackendName)
-    if unknown := [word for word in listed if word not in known]:
+    listed, names = words(value, next_step), get_args(BackendName)
+    if unknown := [word for word in listed if word not in names]:
         raise RefusedError(f"{unknown[0][:40]!r} is not a backend", next_step)
-    return tuple(backend for word in listed for backend in known if backend == word)
+    return tuple(backend for word in listed for backend in names if backend == word)
 
 
 def local_queue(value: object) -> str:

@@ -115,7 +115,7 @@ class Rows:
 
     def _lines(self) -> Iterator[bytes]:
         """Yield lines with their line ends (LF, CRLF or CR); truncate lines that are too long."""
-        rest, total = b"", 0
+        unfinished, total = b"", 0
         for chunk in self.chunks:
             if not total:
                 _refuse_other_formats(chunk)
@@ -123,13 +123,13 @@ class Rows:
             total += len(chunk)
             if total > MAX_BYTES:
                 raise too_large(total)
-            *lines, rest = (rest[: MAX_LINE_BYTES + 1] + chunk).splitlines(keepends=True) or [b""]
-            if rest.endswith(b"\n"):
-                lines, rest = [*lines, rest], b""
+            *lines, unfinished = (unfinished[: MAX_LINE_BYTES + 1] + chunk).splitlines(keepends=True) or [b""]
+            if unfinished.endswith(b"\n"):
+                lines, unfinished = [*lines, unfinished], b""
             yield from lines
-        self.ended = not rest or rest.endswith(b"\r")
-        if rest:
-            yield rest
+        self.ended = not unfinished or unfinished.endswith(b"\r")
+        if unfinished:
+            yield unfinished
 
 
 def too_large(size: int) -> ManifestError:

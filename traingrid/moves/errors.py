@@ -11,14 +11,14 @@ class SourceChangedError(MoveError):
     """The source changed while it was copied, so the copy could be a mixture of two states."""
 
     def __init__(self, source: object) -> None:
-        what = f"{source} changed while it was copied."
-        super().__init__(what, "Do not write to a folder that is copied. Write new data to another folder.")
+        text = f"{source} changed while it was copied."
+        super().__init__(text, "Do not write to a folder that is copied. Write new data to another folder.")
 
 
 class TargetDiffersError(MoveError):
     """An object of the target is not a copy of the source's object; copying never replaces it."""
 
     def __init__(self, target: object, why: str) -> None:
-        what = f"{target} is not a copy of the source's object: {why}."
+        text = f"{target} is not a copy of the source's object: {why}."
         next_step = "Nothing was replaced. Choose another folder in s3_uri, or delete the object, and retry the line."
-        super().__init__(what, next_step)
+        super().__init__(text, next_step)

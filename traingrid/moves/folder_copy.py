@@ -99,25 +99,25 @@ class FolderCopy:
         if after.source_digest != before.source_digest:
             raise SourceChangedError(self.folders.source)
         if after.missing or self.progress().objects != after.objects:
-            what = f"{self.folders.target} lacks {counted(after.missing, 'object')} that had been copied."
-            raise MoveError(what, "Do not delete objects while they are copied; retry the line.")
+            text = f"{self.folders.target} lacks {counted(after.missing, 'object')} that had been copied."
+            raise MoveError(text, "Do not delete objects while they are copied; retry the line.")
         if after.has_marker:
             self._copy_marker()
         return after
 
     def _copy_marker(self) -> None:
         source = self.folders.source / names.DATASET_MARKER
-        head = self.folders.source_store.head(source)
-        if head is None:
+        object_head = self.folders.source_store.head(source)
+        if object_head is None:
             raise SourceChangedError(source)
-        self.objects.copy(source, head.etag, self.folders.target / names.DATASET_MARKER, lambda: False)
+        self.objects.copy(source, object_head.etag, self.folders.target / names.DATASET_MARKER, lambda: False)
 
     def _copy(self, pair: Pair) -> None:
         source, target = self.folders.source / pair.name, self.folders.target / pair.name
-        found = self.objects.copy(source, pair.source.etag, target, self._stop.is_set)
-        if found:
+        evidence = self.objects.copy(source, pair.source.etag, target, self._stop.is_set)
+        if evidence:
             with self._lock:
-                self._verified[found] += 1
+                self._verified[evidence] += 1
                 self._bytes += pair.source.size
 
 

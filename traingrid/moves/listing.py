@@ -113,8 +113,8 @@ class Folders:
         source, target = hashlib.sha256(), hashlib.sha256()
         for pair in self.pairs():
             if pair.source.storage_class in _ARCHIVED:
-                what = f"{self.source / pair.name} is archived (storage class {pair.source.storage_class})."
-                raise MoveError(what, "Restore it, and retry the line.")
+                text = f"{self.source / pair.name} is archived (storage class {pair.source.storage_class})."
+                raise MoveError(text, "Restore it, and retry the line.")
             objects, size = objects + 1, size + pair.source.size
             source.update(_fact(pair.name, pair.source))
             if pair.target is None:
@@ -125,8 +125,8 @@ class Folders:
             next_step = "Correct copy_from or init_from, or restore the objects."
             raise MoveError(f"{self.source} has no objects to copy.", next_step)
         if self.max_bytes and size > self.max_bytes:
-            what = f"{self.source} has {byte_size(size)}, and at most {byte_size(self.max_bytes)} are copied."
-            raise MoveError(what, "Submit a line that trains in the Region of the source.")
+            text = f"{self.source} has {byte_size(size)}, and at most {byte_size(self.max_bytes)} are copied."
+            raise MoveError(text, "Submit a line that trains in the Region of the source.")
         return Survey(
             objects=objects,
             bytes=size,
@@ -157,7 +157,7 @@ def named_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed
 
 def _data_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:
     """Yield the objects of a folder that are copied, by name."""
-    return (found for found in named_objects(store, folder) if not names.is_record_index(found[0]))
+    return (named_object for named_object in named_objects(store, folder) if not names.is_record_index(named_object[0]))
 
 
 def _fact(name: str, listed: Listed) -> bytes:

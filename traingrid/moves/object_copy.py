@@ -109,64 +109,64 @@ class ObjectCopy:
             TargetDiffersError: The target exists and is not a copy of the source.
             MoveError: S3 has written a copy that differs, or other processes keep changing the target.
         """
-        head = self.source_store.head(source)
-        if head is None or head.etag != etag:
+        source_head = self.source_store.head(source)
+        if source_head is None or source_head.etag != etag:
             raise SourceChangedError(source)
-        mark = mark_of(source, head)
+        mark = mark_of(source, source_head)
         for tries in range(_TRIES):
-            present = self.target_store.head(target)
-            if present:
-                found = evidence(head, present, mark)
-                if found is None:
+            target_head = self.target_store.head(target)
+            if target_head:
+                evidence_ = evidence(source_head, target_head, mark)
+                if evidence_ is None:
                     raise TargetDiffersError(target, "its checksum, ETag or size differs")
-                return found
+                return evidence_
             if tries:
                 self.sleep(backoff_seconds(tries, 10.0))
-            if stopped() or not self._write(source, head, target, stopped):
+            if stopped() or not self._write(source, source_head, target, stopped):
                 return None
         raise MoveError(f"{target} could not be written: other requests kept changing it.", "Retry the line.")
 
-    def _write(self, source: S3Uri, head: ObjectHead, target: S3Uri, stopped: Callable[[], bool]) -> bool:
+    def _write(self, source: S3Uri, source_head: ObjectHead, target: S3Uri, stopped: Callable[[], bool]) -> bool:
         """Write the copy; return False if copying ended before. The caller verifies it."""
-        plan = self._plan(source, head)
-        task = _Task(source, head, target, {MARK: mark_of(source, head)} if plan.marked else {})
+        plan = self._plan(source, source_head)
+        task = _Task(source, source_head, target, {MARK: mark_of(source, source_head)} if plan.marked else {})
         try:
             if plan.part_bytes == 0:
-                algorithm = next(iter(head.checksums), _DEFAULT)
-                self.target_store.copy(source, head, target, algorithm, task.mark)
+                algorithm = next(iter(source_head.checksums), _DEFAULT)
+                self.target_store.copy(source, source_head, target, algorithm, task.mark)
                 return True
             return self._in_parts(task, plan.part_bytes, stopped)
         except ClientError as error:
             code = error.response["Error"]["Code"]
-            if code in _SOURCE_IS_GONE or (code in _EXISTS and not self._is_unchanged(source, head)):
+            if code in _SOURCE_IS_GONE or (code in _EXISTS and not self._is_unchanged(source, source_head)):
                 raise SourceChangedError(source) from error
             if code not in _EXISTS | _UPLOAD_IS_GONE:
                 raise
             return True
 
-    def _is_unchanged(self, source: S3Uri, head: ObjectHead) -> bool:
-        present = self.source_store.head(source)
-        return present is not None and present.etag == head.etag
+    def _is_unchanged(self, source: S3Uri, source_head: ObjectHead) -> bool:
+        current_head = self.source_store.head(source)
+        return current_head is not None and current_head.etag == source_head.etag
 
-    def _plan(self, source: S3Uri, head: ObjectHead) -> _Plan:
+    def _plan(self, source: S3Uri, source_head: ObjectHead) -> _Plan:
         """Decide how to copy an object, so that the copy has a checksum or an ETag that can be compared, if possible.
 
         The parts of an object without a checksum become parts of the same size, so that the ETag is the same. An
         object whose only checksum cannot be computed from parts was written in one request, and can be copied in one.
         """
-        if head.checksums:
-            of_parts = any(name in head.checksums for name in _OF_PARTS)
+        if source_head.checksums:
+            of_parts = any(name in source_head.checksums for name in _OF_PARTS)
             limit = self.sizes.in_one_piece if of_parts else self.sizes.largest
-            return _Plan(0 if head.size <= limit else self._own_parts(head), marked=False)
-        comparable = head.etag_is_md5 and not self.target_has_kms
-        if comparable and head.parts:
+            return _Plan(0 if source_head.size <= limit else self._own_parts(source_head), marked=False)
+        comparable = source_head.etag_is_md5 and not self.target_has_kms
+        if comparable and source_head.parts:
             first = self.source_store.first_part_bytes(source)
-            large = first >= self.sizes.smallest_part or head.parts == 1
-            if first and ceil(head.size / first) == head.parts and large and first <= MAX_PART_BYTES:
+            large = first >= self.sizes.smallest_part or source_head.parts == 1
+            if first and ceil(source_head.size / first) == source_head.parts and large and first <= MAX_PART_BYTES:
                 return _Plan(first, marked=False)
-        if head.size <= (self.sizes.largest if comparable else self.sizes.in_one_piece):
-            return _Plan(0, marked=not comparable or head.parts > 0)
-        return _Plan(self._own_parts(head), marked=True)
+        if source_head.size <= (self.sizes.largest if comparable else self.sizes.in_one_piece):
+            return _Plan(0, marked=not comparable or source_head.parts > 0)
+        return _Plan(self._own_parts(source_head), marked=True)
 
     def _own_parts(self, head: ObjectHead) -> int:
         if head.size <= self.sizes.part * MAX_PARTS:

@@ -95,8 +95,8 @@ class Prune:
             ClientError: S3 or the ledger refused a call; running the command again continues.
         """
         self._report = PruneReport(result="pruned")
-        wanted = replace(self.item, state="pruning", owner=self.owner, missing_bytes=self.item.own_bytes)
-        claimed = self.moves.change(self.item, wanted) or self._own()
+        claim = replace(self.item, state="pruning", owner=self.owner, missing_bytes=self.item.own_bytes)
+        claimed = self.moves.change(self.item, claim) or self._own()
         if claimed is None:
             return PruneReport(result="changed")
         self._claimed = claimed
@@ -118,8 +118,8 @@ class Prune:
             return self._report
         ended = replace(self._claimed, state="pruned", copied_objects=0, copied_bytes=0, verified={}, target_digest="")
         if not self.moves.change(self._claimed, ended):
-            present = self.moves.find(self.item.target)
-            if present is None or present.owner != self.owner or present.state != "pruned":
+            item = self.moves.find(self.item.target)
+            if item is None or item.owner != self.owner or item.state != "pruned":
                 raise self._taken_over()
         return self._report
 
@@ -131,11 +131,11 @@ class Prune:
         if self.folders.only or self.item.is_object:
             return True
         uri = self.folders.target / names.DATASET_MARKER
-        present = self.folders.target_store.head(uri)
-        if present is None:
+        object_head = self.folders.target_store.head(uri)
+        if object_head is None:
             return True
-        is_own = self.item.is_written(present.modified_at) and self._is_copy(names.DATASET_MARKER)
-        if not is_own or self.deleter.delete(uri, present.etag) == "changed":
+        is_own = self.item.is_written(object_head.modified_at) and self._is_copy(names.DATASET_MARKER)
+        if not is_own or self.deleter.delete(uri, object_head.etag) == "changed":
             self._keep(names.DATASET_MARKER)
             return False
         return True
@@ -152,8 +152,8 @@ class Prune:
         return replica is not None and replica.uri == self.item.target
 
     def _without_copy(self, item: DatasetItem) -> DatasetItem:
-        others = {region: replica for region, replica in item.replicas.items() if region != self.item.region}
-        return replace(item, replicas=others)
+        other_replicas = {region: replica for region, replica in item.replicas.items() if region != self.item.region}
+        return replace(item, replicas=other_replicas)
 
     def _pairs(self) -> Iterator[tuple[str, Listed, Listed | None]]:
         """Yield the objects of the copy by name, each with the source's object of that name."""
@@ -191,13 +191,13 @@ class Prune:
         if source is None or not is_own or not (source.etag == listed.etag or self._is_copy(name)):
             self._keep(name)
             return
-        found = self.deleter.delete(self._uris(name)[1], listed.etag)
-        if found == "changed":
+        result = self.deleter.delete(self._uris(name)[1], listed.etag)
+        if result == "changed":
             self._keep(name)
             return
         with self._lock:
             self._report.objects, self._report.bytes = self._report.objects + 1, self._report.bytes + listed.size
-            self._report.versioned |= found == "versioned"
+            self._report.versioned |= result == "versioned"
 
     def _is_copy(self, name: str) -> bool:
         source, target = self._uris(name)
@@ -222,16 +222,16 @@ class Prune:
 
     def _own(self) -> MoveItem | None:
         """Return the present item if this command owns it: botocore repeats a write whose reply was lost."""
-        present = self.moves.find(self.item.target)
-        return present if present and (present.owner, present.state) == (self.owner, "pruning") else None
+        item = self.moves.find(self.item.target)
+        return item if item and (item.owner, item.state) == (self.owner, "pruning") else None
 
     def _taken_over(self) -> TraingridError:
-        what = f"Another command has taken over the removal of {self.item.target}."
-        return TraingridError(what, "Run `traingrid audit`: if it still lists the copy, run the command again.")
+        text = f"Another command has taken over the removal of {self.item.target}."
+        return TraingridError(text, "Run `traingrid audit`: if it still lists the copy, run the command again.")
 
 
-def _listed(uri: S3Uri, head: ObjectHead) -> Listed:
-    return Listed(key=uri.key, size=head.size, etag=head.etag, modified_at=head.modified_at)
+def _listed(uri: S3Uri, object_head: ObjectHead) -> Listed:
+    return Listed(key=uri.key, size=object_head.size, etag=object_head.etag, modified_at=object_head.modified_at)
 
 
 def _batches(

@@ -48,6 +48,6 @@ def evidence(source: ObjectHead, target: ObjectHead, mark: str) -> Evidence | No
     return "size" if target.metadata.get(MARK) == mark else None
 
 
-def mark_of(source: S3Uri, head: ObjectHead) -> str:
+def mark_of(source: S3Uri, object_head: ObjectHead) -> str:
     """Return a short text that identifies the present content of an object."""
-    return hashlib.sha256(f"{source} {head.etag} {head.size}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{source} {object_head.etag} {object_head.size}".encode()).hexdigest()[:32]

@@ -73,25 +73,25 @@ def _bound(problem: Problem, duals: Duals) -> Bound:
 
 def _core(problem: Problem, costs: NDArray[np.float64]) -> Problem:
     """Return the problem with only the cheapest choices of each job, and the choice to leave it unplaced."""
-    kept: NDArray[np.bool_] = np.zeros(len(costs), dtype=bool)
-    kept[cheapest_few(problem, costs, _CONSIDERED)] = kept[problem.starts[:-1]] = True
-    counts = np.bincount(problem.job[kept], minlength=problem.jobs)
+    is_in_core: NDArray[np.bool_] = np.zeros(len(costs), dtype=bool)
+    is_in_core[cheapest_few(problem, costs, _CONSIDERED)] = is_in_core[problem.starts[:-1]] = True
+    counts = np.bincount(problem.job[is_in_core], minlength=problem.jobs)
     return replace(
         problem,
         starts=np.concatenate([[0], np.cumsum(counts)]),
-        pool=problem.pool[kept],
-        cost=problem.cost[kept],
-        dollars=problem.dollars[kept],
-        hours=problem.hours[kept],
-        accelerator_hours=problem.accelerator_hours[kept],
+        pool=problem.pool[is_in_core],
+        cost=problem.cost[is_in_core],
+        dollars=problem.dollars[is_in_core],
+        hours=problem.hours[is_in_core],
+        accelerator_hours=problem.accelerator_hours[is_in_core],
     )
 
 
-def _sum(one: Duals, other: Duals) -> Duals:
+def _sum(first: Duals, second: Duals) -> Duals:
     return Duals(
-        hours=one.hours + other.hours,
-        accelerators=one.accelerators + other.accelerators,
-        budget=one.budget + other.budget,
+        hours=first.hours + second.hours,
+        accelerators=first.accelerators + second.accelerators,
+        budget=first.budget + second.budget,
     )
 
 

@@ -130,7 +130,7 @@ def candidates(
         UsageError: A deadline has passed, or a line may train on EKS.
     """
     durations = Durations(facts.runs)
-    found = []
+    candidates_ = []
     for index, line in enumerate(lines):
         job = job_of_line(line, index, deployment, _NO_SUBMISSION)
         if any(place.backend == "eks" for place in candidates_of(job)):
@@ -145,7 +145,7 @@ def candidates(
         size = next((place.replica.size for place in places.by_region.values() if place.replica), None)
         by_type = _durations(line, job, durations, size)
         allowed = line.settings.instance_types or ()
-        found.append(
+        candidates_.append(
             Candidate(
                 line=line,
                 values=values[line.number],
@@ -157,19 +157,19 @@ def candidates(
                 skipped=tuple(name for name in allowed if name not in by_type),
             )
         )
-    return found
+    return candidates_
 
 
-def pools_of(found: Sequence[Candidate], facts: Facts, now: datetime) -> list[Pool]:
+def pools_of(candidates: Sequence[Candidate], facts: Facts, now: datetime) -> list[Pool]:
     """Return the pools that candidates can use: those with a price and at least one instance.
 
     Args:
-        found: The candidates.
+        candidates: The candidates.
         facts: The catalog's facts.
         now: The time of the plan.
     """
-    wanted = {key for one in found for key in one.pool_keys}
-    return [_pool(key, facts, now) for key in sorted(wanted) if key in facts.prices and facts.instances.get(key, 0) > 0]
+    keys = {key for candidate in candidates for key in candidate.pool_keys}
+    return [_pool(key, facts, now) for key in sorted(keys) if key in facts.prices and facts.instances.get(key, 0) > 0]
 
 
 def _pool(key: PoolKey, facts: Facts, now: datetime) -> Pool:
@@ -187,11 +187,11 @@ def _pool(key: PoolKey, facts: Facts, now: datetime) -> Pool:
     )
 
 
-def limits_of(found: Sequence[Candidate], options: Options) -> Limits:
+def limits_of(candidates: Sequence[Candidate], options: Options) -> Limits:
     """Return the limits of a plan."""
-    types = {name: one.job.processes_per_host for one in found for name in one.durations}
+    types = {name: candidate.job.processes_per_host for candidate in candidates for name in candidate.durations}
     return Limits(
-        hours=max(one.deadline for one in found),
+        hours=max(candidate.deadline for candidate in candidates),
         budget=options.budget,
         accelerators=options.accelerators,
         accelerators_of={name: accelerators(name, ranks) for name, ranks in types.items()},
@@ -203,9 +203,9 @@ def _durations(line: Line, job: Job, durations: Durations, size: int | None) -> 
     recipe, settings = recipe_of(job), line.settings
     types = dict.fromkeys((job.instance_type, *(settings.instance_types or ())))
     past = {name: durations.of_past_runs(recipe, name, size) for name in types}
-    found = {name: duration for name, duration in past.items() if duration}
-    if job.instance_type not in found:
+    durations_ = {name: duration for name, duration in past.items() if duration}
+    if job.instance_type not in durations_:
         source = LINE if settings.estimated_runtime else MAX_RUNTIME if settings.max_runtime else GUESS
         seconds = settings.estimated_runtime or job.max_runtime_seconds
-        found[job.instance_type] = Duration(hours=seconds / _SECONDS, source=source)
-    return found
+        durations_[job.instance_type] = Duration(hours=seconds / _SECONDS, source=source)
+    return durations_

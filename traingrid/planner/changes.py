@@ -29,19 +29,19 @@ def changes(plan: PlanFile, facts: Facts, now: datetime) -> Iterator[str]:
     yield from _prices(plan, facts)
     for quota in plan.header.quotas:
         key = (quota.region, quota.instance_type, quota.purchase_option)
-        present = facts.instances.get(key, 0)
-        if present < quota.instances:
+        instances = facts.instances.get(key, 0)
+        if instances < quota.instances:
             name = "number of instances" if is_paid(key[2]) else "quota"
-            yield f"the {name} of {pool_text(key)} was {quota.instances} and is {present}"
+            yield f"the {name} of {pool_text(key)} was {quota.instances} and is {instances}"
     for used in plan.header.replicas:
         name = f"{used.dataset} version {used.version} in {used.region}"
-        found = facts.versions.get((used.dataset, used.version), {}).get(used.region)
-        if found is None:
+        replica = facts.versions.get((used.dataset, used.version), {}).get(used.region)
+        if replica is None:
             yield f"{name} is not available any more"
-        elif found.uri != used.uri:
-            yield f"{name} was at {used.uri} and is at {found.uri}"
-        elif (found.size, found.objects) != (used.bytes, used.objects):
-            yield f"{name} had {_size(used.bytes, used.objects)} and has {_size(found.size, found.objects)}"
+        elif replica.uri != used.uri:
+            yield f"{name} was at {used.uri} and is at {replica.uri}"
+        elif (replica.size, replica.objects) != (used.bytes, used.objects):
+            yield f"{name} had {_size(used.bytes, used.objects)} and has {_size(replica.size, replica.objects)}"
 
 
 def _deadlines(plan: PlanFile, now: datetime) -> Iterator[str]:
@@ -53,12 +53,12 @@ def _deadlines(plan: PlanFile, now: datetime) -> Iterator[str]:
 def _prices(plan: PlanFile, facts: Facts) -> Iterator[str]:
     for used in plan.header.prices:
         key = (used.region, used.instance_type, used.purchase_option)
-        found = facts.prices.get(key)
-        yield from _price(f"the price of {pool_text(key)}", used.dollars_per_hour, found.dollars if found else None)
+        price = facts.prices.get(key)
+        yield from _price(f"the price of {pool_text(key)}", used.dollars_per_hour, price.dollars if price else None)
     for transfer in plan.header.transfer_prices:
-        found = facts.transfer.get((transfer.from_region, transfer.to_region))
+        price = facts.transfer.get((transfer.from_region, transfer.to_region))
         name = f"the transfer price from {transfer.from_region} to {transfer.to_region}"
-        yield from _price(name, transfer.dollars_per_gb, found.dollars if found else None)
+        yield from _price(name, transfer.dollars_per_gb, price.dollars if price else None)
 
 
 def _price(name: str, before: float, now: float | None) -> Iterator[str]:

@@ -172,19 +172,21 @@ class _Pools:
         penalty = max(LEAST_PENALTY, PENALTY_FACTOR * float(dollars.max(initial=0.0)))
         columns = (dollars, dollars, used, used * self._accelerators[pool])
         first = (penalty, 0.0, 0.0, 0.0)
-        return np.append(UNPLACED, pool), *(np.append(one, column) for one, column in zip(first, columns, strict=True))
+        return np.append(UNPLACED, pool), *(
+            np.append(value, column) for value, column in zip(first, columns, strict=True)
+        )
 
     def _of_plans(self, demand: Demand) -> NDArray[np.bool_]:
         """Return the pools that a job's training plans allow: a plan is used only by the jobs that name it."""
         if not demand.plans:
             return ~self._paid
-        named = [demand.plans.get(pool.region, "") == pool.option * is_paid(pool.option) for pool in self._pools]
-        return np.array(named, dtype=bool)
+        is_of_plan = [demand.plans.get(pool.region, "") == pool.option * is_paid(pool.option) for pool in self._pools]
+        return np.array(is_of_plan, dtype=bool)
 
     def _by_index(self, values: Mapping[str, float], indexes: Mapping[str, int]) -> NDArray[np.float64]:
         """Return values by index; infinite where there is none."""
-        found = np.full(len(indexes), np.inf)
+        by_index = np.full(len(indexes), np.inf)
         for name, value in values.items():
             if name in indexes:
-                found[indexes[name]] = value
-        return found
+                by_index[indexes[name]] = value
+        return by_index

@@ -56,12 +56,12 @@ def priced(problem: Problem, duals: Duals, choices: NDArray[np.int64] | slice = 
     hours = np.vstack([np.cumsum(duals.hours[:, ::-1], axis=1)[:, ::-1], np.zeros(duals.hours.shape[1])])
     accelerators = np.cumsum(duals.accelerators[::-1])[::-1]
     window = problem.window[problem.job[choices]]
-    found = problem.cost[choices] + problem.hours[choices] * hours[problem.pool[choices], window]
+    costs = problem.cost[choices] + problem.hours[choices] * hours[problem.pool[choices], window]
     if accelerators.any():
-        found += problem.accelerator_hours[choices] * accelerators[window]
+        costs += problem.accelerator_hours[choices] * accelerators[window]
     if duals.budget:
-        found += problem.dollars[choices] * duals.budget
-    return found
+        costs += problem.dollars[choices] * duals.budget
+    return costs
 
 
 def cheapest(costs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -41,15 +41,15 @@ def solved(problem: Problem, bound: Bound, chosen: NDArray[np.int64]) -> tuple[N
     if gap <= 0:
         return chosen, bound.cost
     window = _window(reduced, gap + 1e-6)
-    kept = np.union1d(np.flatnonzero(reduced <= window), chosen)
+    choices = np.union1d(np.flatnonzero(reduced <= window), chosen)
     jobs = np.arange(problem.jobs)
-    whole = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)
-    program = Program(problem=problem, jobs=jobs, choices=kept, room=whole)
-    found = program.solved(chosen, seconds=_SECONDS, nodes=_NODES, gap=0.0 if problem.jobs <= _SMALL else _GAP)
-    better = found.chosen if problem.allows(found.chosen) else chosen
+    everything = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)
+    program = Program(problem=problem, jobs=jobs, choices=choices, room=everything)
+    solution = program.solved(chosen, seconds=_SECONDS, nodes=_NODES, gap=0.0 if problem.jobs <= _SMALL else _GAP)
+    better = solution.chosen if problem.allows(solution.chosen) else chosen
     if problem.cost[better].sum() > problem.cost[chosen].sum():
         better = chosen
-    proved = min(found.bound, bound.cost + window)
+    proved = min(solution.bound, bound.cost + window)
     return better, max(bound.cost, min(proved, float(problem.cost[better].sum())))
 
 

@@ -51,8 +51,8 @@ class _Search:
         """Find out how much each job would lose by its cheapest other choice that fits now."""
         fits = self._room.fitting()
         fits[self.chosen] = False
-        others = np.where(fits, self.problem.cost, np.inf)
-        self._losses = np.minimum.reduceat(others, self.problem.starts[:-1]) - self.problem.cost[self.chosen]
+        alternatives = np.where(fits, self.problem.cost, np.inf)
+        self._losses = np.minimum.reduceat(alternatives, self.problem.starts[:-1]) - self.problem.cost[self.chosen]
 
     def try_job(self, job: int) -> bool:
         """Return True if an exchange gives a job a cheaper choice."""
@@ -65,24 +65,27 @@ class _Search:
         evicted = self._evicted(job, choice)
         if evicted is None:
             return False
-        before = [(job, int(self.chosen[job])), *((int(other), int(self.chosen[other])) for other in evicted)]
-        for one, taken in before:
-            self._room.take(one, taken, -1)
+        before = [
+            (job, int(self.chosen[job])),
+            *((int(evicted_job), int(self.chosen[evicted_job])) for evicted_job in evicted),
+        ]
+        for moved_job, choice_ in before:
+            self._room.take(moved_job, choice_, -1)
         after: list[tuple[int, int]] = []
         if self._room.fits(job, choice):
             self._room.take(job, choice)
             after.append((job, choice))
-            for other in evicted:
-                best = self._room.best(int(other), self.problem.cost)
-                self._room.take(int(other), best)
-                after.append((int(other), best))
+            for evicted_job in evicted:
+                best = self._room.best(int(evicted_job), self.problem.cost)
+                self._room.take(int(evicted_job), best)
+                after.append((int(evicted_job), best))
             if self._cost(after) < self._cost(before) - LEAST_SAVING:
                 self._keep(after)
                 return True
-        for one, taken in after:
-            self._room.take(one, taken, -1)
-        for one, taken in before:
-            self._room.take(one, taken)
+        for moved_job, choice_ in after:
+            self._room.take(moved_job, choice_, -1)
+        for moved_job, choice_ in before:
+            self._room.take(moved_job, choice_)
         return False
 
     def _evicted(self, job: int, choice: int) -> NDArray[np.int64] | None:
@@ -92,19 +95,19 @@ class _Search:
         needed = problem.hours[choice] - self._room.hours_for(job, choice)
         if needed <= 0:
             return self._unaffordable(job, choice)
-        others = np.flatnonzero(self._pools == problem.pool[choice])
-        others = others[(self._losses[others] < gain) & (problem.window[others] <= window)]
-        if not len(others):
+        jobs = np.flatnonzero(self._pools == problem.pool[choice])
+        jobs = jobs[(self._losses[jobs] < gain) & (problem.window[jobs] <= window)]
+        if not len(jobs):
             return None
-        losses, hours = self._losses[others], self._hours[others]
+        losses, hours = self._losses[jobs], self._hours[jobs]
         single = np.where(hours >= needed, losses, np.inf)
-        one = int(single.argmin())
+        cheapest = int(single.argmin())
         order = np.argsort(losses / np.maximum(hours, 1e-12), kind="stable")[:_EVICTED]
         number = int(np.searchsorted(np.cumsum(hours[order]), needed)) + 1
         several = losses[order[:number]].sum() if number <= len(order) else np.inf
-        if min(single[one], several) >= gain:
+        if min(single[cheapest], several) >= gain:
             return None
-        return others[[one]] if single[one] <= several else others[order[:number]]
+        return jobs[[cheapest]] if single[cheapest] <= several else jobs[order[:number]]
 
     def _unaffordable(self, job: int, choice: int) -> NDArray[np.int64] | None:
         """Return the job that stays unplaced so that the budget suffices for another one; none if it suffices."""
@@ -115,9 +118,9 @@ class _Search:
         losses = problem.cost[problem.starts[:-1]] - problem.cost[self.chosen]
         losses = np.where(dollars[self.chosen] >= needed, losses, np.inf)
         losses[job] = np.inf
-        other = int(losses.argmin())
+        evicted_job = int(losses.argmin())
         gain = problem.cost[self.chosen[job]] - problem.cost[choice]
-        return np.array([other]) if losses[other] < gain else None
+        return np.array([evicted_job]) if losses[evicted_job] < gain else None
 
     def _cost(self, choices: list[tuple[int, int]]) -> float:
         return float(sum(self.problem.cost[choice] for _, choice in choices))

@@ -119,9 +119,9 @@ def read_facts(catalog: Catalog) -> Facts:
         TraingridError: The database does not answer.
     """
     with catalog.read_only() as connection:
-        found = _replicas(connection)
+        replicas = _replicas(connection)
         versions: dict[tuple[str, str], dict[str, DatasetReplica]] = {}
-        for replica in found:
+        for replica in replicas:
             versions.setdefault((replica.dataset, replica.version), {})[replica.region] = replica
         capacities = connection.execute(select(capacity)).all()
         plans = {_pool(row): row for row in capacities if row.training_plan}
@@ -140,7 +140,7 @@ def read_facts(catalog: Catalog) -> Facts:
                 key: PaidPlan(instances=row.instances, starts_at=row.starts_at, ends_at=row.ends_at)
                 for key, row in plans.items()
             },
-            replicas={(replica.region, replica.uri.rstrip("/")): replica for replica in found},
+            replicas={(replica.region, replica.uri.rstrip("/")): replica for replica in replicas},
             versions=versions,
             runs=_runs(connection),
         )
@@ -182,9 +182,9 @@ def _runs(connection: Connection) -> tuple[PastRun, ...]:
         datasets, (datasets.c.dataset == runs.c.dataset) & (datasets.c.version == runs.c.version), isouter=True
     )
     columns = (runs.c.recipe, runs.c.instance_type, runs.c.seconds, datasets.c.bytes)
-    known = (runs.c.state == _COMPLETED) & (runs.c.recipe != "") & (runs.c.seconds > 0)
+    is_comparable = (runs.c.state == _COMPLETED) & (runs.c.recipe != "") & (runs.c.seconds > 0)
     order = (runs.c.submission, runs.c.job, runs.c.attempt)
-    rows = connection.execute(select(*columns).select_from(joined).where(known).order_by(*order))
+    rows = connection.execute(select(*columns).select_from(joined).where(is_comparable).order_by(*order))
     return tuple(
         PastRun(recipe=row.recipe, instance_type=row.instance_type, seconds=row.seconds, size=row.bytes) for row in rows
     )

@@ -79,32 +79,36 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
         hours: The hours for which a copy is stored.
     """
     own = facts.replicas.get((line.region, str(line.data or "").rstrip("/")))
-    found = {line.region: Place(region=line.region, uri=str(line.data or ""), replica=own)}
+    places = {line.region: Place(region=line.region, uri=str(line.data or ""), replica=own)}
     if reason := _bound_to_its_region(line, deployment):
-        return Places(by_region=found, only=reason)
+        return Places(by_region=places, only=reason)
     for region, data in line.replicas.items():
         uri = str(data)
-        found[region] = Place(region=region, uri=uri, replica=facts.replicas.get((region, uri.rstrip("/"))))
+        places[region] = Place(region=region, uri=uri, replica=facts.replicas.get((region, uri.rstrip("/"))))
     if plans := line.settings.training_plan:
-        found = {region: place for region, place in found.items() if region in plans}
-        return Places(by_region=found, only="its training plans are of these Regions")
+        places = {region: place for region, place in places.items() if region in plans}
+        return Places(by_region=places, only="its training plans are of these Regions")
     if own is None:
-        return Places(by_region=found, only="the catalog has no replica at its URI")
+        return Places(by_region=places, only="the catalog has no replica at its URI")
     rules, allowed = Rules(deployment), line.settings.residency or ()
     on_sagemaker = (  # a plan does not write the backend of a line
-        region for region, there in deployment.grid.regions.items() if line.settings.backend or there.backend != "eks"
+        region
+        for region, settings_of_region in deployment.grid.regions.items()
+        if line.settings.backend or settings_of_region.backend != "eks"
     )
     resident = [region for region in on_sagemaker if is_resident(region, allowed)]
-    others = [region for region in resident if region not in found and rules.grid.may_hold(region, line.region)]
+    other_regions = [region for region in resident if region not in places and rules.grid.may_hold(region, line.region)]
     versions = facts.versions[own.dataset, own.version]
-    for region in others:
+    for region in other_regions:
         replica = versions.get(region)
         if replica and _is_readable(replica, rules):
-            found[region] = Place(region=region, uri=replica.uri, replica=replica)
+            places[region] = Place(region=region, uri=replica.uri, replica=replica)
     if reason := _unmovable(line, own, deployment, moves=moves):
-        return Places(by_region=found, only=reason)
-    moved = [place for region in others if region not in found for place in _copies(region, own, facts, rules, hours)]
-    return Places(by_region=found | {place.region: place for place in moved})
+        return Places(by_region=places, only=reason)
+    moved = [
+        place for region in other_regions if region not in places for place in _copies(region, own, facts, rules, hours)
+    ]
+    return Places(by_region=places | {place.region: place for place in moved})
 
 
 def _bound_to_its_region(line: Line, deployment: Deployment) -> str:
@@ -154,7 +158,11 @@ def _is_readable(replica: DatasetReplica, rules: Rules) -> bool:
 def _copies(region: str, own: DatasetReplica, facts: Facts, rules: Rules, hours: float) -> Iterator[Place]:
     """Yield the cheapest copy of a dataset version to a Region that the grid allows and whose price is known."""
     replicas = facts.versions[own.dataset, own.version].values()
-    priced = [(facts.transfer[one.region, region], one) for one in replicas if (one.region, region) in facts.transfer]
+    priced = [
+        (facts.transfer[replica.region, region], replica)
+        for replica in replicas
+        if (replica.region, region) in facts.transfer
+    ]
     target = _target(own, region, rules)
     for price, source in sorted(priced, key=lambda pair: (pair[0].dollars, pair[1].region)):
         size = source.size or own.size or 0
@@ -199,6 +207,6 @@ def planned_values(values: dict[str, Any], line: Line, place: Place) -> dict[str
     if place.source:  # a name by default is that of the folder, which is another one now
         return {**changed, "name": line.name, "copy_from": place.source.uri.rstrip("/")}
     if "replicas" in values:
-        others = {region: uri for region, uri in values["replicas"].items() if region != place.region}
-        changed["replicas"] = {line.region: str(line.data), **others}
+        other_replicas = {region: uri for region, uri in values["replicas"].items() if region != place.region}
+        changed["replicas"] = {line.region: str(line.data), **other_replicas}
     return changed

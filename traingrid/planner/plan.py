@@ -83,12 +83,12 @@ class Plan:
     @property
     def dollars(self) -> float:
         """The dollars of all placed lines."""
-        return math.fsum(one.dollars for one in self.assignments)
+        return math.fsum(assignment.dollars for assignment in self.assignments)
 
     @property
     def moves(self) -> tuple[Assignment, ...]:
         """The choices for which data must be copied."""
-        return tuple(one for one in self.assignments if one.place.is_move)
+        return tuple(assignment for assignment in self.assignments if assignment.place.is_move)
 
     @property
     def repeated_dollars(self) -> float:
@@ -97,39 +97,41 @@ class Plan:
         A copy is transferred once, and stored until the last deadline of its lines.
         """
         places: defaultdict[str, list[Place]] = defaultdict(list)
-        for one in self.moves:
-            places[one.place.uri].append(one.place)
-        once = (max(one.transfer for one in shared) + max(one.storage for one in shared) for shared in places.values())
-        return max(math.fsum(one.place.dollars for one in self.moves) - math.fsum(once), 0.0)
+        for move in self.moves:
+            places[move.place.uri].append(move.place)
+        once = (
+            max(one.transfer for one in shared) + max(place.storage for place in shared) for shared in places.values()
+        )
+        return max(math.fsum(move.place.dollars for move in self.moves) - math.fsum(once), 0.0)
 
 
-def plan_of(found: Sequence[Candidate], facts: Facts, options: Options) -> Plan:
+def plan_of(candidates: Sequence[Candidate], facts: Facts, options: Options) -> Plan:
     """Return the plan of candidates.
 
     Args:
-        found: The candidates.
+        candidates: The candidates.
         facts: The catalog's facts.
         options: The options of the plan.
 
     Raises:
         UsageError: A line has no price in any Region, or no pool has any capacity.
     """
-    _check_prices(found, facts)
-    pools = pools_of(found, facts, options.now)
+    _check_prices(candidates, facts)
+    pools = pools_of(candidates, facts, options.now)
     if not pools:
-        raise _no_capacity(found[0])
-    limits = limits_of(found, options)
-    problem = problem_of([one.demand() for one in found], pools, limits)
+        raise _no_capacity(candidates[0])
+    limits = limits_of(candidates, options)
+    problem = problem_of([candidate.demand() for candidate in candidates], pools, limits)
     solution = solve(problem)
     used = problem.usage(solution.chosen)
     assignments, unplaced = [], []
-    for one, choice in zip(found, solution.chosen.tolist(), strict=True):
+    for candidate, choice in zip(candidates, solution.chosen.tolist(), strict=True):
         if problem.pool[choice] < 0:
-            unplaced.append(one)
+            unplaced.append(candidate)
         else:
-            assignments.append(_assignment(one, pools[int(problem.pool[choice])], facts))
-    rest = problem.capacity[:, -1] - used.hours[:, -1]
-    hours = {pool.key: float(left) for pool, left in zip(pools, rest, strict=True)}
+            assignments.append(_assignment(candidate, pools[int(problem.pool[choice])], facts))
+    remaining = problem.capacity[:, -1] - used.hours[:, -1]
+    hours = {pool.key: float(left) for pool, left in zip(pools, remaining, strict=True)}
     remainder = Remainder(pools=pools, limits=limits, hours=hours, budget=options.budget - used.dollars)
     return Plan(
         options=options,
@@ -141,32 +143,36 @@ def plan_of(found: Sequence[Candidate], facts: Facts, options: Options) -> Plan:
     )
 
 
-def _assignment(one: Candidate, pool: Pool, facts: Facts) -> Assignment:
-    duration, place = one.durations[pool.instance_type], one.places.by_region[pool.region]
+def _assignment(candidate: Candidate, pool: Pool, facts: Facts) -> Assignment:
+    duration, place = candidate.durations[pool.instance_type], candidate.places.by_region[pool.region]
     return Assignment(
-        candidate=one,
+        candidate=candidate,
         pool=pool,
         place=place,
         duration=duration,
-        compute=one.job.instance_count * duration.hours * pool.dollars,
-        verdict=verdict(one, pool, facts),
+        compute=candidate.job.instance_count * duration.hours * pool.dollars,
+        verdict=verdict(candidate, pool, facts),
     )
 
 
-def _check_prices(found: Sequence[Candidate], facts: Facts) -> None:
-    for one in found:
-        keys = list(one.pool_keys)
+def _check_prices(candidates: Sequence[Candidate], facts: Facts) -> None:
+    for candidate in candidates:
+        keys = list(candidate.pool_keys)
         if any(key in facts.prices for key in keys):
             continue
         region, name, option = keys[0]
-        others = f", nor in {len(one.places.by_region) - 1} other Regions." if len(one.places.by_region) > 1 else "."
+        end = (
+            f", nor in {len(candidate.places.by_region) - 1} other Regions."
+            if len(candidate.places.by_region) > 1
+            else "."
+        )
         if is_paid(option):
-            text = f"Line {one.line.number}: the catalog has no {plan_text(option)} with {name} in {region}{others}"
+            text = f"Line {candidate.line.number}: the catalog has no {plan_text(option)} with {name} in {region}{end}"
             raise UsageError(text, _NEXT.format("capacity"))
-        text = f"Line {one.line.number}: the catalog has no price of {name} ({option}) in {region}{others}"
+        text = f"Line {candidate.line.number}: the catalog has no price of {name} ({option}) in {region}{end}"
         raise UsageError(text, _NEXT.format("prices"))
 
 
-def _no_capacity(one: Candidate) -> UsageError:
-    text = f"No Region has capacity for {', '.join(one.durations)}: each quota in the catalog is 0 or missing."
+def _no_capacity(candidate: Candidate) -> UsageError:
+    text = f"No Region has capacity for {', '.join(candidate.durations)}: each quota in the catalog is 0 or missing."
     return UsageError(text, _NEXT.format("capacity"))

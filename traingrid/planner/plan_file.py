@@ -140,10 +140,10 @@ def written(plan: Plan, facts: Facts) -> bytes:
         facts: The facts that it used.
     """
     lines: list[BaseModel] = [_header(plan, facts)]
-    lines += [_planned(one, plan, facts) for one in plan.assignments]
+    lines += [_planned(assignment, plan, facts) for assignment in plan.assignments]
     lines += [
-        UnplacedLine(line=one.candidate.line.number, unplaced=one.reason, next_step=one.next_step)
-        for one in plan.shortages
+        UnplacedLine(line=shortage.candidate.line.number, unplaced=shortage.reason, next_step=shortage.next_step)
+        for shortage in plan.shortages
     ]
     content = "".join(json.dumps(line.model_dump()) + "\n" for line in lines).encode()
     return content + json.dumps({"sha256": hashlib.sha256(content).hexdigest()}).encode() + b"\n"
@@ -169,10 +169,10 @@ def read(content: bytes, name: str) -> PlanFile:
     if expected != hashlib.sha256(body).hexdigest():
         text = f"{name} was edited after it was planned: its SHA-256 differs."
         raise UsageError(text, "Change the manifest, and plan again: traingrid plan MANIFEST --to FILE.")
-    first, *rest = body.splitlines()
+    first, *further_lines = body.splitlines()
     try:
         header = Header.model_validate_json(first)
-        lines = [PlannedLine.model_validate_json(line) for line in rest[: header.jobs]]
+        lines = [PlannedLine.model_validate_json(line) for line in further_lines[: header.jobs]]
     except ValidationError:
         text = f"{name} is not a plan of this version of traingrid."
         raise UsageError(text, "Plan again: traingrid plan MANIFEST --to FILE.") from None
@@ -181,10 +181,14 @@ def read(content: bytes, name: str) -> PlanFile:
 
 def _header(plan: Plan, facts: Facts) -> Header:
     options = plan.options
-    pools = sorted({one.pool.key for one in plan.assignments})
+    pools = sorted({assignment.pool.key for assignment in plan.assignments})
     priced = sorted({*pools, *map(_billed, pools)} & facts.prices.keys())
-    moved = {(one.place.source.region, one.place.region) for one in plan.assignments if one.place.source}
-    used = {one.place.replica for one in plan.assignments if one.place.replica}
+    moved = {
+        (assignment.place.source.region, assignment.place.region)
+        for assignment in plan.assignments
+        if assignment.place.source
+    }
+    used = {assignment.place.replica for assignment in plan.assignments if assignment.place.replica}
     prices = [(key, facts.prices[key]) for key in priced]
     return Header(
         planned_at=_text(options.now),
@@ -219,50 +223,50 @@ def _header(plan: Plan, facts: Facts) -> Header:
                 bytes=one.size,
                 objects=one.objects,
             )
-            for one in sorted(used, key=lambda one: (one.dataset, one.version, one.region))
+            for one in sorted(used, key=lambda replica: (replica.dataset, replica.version, replica.region))
         ),
     )
 
 
-def _planned(one: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
-    values = planned_values(dict(one.candidate.values), one.candidate.line, one.place)
-    spot = one.pool.option == SPOT
+def _planned(assignment: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
+    values = planned_values(dict(assignment.candidate.values), assignment.candidate.line, assignment.place)
+    spot = assignment.pool.option == SPOT
     if not spot:
         values.pop("max_wait", None)  # only valid with spot
-    if spot or one.candidate.job.spot:
+    if spot or assignment.candidate.job.spot:
         values["spot"] = spot
-    values |= _patience(one, plan) if spot else {}
+    values |= _patience(assignment, plan) if spot else {}
     budget = _finite(plan.options.budget)
-    values |= {"instance_type": one.pool.instance_type, "finish_by": _text(one.candidate.finish_by)}
-    values |= {"estimated_dollars": round(one.dollars, _MONEY_DIGITS)}
-    if one.duration.source != "the line":
-        values["estimated_runtime"] = f"{math.ceil(one.duration.hours * 60)}m"
+    values |= {"instance_type": assignment.pool.instance_type, "finish_by": _text(assignment.candidate.finish_by)}
+    values |= {"estimated_dollars": round(assignment.dollars, _MONEY_DIGITS)}
+    if assignment.duration.source != "the line":
+        values["estimated_runtime"] = f"{math.ceil(assignment.duration.hours * 60)}m"
     values |= {} if budget is None else {"budget_dollars": budget}
     values.pop("spot_dollars_per_hour", None)  # of an earlier plan
-    values |= _hourly(one, facts)
+    values |= _hourly(assignment, facts)
     return PlannedLine(
-        line=one.candidate.line.number,
-        verdict=one.verdict,
-        hours=round(one.duration.hours, _MONEY_DIGITS),
-        duration=one.duration.source,
-        move=one.place.source.region if one.place.source else "",
+        line=assignment.candidate.line.number,
+        verdict=assignment.verdict,
+        hours=round(assignment.duration.hours, _MONEY_DIGITS),
+        duration=assignment.duration.source,
+        move=assignment.place.source.region if assignment.place.source else "",
         job=values,
     )
 
 
-def _patience(one: Assignment, plan: Plan) -> dict[str, str]:
+def _patience(assignment: Assignment, plan: Plan) -> dict[str, str]:
     """Return a lower `max_wait` if a spot job could wait so long that it could not train on demand in time."""
-    left = (one.candidate.finish_by - plan.options.now).total_seconds() - 3600 * one.duration.hours
-    job = one.candidate.job
+    left = (assignment.candidate.finish_by - plan.options.now).total_seconds() - 3600 * assignment.duration.hours
+    job = assignment.candidate.job
     seconds = max(job.max_runtime_seconds, left)
     return {"max_wait": f"{math.ceil(seconds / 60)}m"} if seconds < job.max_wait_seconds else {}
 
 
-def _hourly(one: Assignment, facts: Facts) -> dict[str, float]:
+def _hourly(assignment: Assignment, facts: Facts) -> dict[str, float]:
     """Return the prices by which the reconciler counts the dollars of a line; 0 on a training plan."""
-    price = facts.prices.get(_billed(one.pool.key))
-    prices = {"dollars_per_hour": price.dollars if price else one.pool.dollars}
-    return prices | ({"spot_dollars_per_hour": one.pool.dollars} if one.pool.option == SPOT else {})
+    price = facts.prices.get(_billed(assignment.pool.key))
+    prices = {"dollars_per_hour": price.dollars if price else assignment.pool.dollars}
+    return prices | ({"spot_dollars_per_hour": assignment.pool.dollars} if assignment.pool.option == SPOT else {})
 
 
 def _billed(key: PoolKey) -> PoolKey:

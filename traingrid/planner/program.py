@@ -41,9 +41,9 @@ class Program:
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
-        found = solver.getSolution()
-        prices = np.maximum(0.0, -np.array(found.row_dual)[len(self.jobs) :])
-        return Relaxed(duals=rows.duals(prices), shares=np.array(found.col_value))
+        solution = solver.getSolution()
+        prices = np.maximum(0.0, -np.array(solution.row_dual)[len(self.jobs) :])
+        return Relaxed(duals=rows.duals(prices), shares=np.array(solution.col_value))
 
     def solved(self, start: NDArray[np.int64], *, seconds: float, nodes: int, gap: float) -> Solved:
         """Return the best assignment of the jobs that HiGHS finds, and a lower bound for the program.
@@ -63,10 +63,10 @@ class Program:
         solver.setSolution(len(at), at, np.ones(len(at)))
         solver.run()
         info = solver.getInfo()
-        found = solver.getSolution()
-        if not found.value_valid or len(found.col_value) != len(self.choices):
+        solution = solver.getSolution()
+        if not solution.value_valid or len(solution.col_value) != len(self.choices):
             return Solved(chosen=start, bound=-np.inf)
-        values = np.array(found.col_value)
+        values = np.array(solution.col_value)
         order = np.lexsort((-values, self.problem.job[self.choices]))
         firsts = np.searchsorted(self.problem.job[self.choices], self.jobs)
         return Solved(chosen=self.choices[order[firsts]], bound=float(info.mip_dual_bound))
@@ -181,5 +181,5 @@ class _Rows:
 
 def _entries(row: NDArray[np.int64], value: NDArray[np.float64], first: int) -> tuple[Any, Any, Any]:
     """Return the columns, rows and values of the entries that are not zero; rows of limits begin at `first`."""
-    kept = np.flatnonzero((row >= 0) & (value > 0))
-    return kept, first + row[kept], value[kept]
+    indexes = np.flatnonzero((row >= 0) & (value > 0))
+    return indexes, first + row[indexes], value[indexes]

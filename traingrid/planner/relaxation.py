@@ -54,13 +54,13 @@ def relax(problem: Problem, bound: Bound) -> Relaxation:
     choices, solved = _selected(problem, priced(problem, duals), problem.starts[:-1], _FIRST), 0
     while solved == 0 or solved + len(choices) <= _MOST_CHOICES:
         solved += len(choices)
-        found = Program(problem=problem, jobs=jobs, choices=choices, room=room).relaxed()
-        if found is None:
+        relaxed = Program(problem=problem, jobs=jobs, choices=choices, room=room).relaxed()
+        if relaxed is None:
             break
-        duals = found.duals
+        duals = relaxed.duals
         shares = np.zeros(len(problem.pool))
-        shares[choices] = found.shares
-        bound = max(bound, Bound(duals=duals, cost=bound_of(problem, duals)), key=lambda one: one.cost)
+        shares[choices] = relaxed.shares
+        bound = max(bound, Bound(duals=duals, cost=bound_of(problem, duals)), key=lambda lower_bound: lower_bound.cost)
         costs = priced(problem, duals)
         if not _has_cheaper(problem, costs, choices):
             break
@@ -72,15 +72,15 @@ def _selected(
     problem: Problem, costs: NDArray[np.float64], choices: NDArray[np.int64], number: int
 ) -> NDArray[np.int64]:
     """Return choices and the cheapest ones of each job, in ascending order."""
-    kept: NDArray[np.bool_] = np.zeros(len(costs), dtype=bool)
-    kept[choices] = kept[cheapest_few(problem, costs, number)] = True
-    return np.flatnonzero(kept)
+    is_selected: NDArray[np.bool_] = np.zeros(len(costs), dtype=bool)
+    is_selected[choices] = is_selected[cheapest_few(problem, costs, number)] = True
+    return np.flatnonzero(is_selected)
 
 
 def _has_cheaper(problem: Problem, costs: NDArray[np.float64], choices: NDArray[np.int64]) -> bool:
     """Return True if a job has a cheaper choice than those of the program."""
-    present = np.full(len(costs), np.inf)
-    present[choices] = costs[choices]
-    best = np.minimum.reduceat(present, problem.starts[:-1])
+    present_costs = np.full(len(costs), np.inf)
+    present_costs[choices] = costs[choices]
+    best = np.minimum.reduceat(present_costs, problem.starts[:-1])
     least = costs[cheapest(costs, problem.starts)]
     return bool(np.any(least < best - _TOLERANCE * np.maximum(1.0, np.abs(best))))

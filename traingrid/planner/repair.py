@@ -137,9 +137,9 @@ class Room:
 
     def fitting(self) -> NDArray[np.bool_]:
         """Return for each choice if it fits."""
-        found = self._fit(slice(None), self._problem.window[self._problem.job])
-        found[self._problem.starts[:-1]] = True
-        return found
+        fits = self._fit(slice(None), self._problem.window[self._problem.job])
+        fits[self._problem.starts[:-1]] = True
+        return fits
 
     def hours_for(self, job: int, choice: int) -> float:
         """Return the instance-hours that are left for a job in the pool of a choice."""

@@ -60,9 +60,9 @@ def shortages(unplaced: Sequence[Candidate], facts: Facts, remainder: Remainder)
         remainder: The limits of the plan and their rest.
     """
     search = _Search(facts, remainder)
-    for one in unplaced:
-        reason, next_step = search.reason(one)
-        yield Shortage(candidate=one, reason=reason, next_step=next_step)
+    for candidate in unplaced:
+        reason, next_step = search.reason(candidate)
+        yield Shortage(candidate=candidate, reason=reason, next_step=next_step)
 
 
 def raise_quota(region: str, instance_type: str, option: str, instances: int) -> str:
@@ -85,14 +85,14 @@ class _Search:
         self._pools = {pool.key: pool for pool in remainder.pools}
         self._hours = dict(remainder.hours)
 
-    def reason(self, one: Candidate) -> tuple[str, str]:
+    def reason(self, candidate: Candidate) -> tuple[str, str]:
         """Return the limit that prevents a line's cheapest choice, and how to raise it."""
-        choices = _choices(one, self._facts)
+        choices = _choices(candidate, self._facts)
         if not choices:
-            hours = min(duration.hours for duration in one.durations.values())
-            text = f"it needs {hours:,.1f} hours, and its deadline is in {one.deadline:,.1f}"
+            hours = min(duration.hours for duration in candidate.durations.values())
+            text = f"it needs {hours:,.1f} hours, and its deadline is in {candidate.deadline:,.1f}"
             return text, "Write a later finish_by, or more instances."
-        instances = one.job.instance_count
+        instances = candidate.job.instance_count
         fitting = [
             choice for choice in choices if choice.key in self._pools and self._pools[choice.key].instances >= instances
         ]
@@ -102,38 +102,38 @@ class _Search:
             text = f"it needs {most} accelerators, and at most {self._limits.accelerators:,.0f} may be in use"
             return text, f"Plan with --accelerators {most} or more."
         if is_paid(best.key[2]):
-            return self._of_plan(one, best), "Remove training_plan from the line, or name a plan with room."
+            return self._of_plan(candidate, best), "Remove training_plan from the line, or name a plan with room."
         if fitting and best.dollars > self._budget:
             text = f"it costs ${best.dollars:,.2f}, and ${max(0.0, self._budget):,.2f} of the budget are left"
             return text, f"Plan with --budget {math.ceil(self._limits.budget + best.dollars - self._budget)} or more."
-        return self._of_pool(one, best)
+        return self._of_pool(candidate, best)
 
-    def _of_plan(self, one: Candidate, best: _Choice) -> str:
+    def _of_plan(self, candidate: Candidate, best: _Choice) -> str:
         """Return the shortage of a training plan."""
-        instances, pool = one.job.instance_count, self._pools.get(best.key)
-        present = pool.instances if pool else 0
-        if pool is None or present < instances:
-            return f"it needs {counted(instances, 'instance')} of {pool_text(best.key)}, and {present} are left"
-        time = min(pool.until, one.deadline) - pool.starts
+        instances, pool = candidate.job.instance_count, self._pools.get(best.key)
+        available = pool.instances if pool else 0
+        if pool is None or available < instances:
+            return f"it needs {counted(instances, 'instance')} of {pool_text(best.key)}, and {available} are left"
+        time = min(pool.until, candidate.deadline) - pool.starts
         if best.hours > time:
             text = f"it needs {best.hours:,.1f} hours, and the {plan_text(pool.option)} has {max(0.0, time):,.1f}"
-            return f"{text} until {'the deadline' if one.deadline < pool.until else 'its end'}"
+            return f"{text} until {'the deadline' if candidate.deadline < pool.until else 'its end'}"
         return f"{pool_text(best.key)} has no instance free until its end or the deadline"
 
-    def _of_pool(self, one: Candidate, best: _Choice) -> tuple[str, str]:
+    def _of_pool(self, candidate: Candidate, best: _Choice) -> tuple[str, str]:
         """Return the shortage of instances in a pool, or of accelerators if the pool has room."""
-        instances, present = one.job.instance_count, self._facts.instances.get(best.key, 0)
+        instances, available = candidate.job.instance_count, self._facts.instances.get(best.key, 0)
         where = pool_text(best.key)
         left = self._hours.get(best.key, 0.0) - instances * best.hours
         if left >= 0 and math.isfinite(self._limits.accelerators):
             text = f"the {self._limits.accelerators:,.0f} accelerators are in use until its deadline"
             return text, "Plan with more --accelerators, or with a later deadline."
         self._hours[best.key] = left
-        wanted = max(instances, present + max(1, math.ceil(-left / one.deadline)))
-        if present < instances:
-            text = f"it needs {instances} instances of {where}, and the quota is {present}"
-            return text, raise_quota(*best.key, wanted)
-        return f"the {present} instances of {where} are in use until its deadline", raise_quota(*best.key, wanted)
+        needed = max(instances, available + max(1, math.ceil(-left / candidate.deadline)))
+        if available < instances:
+            text = f"it needs {instances} instances of {where}, and the quota is {available}"
+            return text, raise_quota(*best.key, needed)
+        return f"the {available} instances of {where} are in use until its deadline", raise_quota(*best.key, needed)
 
 
 class _Choice(NamedTuple):
@@ -142,12 +142,12 @@ class _Choice(NamedTuple):
     hours: float
 
 
-def _choices(one: Candidate, facts: Facts) -> list[_Choice]:
+def _choices(candidate: Candidate, facts: Facts) -> list[_Choice]:
     """Return the line's choices before its deadline from the cheapest, whether they have room or not."""
-    found = []
-    for key in one.pool_keys:
-        hours, attempts = one.durations[key[1]].hours, SPOT_ATTEMPTS if key[2] == SPOT else 1.0
-        if key in facts.prices and hours * attempts <= one.deadline:
-            compute = one.job.instance_count * hours * facts.prices[key].dollars
-            found.append(_Choice(compute + one.places.by_region[key[0]].dollars, key, hours))
-    return sorted(found)
+    choices = []
+    for key in candidate.pool_keys:
+        hours, attempts = candidate.durations[key[1]].hours, SPOT_ATTEMPTS if key[2] == SPOT else 1.0
+        if key in facts.prices and hours * attempts <= candidate.deadline:
+            compute = candidate.job.instance_count * hours * facts.prices[key].dollars
+            choices.append(_Choice(compute + candidate.places.by_region[key[0]].dollars, key, hours))
+    return sorted(choices)

@@ -60,7 +60,10 @@ def solve(problem: Problem, *, exact_below: int = EXACT_BELOW) -> Solution:
     relaxation = relax(problem, ascend(problem))
     bound, duals = relaxation.bound, relaxation.bound.duals
     candidates = (rounded(problem, duals, relaxation.shares), repaired(problem, duals))
-    chosen = min((improved(problem, one) for one in candidates), key=lambda one: float(problem.cost[one].sum()))
+    chosen = min(
+        (improved(problem, candidate) for candidate in candidates),
+        key=lambda candidate: float(problem.cost[candidate].sum()),
+    )
     chosen = exchanged(problem, chosen)
     cost = bound.cost
     if problem.jobs < exact_below:

@@ -21,22 +21,24 @@ class _Option(NamedTuple):
     place: Place
 
 
-def verdict(one: Candidate, pool: Pool, facts: Facts) -> str:
+def verdict(candidate: Candidate, pool: Pool, facts: Facts) -> str:
     """Return the reason for a choice, as a sentence without a full stop.
 
     It compares list prices; capacity is the reason if the cheaper alternative was not chosen.
     """
     if is_paid(pool.option):
         return f"trains on the {plan_text(pool.option)}: its hours are already paid"
-    compute = one.job.instance_count * one.durations[pool.instance_type].hours * pool.dollars
-    place = one.places.by_region[pool.region]
+    compute = candidate.job.instance_count * candidate.durations[pool.instance_type].hours * pool.dollars
+    place = candidate.places.by_region[pool.region]
     chosen = _Option(compute + place.dollars, compute, place)
-    others = _best_by_region(one, facts)
+    options = _best_by_region(candidate, facts)
     if place.is_move:
-        return _moved(chosen, [other for other in others if not other.place.is_move])
-    if place.region != one.line.region:
-        return _replica(chosen, next((other for other in others if other.place.region == one.line.region), None))
-    return _stayed(one, chosen, [other for other in others if other.place.region != place.region])
+        return _moved(chosen, [option for option in options if not option.place.is_move])
+    if place.region != candidate.line.region:
+        return _replica(
+            chosen, next((option for option in options if option.place.region == candidate.line.region), None)
+        )
+    return _stayed(candidate, chosen, [option for option in options if option.place.region != place.region])
 
 
 def size_text(size: int) -> str:
@@ -45,17 +47,19 @@ def size_text(size: int) -> str:
     return f"{gigabytes:,.0f} GB" if gigabytes >= 10 else f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else byte_size(size)
 
 
-def _best_by_region(one: Candidate, facts: Facts) -> list[_Option]:
+def _best_by_region(candidate: Candidate, facts: Facts) -> list[_Option]:
     """Return the cheapest choice in each Region by list prices, before its deadline, whether it has room or not."""
     computes: dict[str, float] = {}
-    for key in one.pool_keys:
-        region, hours = key[0], one.durations[key[1]].hours
-        if key in facts.prices and hours <= one.deadline:
-            compute = one.job.instance_count * hours * facts.prices[key].dollars
+    for key in candidate.pool_keys:
+        region, hours = key[0], candidate.durations[key[1]].hours
+        if key in facts.prices and hours <= candidate.deadline:
+            compute = candidate.job.instance_count * hours * facts.prices[key].dollars
             computes[region] = min(compute, computes.get(region, compute))
-    places = one.places.by_region
-    found = [_Option(compute + places[region].dollars, compute, places[region]) for region, compute in computes.items()]
-    return sorted(found, key=lambda option: (option.total, option.place.region))
+    places = candidate.places.by_region
+    options = [
+        _Option(compute + places[region].dollars, compute, places[region]) for region, compute in computes.items()
+    ]
+    return sorted(options, key=lambda option: (option.total, option.place.region))
 
 
 def _copying(place: Place) -> str:
@@ -81,11 +85,11 @@ def _replica(chosen: _Option, own: _Option | None) -> str:
     return f"{text}: saves ${saving:,.2f}" if saving > 0 else f"{text}: its own Region has no room"
 
 
-def _stayed(one: Candidate, chosen: _Option, others: list[_Option]) -> str:
-    if not others:
-        reason = one.places.only or "no other Region is possible"
+def _stayed(candidate: Candidate, chosen: _Option, options: list[_Option]) -> str:
+    if not options:
+        reason = candidate.places.only or "no other Region is possible"
         return f"stays: {reason}"
-    best = others[0]
+    best = options[0]
     saving = chosen.compute - best.compute
     if not best.place.is_move:
         if best.total < chosen.total:

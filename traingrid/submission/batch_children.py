@@ -65,40 +65,44 @@ class Children:
         self._batch: Any = make("batch", region)
 
     def of(
-        self, head: SubmissionItem, lines: Mapping[int, JobItem | None], *, each: bool = False
+        self, submission_item: SubmissionItem, lines: Mapping[int, JobItem | None], *, is_exact: bool = False
     ) -> dict[int, ChildStatus]:
         """Return the child that is responsible for each line, preferring one that has not ended.
 
         Args:
-            head: The submission's ledger item.
+            submission_item: The submission's ledger item.
             lines: The ledger items of the requested lines; None for a line that has no item yet.
-            each: Describe each child even if no child of its array has ended; otherwise it has the array's status.
+            is_exact: Describe each child even if no child of its array has ended; otherwise it has the array's status.
         """
-        ids = self.ids(head)
+        ids = self.ids(submission_item)
         watching = {index: item.batch_child if item else "" for index, item in lines.items()}
-        asked = {index: {child for child in (ids.get(index, ""), watching[index]) if child} for index in lines}
-        found = self._statuses({child for ids_of_line in asked.values() for child in ids_of_line}, each=each)
+        ids_by_line = {index: {child for child in (ids.get(index, ""), watching[index]) if child} for index in lines}
+        status_by_child = self._statuses(
+            {child for ids_of_line in ids_by_line.values() for child in ids_of_line}, is_exact=is_exact
+        )
         return {
-            index: min((found[child] for child in ids_of_line), key=lambda child: child.gone, default=ChildStatus())
-            for index, ids_of_line in asked.items()
+            index: min(
+                (status_by_child[child] for child in ids_of_line), key=lambda child: child.gone, default=ChildStatus()
+            )
+            for index, ids_of_line in ids_by_line.items()
         }
 
-    def state(self, head: SubmissionItem) -> str:
+    def state(self, submission_item: SubmissionItem) -> str:
         """Return Batch's status of a submission: that of an array that has not ended, otherwise FAILED if one failed.
 
         It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
         """
-        described = self._described({array.batch_job for array in head.arrays})
+        described = self._described({array.batch_job for array in submission_item.arrays})
         states = {job["status"] for job in described.values()}
         return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
-    def ids(self, head: SubmissionItem) -> dict[int, str]:
+    def ids(self, submission_item: SubmissionItem) -> dict[int, str]:
         """Return the id of each line's child, which belongs to the last array that contains the line."""
         ids: dict[int, str] = {}
         start = 0
-        for array in head.arrays:
+        for array in submission_item.arrays:
             if is_retry(array):
-                indices: Iterable[int | None] = self._indices(head.submission, array.file)
+                indices: Iterable[int | None] = self._indices(submission_item.submission, array.file)
             else:
                 indices = range(start, start + array.count)
                 start += array.count
@@ -112,8 +116,8 @@ class Children:
 
     def described(self, child: str) -> dict[str, Any]:
         """Return Batch's description of a child; empty if Batch does not have it (any longer)."""
-        found: dict[str, Any] = self._described({child} if child else set()).get(child, {})
-        return found
+        description: dict[str, Any] = self._described({child} if child else set()).get(child, {})
+        return description
 
     def terminate(self, job: str, reason: str) -> None:
         """Terminate a Batch job: a child, or an array with all its children. An ended job does not change.
@@ -132,27 +136,27 @@ class Children:
         content = read_file(self._storage, self._bucket, submission, file) or b""
         return [_index_on(line) for line in content.splitlines()]
 
-    def _statuses(self, ids: set[str], *, each: bool) -> dict[str, ChildStatus]:
+    def _statuses(self, ids: set[str], *, is_exact: bool) -> dict[str, ChildStatus]:
         """Return the status of each child. Arrays are described first: if no child has ended, children are skipped.
 
         Batch creates children some time after their array was submitted. Until then a child has its array's status.
         """
         parents = self._described({child.partition(":")[0] for child in ids})
-        found = {child: ChildStatus(id=child) for child in ids}
-        asked = set()
+        statuses = {child: ChildStatus(id=child) for child in ids}
+        children = set()
         for child in ids:
             parent = parents.get(child.partition(":")[0])
             if parent is None:
                 continue
             summary = parent.get("arrayProperties", {}).get("statusSummary", {})
             if ":" not in child:
-                found[child] = _child(parent)
-            elif summary and not each and not any(summary.get(status, 0) for status in GONE):
-                found[child] = ChildStatus(id=child, status=parent["status"])
+                statuses[child] = _child(parent)
+            elif summary and not is_exact and not any(summary.get(status, 0) for status in GONE):
+                statuses[child] = ChildStatus(id=child, status=parent["status"])
             else:
-                asked.add(child)
-                found[child] = _not_known(child, parent)
-        return found | {child: _child(job) for child, job in self._described(asked).items()}
+                children.add(child)
+                statuses[child] = _not_known(child, parent)
+        return statuses | {child: _child(job) for child, job in self._described(children).items()}
 
     def _described(self, ids: set[str]) -> dict[str, Any]:
         ordered = sorted(ids)

@@ -94,14 +94,14 @@ class CancelReport:
         self.errors[part.place] = f"{part.problem}. {part.next_step}"
 
     @contextmanager
-    def noting(self, what: str) -> Iterator[None]:
+    def noting(self, job: str) -> Iterator[None]:
         """Record an error of the block instead of raising it, because the reconciler retries; forget it on success."""
         try:
             yield
         except (TraingridError, BotoCoreError, ClientError) as error:
-            self.errors[what] = str(error)
+            self.errors[job] = str(error)
         else:
-            self.errors.pop(what, None)
+            self.errors.pop(job, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +120,15 @@ class Canceller:
     children: Children
     storage: Storage
 
-    def cancel(self, wanted: Wanted) -> CancelReport:
+    def cancel(self, target: Wanted) -> CancelReport:
         """Record the intent, and stop the jobs that it includes.
 
         Raises:
             UsageError: The submission, the job or the Region does not exist.
         """
-        return self.end(self.record(wanted), wanted)
+        return self.end(self.record(target), target)
 
-    def record(self, wanted: Wanted) -> SubmissionItem | None:
+    def record(self, target: Wanted) -> SubmissionItem | None:
         """Record the intent, and return the submission's ledger item; None if only items of its jobs are left.
 
         A person can delete the item, and children write those of their jobs again. From then on children and the
@@ -137,48 +137,48 @@ class Canceller:
         Raises:
             UsageError: The submission, the job or the Region does not exist.
         """
-        head = self._checked(wanted)
-        self.ledger.request_cancel(wanted.submission, wanted.scope, {"by": wanted.by, "reason": wanted.reason})
-        return head
+        submission_item = self._checked(target)
+        self.ledger.request_cancel(target.submission, target.scope, {"by": target.by, "reason": target.reason})
+        return submission_item
 
-    def end(self, head: SubmissionItem | None, wanted: Wanted) -> CancelReport:
+    def end(self, submission_item: SubmissionItem | None, target: Wanted) -> CancelReport:
         """Stop the jobs of a recorded intent; the result contains the errors of those that could not be stopped."""
         report = CancelReport()
-        self._stop(wanted, report)
-        self._terminate(head, wanted, report)
-        self._stop(wanted, report)
+        self._stop(target, report)
+        self._terminate(submission_item, target, report)
+        self._stop(target, report)
         return report
 
-    def _checked(self, wanted: Wanted) -> SubmissionItem | None:
-        head = self.ledger.submission(wanted.submission)
-        if head is None and next(iter(self.ledger.jobs(wanted.submission)), None) is None:
-            raise UnknownSubmissionError(wanted.submission)
-        if head is not None and wanted.index is not None and wanted.index >= head.jobs:
-            text = f"Submission {wanted.submission} has no job with index {wanted.index}."
-            raise UsageError(text, f"Its indices are 0 to {head.jobs - 1}.")
-        if wanted.region and wanted.region not in self._regions_of_lines(wanted.submission):
-            text = f"{wanted.region} is not a training Region of this grid."
+    def _checked(self, target: Wanted) -> SubmissionItem | None:
+        submission_item = self.ledger.submission(target.submission)
+        if submission_item is None and next(iter(self.ledger.jobs(target.submission)), None) is None:
+            raise UnknownSubmissionError(target.submission)
+        if submission_item is not None and target.index is not None and target.index >= submission_item.jobs:
+            text = f"Submission {target.submission} has no job with index {target.index}."
+            raise UsageError(text, f"Its indices are 0 to {submission_item.jobs - 1}.")
+        if target.region and target.region not in self._regions_of_lines(target.submission):
+            text = f"{target.region} is not a training Region of this grid."
             raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
-        return head
+        return submission_item
 
-    def _batch_jobs(self, head: SubmissionItem, wanted: Wanted, report: CancelReport) -> list[str]:
+    def _batch_jobs(self, submission_item: SubmissionItem, target: Wanted, report: CancelReport) -> list[str]:
         """Return the Batch jobs to terminate: the arrays of a whole submission, or the children of the cancelled jobs.
 
         Children that record the end of a stopped training job are omitted, and so are their arrays.
         """
-        is_whole = wanted.scope == ledgers.CANCEL_ALL
+        is_whole = target.scope == ledgers.CANCEL_ALL
         if is_whole and not self.deployment.grid.with_clusters():
-            return [array.batch_job for array in head.arrays]
-        jobs = readable(self.ledger.jobs(wanted.submission), report.damaged)
+            return [array.batch_job for array in submission_item.arrays]
+        jobs = readable(self.ledger.jobs(target.submission), report.damaged)
         items = {item.index: item for item in jobs}
         recording = {index for index, item in items.items() if _is_recorded_by_child(item)}
         if is_whole and not recording:
-            return [array.batch_job for array in head.arrays]
+            return [array.batch_job for array in submission_item.arrays]
         regions = {index: item.region for index, item in items.items()}
-        if wanted.region and len(items) < head.jobs:
-            regions = self._regions(head, report) | regions
-        ids = self.children.ids(head)
-        meant = [index for index in sorted(ids) if wanted.covers(index, regions.get(index, ""))]
+        if target.region and len(items) < submission_item.jobs:
+            regions = self._regions(submission_item, report) | regions
+        ids = self.children.ids(submission_item)
+        meant = [index for index in sorted(ids) if target.covers(index, regions.get(index, ""))]
         ended = {index for index, item in items.items() if item.state in FINAL_STATES}
         watching = {index: item.batch_child for index, item in items.items() if item.batch_child}
         live = [index for index in meant if index not in ended | recording]
@@ -190,9 +190,9 @@ class Canceller:
         live = (item for item in jobs if item.state not in FINAL_STATES and not _is_recorded_by_child(item))
         return [item.batch_child for item in live if item.batch_child and wanted.covers(item.index, item.region)]
 
-    def _regions(self, head: SubmissionItem, report: CancelReport) -> dict[int, str]:
+    def _regions(self, submission_item: SubmissionItem, report: CancelReport) -> dict[int, str]:
         """Return the Regions of all jobs as they were submitted."""
-        jobs = submitted_jobs(self.storage, self.deployment.manifest_bucket, head)
+        jobs = submitted_jobs(self.storage, self.deployment.manifest_bucket, submission_item)
         return {job.index: job.region for job in readable(jobs, report.damaged)}
 
     def _regions_of_lines(self, submission: str) -> list[str]:
@@ -201,25 +201,27 @@ class Canceller:
         live = (item for item in jobs if item.state not in FINAL_STATES)
         return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 
-    def _terminate(self, head: SubmissionItem | None, wanted: Wanted, report: CancelReport) -> None:
-        why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
+    def _terminate(self, submission_item: SubmissionItem | None, target: Wanted, report: CancelReport) -> None:
+        why = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
         most = len(report.errors) + _MOST_ERRORS
         with report.noting("the children"):
-            for job in self._batch_jobs(head, wanted, report) if head else self._watching(wanted, report):
+            for job in (
+                self._batch_jobs(submission_item, target, report) if submission_item else self._watching(target, report)
+            ):
                 if len(report.errors) >= most:
                     return
                 with report.noting(f"Batch job {job}"):
                     self.children.terminate(job, why)
                     report.batch_jobs.append(job)
 
-    def _stop(self, wanted: Wanted, report: CancelReport) -> None:
-        for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
+    def _stop(self, target: Wanted, report: CancelReport) -> None:
+        for name in [target.region] if target.region else self._regions_of_lines(target.submission):
             region, most = inventory_of(self.deployment, name), len(report.errors) + _MOST_ERRORS
             with report.noting(name):
-                for job in region.listed(state="InProgress", submission=wanted.submission):
+                for job in region.listed(state="InProgress", submission=target.submission):
                     if len(report.errors) >= most:
                         break
-                    if wanted.covers(job.identity.index, name) and job.name not in report.training_jobs:
+                    if target.covers(job.identity.index, name) and job.name not in report.training_jobs:
                         with report.noting(job.name):
                             item = self.ledger.look_up(*job.line)
                             # Of a job with a damaged item, the tags decide.

@@ -42,9 +42,9 @@ class FoldersInUse:
             folder: The folder's URI.
             region: Its Region.
         """
-        wanted = f"{folder.rstrip('/')}/"
+        searched = f"{folder.rstrip('/')}/"
         for prefix, job in self.jobs.items():
-            if wanted.startswith(prefix) or prefix.startswith(wanted):
+            if searched.startswith(prefix) or prefix.startswith(searched):
                 return job
         return next((jobs for jobs, regions in self.unknown.items() if regions is None or region in regions), "")
 
@@ -70,45 +70,48 @@ class FolderFinder:
             items: All submissions, jobs and cancels of the ledger. A job of which an item or a line is damaged may
                 read any folder.
         """
-        found = FoldersInUse()
+        in_use = FoldersInUse()
         for name, submission in by_submission(items).items():
-            head = submission.head
-            found.unknown |= {_words(part): None for part in submission.damaged}
-            if head is None or (len(submission.opened) >= head.jobs and not submission.live):
+            submission_item = submission.head
+            in_use.unknown |= {_words(part): None for part in submission.damaged}
+            if submission_item is None or (len(submission.opened) >= submission_item.jobs and not submission.live):
                 continue
-            if head.is_by_hand:
-                self._add_by_hand(found, submission)
+            if submission_item.is_by_hand:
+                self._add_by_hand(in_use, submission)
                 continue
             damaged: list[Damaged] = []
             jobs = list(self._jobs(submission, damaged.append))
-            found.unknown |= {_words(part): None for part in damaged if part.index not in _ended(submission)}
-            if not jobs and not head.is_submitted:
-                found.unknown[f"{name}, which is being submitted"] = None
+            in_use.unknown |= {_words(part): None for part in damaged if part.index not in _ended(submission)}
+            if not jobs and not submission_item.is_submitted:
+                in_use.unknown[f"{name}, which is being submitted"] = None
             for job in jobs:
-                _add(found, job, f"job {job.index} of {name}")
-        return found
+                _add(in_use, job, f"job {job.index} of {name}")
+        return in_use
 
     def _jobs(self, submission: Submission, report: Callable[[Damaged], object]) -> Iterator[Job]:
         """Yield every form in which an open line was submitted, because a child of any array may still run."""
-        head = submission.head
-        if head is None:
+        submission_item = submission.head
+        if submission_item is None:
             return
-        forms = (written_jobs(self.storage, self.bucket, head), retried_jobs(self.storage, self.bucket, head))
+        forms = (
+            written_jobs(self.storage, self.bucket, submission_item),
+            retried_jobs(self.storage, self.bucket, submission_item),
+        )
         for jobs in forms:
             for job in readable(jobs, report):
                 if job.index in submission.live or job.index not in submission.opened:
                     yield job
 
-    def _add_by_hand(self, found: FoldersInUse, submission: Submission) -> None:
-        head = submission.head
-        if head is None:
+    def _add_by_hand(self, in_use: FoldersInUse, submission: Submission) -> None:
+        submission_item = submission.head
+        if submission_item is None:
             return
-        jobs = f"{head.submission}, which was submitted by hand, so that its lines are not stored"
-        if len(submission.opened) < head.jobs and self.children.state(head) not in (*GONE, ""):
-            found.unknown[jobs] = None
+        jobs = f"{submission_item.submission}, which was submitted by hand, so that its lines are not stored"
+        if len(submission.opened) < submission_item.jobs and self.children.state(submission_item) not in (*GONE, ""):
+            in_use.unknown[jobs] = None
         elif submission.live:
             regions = {region for item in submission.live.values() for region in (item.region, *item.regions)}
-            found.unknown[jobs] = frozenset(regions)
+            in_use.unknown[jobs] = frozenset(regions)
 
 
 def _words(part: Damaged) -> str:
@@ -120,16 +123,16 @@ def _ended(submission: Submission) -> set[int]:
     return submission.opened - submission.live.keys() - submission.unreadable
 
 
-def _add(found: FoldersInUse, job: Job, name: str) -> None:
+def _add(in_use: FoldersInUse, job: Job, name: str) -> None:
     """Add the folders and objects that a job, or its copy, may read in any of its Regions."""
     inputs = (job.inputs, *(replica.inputs for replica in job.replicas.values()))
-    channels = [channel for one in inputs for channel in one.values()]
+    channels = [channel for inputs_of_region in inputs for channel in inputs_of_region.values()]
     if any(channel.lists_objects for channel in channels):
-        found.unknown[f"{name}, whose manifest file may list any object"] = frozenset(job.regions)
-    found.jobs |= {channel.uri: name for channel in channels if channel.uri}
+        in_use.unknown[f"{name}, whose manifest file may list any object"] = frozenset(job.regions)
+    in_use.jobs |= {channel.uri: name for channel in channels if channel.uri}
     for region in job.regions:
         if model := initial_model_uri(in_region(job, region)):
-            found.jobs[model] = name
+            in_use.jobs[model] = name
     for folder in (job.copy_from, job.copy_to):
         if folder:
-            found.jobs[f"{folder}/"] = name
+            in_use.jobs[f"{folder}/"] = name

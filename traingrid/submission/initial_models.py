@@ -82,13 +82,13 @@ class InitialModels:
         """
         check_models(lines)
         errors: list[LineError] = []
-        found = [
+        resolved_lines = [
             self._line(line, line.settings.init_from, errors) if line.settings.init_from else line for line in lines
         ]
         if errors:
             raise ManifestError(errors)
-        check_copies(found)
-        return found
+        check_copies(resolved_lines)
+        return resolved_lines
 
     def _line(self, line: Line, model: InitialModel, errors: list[LineError]) -> Line:
         source = self._source(model)
@@ -97,8 +97,8 @@ class InitialModels:
             return line
         problems = [*self._unreadable((line.region, *line.replicas), source), *self._unfit(line, source)]
         errors += [_line_error(line, "init_from", str(model), problem) for problem in problems[:1]]
-        known = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
-        settings = replace(line.settings, init_from=known, residency=_passed_on(line, source))
+        resolved = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
+        settings = replace(line.settings, init_from=resolved, residency=_passed_on(line, source))
         with_model = replace(line, settings=settings)
         for problem in too_large_with_model(with_model, self.deployment):
             errors.append(_line_error(line, problem.field, problem.value, problem))
@@ -123,11 +123,11 @@ class InitialModels:
         return self._heads[submission]
 
     def _read(self, model: InitialModel) -> Source | RefusedError:
-        head = self._head(model.submission)
-        if head is None:
+        submission_item = self._head(model.submission)
+        if submission_item is None:
             return RefusedError(f"this grid has no submission {model.submission}", "`traingrid status` lists them.")
-        if model.index >= head.jobs:
-            indexes = "only index 0" if head.jobs == 1 else f"the indexes 0 to {head.jobs - 1}"
+        if model.index >= submission_item.jobs:
+            indexes = "only index 0" if submission_item.jobs == 1 else f"the indexes 0 to {submission_item.jobs - 1}"
             return RefusedError(f"submission {model.submission} has {indexes}", "Write one of its indexes.")
         item = self.ledger.job(model.submission, model.index)
         state = item.state if item else JobState.PENDING
@@ -138,8 +138,8 @@ class InitialModels:
             reason = f"job {model.index} of submission {model.submission} has written no model"
             return RefusedError(reason, _OTHER)
         bucket = self.deployment.manifest_bucket
-        job = last_submitted_job(self.storage, bucket, head, item) if self.storage else None
-        return Source(head=head, item=item, job=job)
+        job = last_submitted_job(self.storage, bucket, submission_item, item) if self.storage else None
+        return Source(head=submission_item, item=item, job=job)
 
     def _unreadable(self, regions: Sequence[str], source: Source) -> Iterator[RefusedError]:
         """Yield the reasons why a model cannot be used in Regions."""

@@ -207,9 +207,9 @@ class Intake:
         except (TraingridError, BotoCoreError, ClientError) as error:
             # The next attempt finds our arrays by their names. Batch may not list a new array yet, so the claim is
             # extended by its duration from now, which is a minute in AWS.
-            taken = arrays or (isinstance(error, SubmitFailedError) and not error.refused)
+            is_accepted = arrays or (isinstance(error, SubmitFailedError) and not error.refused)
             tries = failed_tries(claim, claimed)
-            self._release(submission, claim, int(time.time() + claim.seconds) if taken else 0, tries)
+            self._release(submission, claim, int(time.time() + claim.seconds) if is_accepted else 0, tries)
             submitted = sum(array.count for array in arrays)
             report = failure_report(error, submission=submission, jobs=len(lines), submitted=submitted, tries=tries)
             with suppress(BotoCoreError, ClientError):

@@ -84,9 +84,10 @@ def _refuse_moved(changed: Mapping[int, ChangedJob], latest: Mapping[int, Job], 
     """Raise UsageError if a line now describes another job; then lines cannot be mapped to jobs reliably."""
     previous = {_trained(job, submission): index for index, job in latest.items()}
     for index, now in changed.items():
-        other = previous.get(_trained(now.job, submission))
-        if other is not None:
-            text = f"Line {now.job.line} now describes job {other} of submission {submission}, but job {index} was on "
+        other_index = previous.get(_trained(now.job, submission))
+        if other_index is not None:
+            text = f"Line {now.job.line} now describes job {other_index} of submission {submission}, "
+            f"but job {index} was on "
             text += "this line. Rows cannot be reordered in a retry."
             step = "Nothing was changed. Restore the original order. To train the same job twice, submit its line in a "
             raise UsageError(text, step + "separate manifest: traingrid submit.")

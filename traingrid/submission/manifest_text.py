@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
 
 
-def manifest_content(storage: Storage, head: SubmissionItem) -> bytes | None:
+def manifest_content(storage: Storage, submission_item: SubmissionItem) -> bytes | None:
     """Return the content of a submission's manifest; None if it was deleted, or has a URI of an older version.
 
     Args:
         storage: S3.
-        head: The submission's item.
+        submission_item: The submission's item.
     """
     try:
-        return storage.read(S3Uri.parse(head.manifest), head.version or None)
+        return storage.read(S3Uri.parse(submission_item.manifest), submission_item.version or None)
     except (UsageError, ValueError):
         return None
 

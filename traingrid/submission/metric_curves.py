@@ -21,16 +21,16 @@ def last_curves(points: Sequence[MetricPoint]) -> dict[str, list[MetricPoint]]:
         points: The points of one job, oldest first.
     """
     last = max((point.attempt for point in points), default=0)
-    found: dict[str, list[MetricPoint]] = defaultdict(list)
+    curves: dict[str, list[MetricPoint]] = defaultdict(list)
     for point in points:
         if point.attempt == last and point.metric not in _POSITIONS:
-            found[point.metric].append(point)
-    return dict(sorted(found.items()))
+            curves[point.metric].append(point)
+    return dict(sorted(curves.items()))
 
 
 def by_job(points: Iterable[MetricPoint]) -> dict[int, list[MetricPoint]]:
     """Return the points of each job, by its index, in their order."""
-    found: dict[int, list[MetricPoint]] = defaultdict(list)
+    points_by_job: dict[int, list[MetricPoint]] = defaultdict(list)
     for point in points:
-        found[point.index].append(point)
-    return dict(found)
+        points_by_job[point.index].append(point)
+    return dict(points_by_job)

@@ -144,14 +144,14 @@ class MetricHistory:
 
     def _known_attempts(self, index: int | Collection[int] | None) -> list[_Attempt]:
         """Return the attempts of the ledger that have a training job, by job and number."""
-        head = self._ledger.submission(self._submission)
-        if head is None:
+        submission_item = self._ledger.submission(self._submission)
+        if submission_item is None:
             raise UnknownSubmissionError(self._submission)
-        if isinstance(index, int) and not 0 <= index < head.jobs:
+        if isinstance(index, int) and not 0 <= index < submission_item.jobs:
             text = f"Submission {self._submission} has no job with index {index}."
-            raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
-        if len(head.arrays) != self._arrays:
-            self._jobs, self._arrays = self._definitions(head), len(head.arrays)
+            raise UsageError(text, f"Its indexes are 0 to {submission_item.jobs - 1}.")
+        if len(submission_item.arrays) != self._arrays:
+            self._jobs, self._arrays = self._definitions(submission_item), len(submission_item.arrays)
         if isinstance(index, int):
             item = self._ledger.job(self._submission, index)
             items = [item] if item else []
@@ -165,31 +165,33 @@ class MetricHistory:
             if recorded.training_job
         ]
 
-    def _definitions(self, head: SubmissionItem) -> dict[int, list[Job]]:
+    def _definitions(self, submission_item: SubmissionItem) -> dict[int, list[Job]]:
         """Return each job as it was submitted, followed by the job of the last retry; none for a manifest by hand."""
         bucket = self._deployment.manifest_bucket
-        jobs = {job.index: [job] for job in readable(submitted_jobs(self._home, bucket, head), warn)}
-        retried = () if head.is_by_hand else readable(retried_jobs(self._home, bucket, head), warn)
+        jobs = {job.index: [job] for job in readable(submitted_jobs(self._home, bucket, submission_item), warn)}
+        retried = (
+            () if submission_item.is_by_hand else readable(retried_jobs(self._home, bucket, submission_item), warn)
+        )
         for index, job in {job.index: job for job in retried}.items():
             jobs.setdefault(index, []).append(job)
         return jobs
 
     def _followed(self, index: int, number: int, recorded: RecordedAttempt) -> _Attempt:
         """Return the state of an attempt with its current item."""
-        known = self._attempts.get((index, number))
-        if known is None:
+        attempt = self._attempts.get((index, number))
+        if attempt is None:
             jobs = self._jobs.get(index, [])
-            known = self._attempts[index, number] = _Attempt(
+            attempt = self._attempts[index, number] = _Attempt(
                 index=index,
                 recorded=recorded,
                 prefixes=tuple(self._prefixes(index, recorded, jobs)),
                 has_parts=any(job.metric_history for job in jobs) and not self._is_isolated,
                 log=MetricLog.of(recorded.training_job, jobs[-1].metrics) if jobs and jobs[-1].metrics else None,
             )
-        known.recorded = recorded
-        if known.log:  # AWS Batch adds an id to the name of a queued training job when it creates it
-            known.log.training_job = recorded.training_job
-        return known
+        attempt.recorded = recorded
+        if attempt.log:  # AWS Batch adds an id to the name of a queued training job when it creates it
+            attempt.log.training_job = recorded.training_job
+        return attempt
 
     @property
     def _is_isolated(self) -> bool:

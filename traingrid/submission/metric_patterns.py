@@ -32,8 +32,8 @@ class MetricPatterns:
     """
 
     def __init__(self, metrics: Mapping[str, str]) -> None:
-        found = ((name, compiled(name, regex)) for name, regex in metrics.items())
-        self._patterns = {name: pattern for name, pattern in found if pattern is not None}
+        patterns = ((name, compiled(name, regex)) for name, regex in metrics.items())
+        self._patterns = {name: pattern for name, pattern in patterns if pattern is not None}
 
     def matches(self, line: str) -> Iterator[tuple[str, float | None]]:
         """Yield the name of each metric in a line, and its value; None if its group is no finite number."""

@@ -77,10 +77,10 @@ def records_of_part(content: bytes) -> Iterator[Record]:
     """Yield the records of a part. Skip malformed lines, because a script may write to the same prefix."""
     for line in content.splitlines():
         try:
-            found = json.loads(line)
-            values = {name: float(value) for name, value in islice(found["metrics"].items(), _MOST_METRICS)}
-            time = datetime.fromisoformat(found["time"]).astimezone(UTC)
-            step, epoch = _whole(found.get("step")), _whole(found.get("epoch"))
+            values_of_line = json.loads(line)
+            values = {name: float(value) for name, value in islice(values_of_line["metrics"].items(), _MOST_METRICS)}
+            time = datetime.fromisoformat(values_of_line["time"]).astimezone(UTC)
+            step, epoch = _whole(values_of_line.get("step")), _whole(values_of_line.get("epoch"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue
         yield Record(time=time, step=step, epoch=epoch, values=_bounded(values))
@@ -148,14 +148,14 @@ def without_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:
         runs: The records of each run, oldest first.
     """
     first: dict[tuple[str, str], int] = {}
-    kept: list[list[Record]] = []
+    remaining: list[list[Record]] = []
     for run in reversed(list(runs)):
-        kept.append([left for record in run if (left := _kept(record, first)).values])
+        remaining.append([left for record in run if (left := _kept(record, first)).values])
         for record in run:
             for kind, position in _positions(record):
                 for name in record.values:
                     first[name, kind] = min(position, first.get((name, kind), position))
-    for records in reversed(kept):
+    for records in reversed(remaining):
         yield from records
 
 

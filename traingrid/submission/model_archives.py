@@ -73,8 +73,8 @@ class ModelArchives:
         except (BotoCoreError, ClientError) as error:
             code = str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
             if code in _MISSING:
-                other = "Name the job of another model in init_from, or restore the archive."
-                return Archive(refused=RefusedError(f"its archive {uri} does not exist any more", other))
+                next_step = "Name the job of another model in init_from, or restore the archive."
+                return Archive(refused=RefusedError(f"its archive {uri} does not exist any more", next_step))
             if code in _DENIED and self.refuse_denied:
                 step = "Get s3:GetObject for it, and s3:ListBucket, which shows if it exists (docs/operations.md)."
                 return Archive(refused=RefusedError(f"S3 denies access to its archive {uri}", step))

@@ -62,15 +62,15 @@ def unfit(line: Line, trained: Job, deployment: Deployment) -> Iterator[RefusedE
 
 def _algorithm(line: Line, mine: Mapping[str, str], trained: Job, deployment: Deployment) -> Iterator[RefusedError]:
     alias = line.settings.image or deployment.grid.job.image
-    named = line.settings.algorithm or deployment.image_uri(alias, line.region)
-    if not trained.is_algorithm or _program(named) != _program(trained.algorithm or trained.image):
+    image_or_algorithm = line.settings.algorithm or deployment.image_uri(alias, line.region)
+    if not trained.is_algorithm or _program(image_or_algorithm) != _program(trained.algorithm or trained.image):
         reason = (
             "the model was trained by another program, and an algorithm only begins with a model that it has trained"
         )
         yield RefusedError(reason, "Name a job of the same algorithm.")
         return
     step = "Write the same value: these hyperparameters define the network"
-    yield from _changed(_NETWORK.get(_program(named), ()), mine, trained, step)
+    yield from _changed(_NETWORK.get(_program(image_or_algorithm), ()), mine, trained, step)
 
 
 def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
@@ -91,17 +91,17 @@ def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
 
 def _changed(names: tuple[str, ...], mine: Mapping[str, str], trained: Job, step: str) -> Iterator[RefusedError]:
     for name in names:
-        old, new = (_value(name, given) for given in (trained.hyperparameters, mine))
+        old, new = (_value(name, hyperparameters) for hyperparameters in (trained.hyperparameters, mine))
         if old != new:
             reason = f"the hyperparameter {name} is {new}, and the model was trained with {old}"
             yield RefusedError(reason, f"{step}.")
 
 
-def _program(named: str) -> str:
+def _program(image_or_algorithm: str) -> str:
     """Return the name of an algorithm without registry or account, which depend on the Region, and without tag."""
-    return named.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    return image_or_algorithm.rpartition("/")[2].partition("@")[0].partition(":")[0]
 
 
-def _value(name: str, given: Mapping[str, str]) -> str:
+def _value(name: str, hyperparameters: Mapping[str, str]) -> str:
     """Return the value of a hyperparameter without blanks, or its default."""
-    return canonical(given.get(name, _DEFAULTS.get(name, "")).replace(" ", ""))
+    return canonical(hyperparameters.get(name, _DEFAULTS.get(name, "")).replace(" ", ""))

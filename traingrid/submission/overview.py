@@ -55,19 +55,19 @@ class SubmissionOverview:
         return self.unopened == 0 and not self.damaged and states <= FINAL_STATES
 
 
-def submission_overview(head: SubmissionItem, ledger: Ledger) -> SubmissionOverview:
+def submission_overview(submission_item: SubmissionItem, ledger: Ledger) -> SubmissionOverview:
     """Return the overview of a submission. It only reads the ledger, and neither metrics nor lines.
 
     Args:
-        head: The submission's item.
+        submission_item: The submission's item.
         ledger: The ledger.
     """
-    cancels = ledger.cancels(head.submission)
+    cancels = ledger.cancels(submission_item.submission)
     states: dict[str, Counter[JobState]] = defaultdict(Counter)
     failures: Counter[str] = Counter()
     running, failed = [], []
     damaged = list[Damaged]()
-    for job in readable(ledger.job_states(head.submission), damaged.append):
+    for job in readable(ledger.job_states(submission_item.submission), damaged.append):
         states[job.region][job.state] += 1
         if job.state == JobState.FAILED:
             failures[job.failure] += 1
@@ -75,11 +75,11 @@ def submission_overview(head: SubmissionItem, ledger: Ledger) -> SubmissionOverv
         elif job.state not in FINAL_STATES | UNLAUNCHED_STATES:
             running.append(_status(job, cancels))
     return SubmissionOverview(
-        submission=head.submission,
-        manifest=head.manifest,
-        total=head.jobs,
+        submission=submission_item.submission,
+        manifest=submission_item.manifest,
+        total=submission_item.jobs,
         states={region: dict(states[region]) for region in sorted(states)},
-        unopened=max(head.jobs - len(damaged) - sum(counts.total() for counts in states.values()), 0),
+        unopened=max(submission_item.jobs - len(damaged) - sum(counts.total() for counts in states.values()), 0),
         failures=dict(failures.most_common()),
         running=running,
         failed=failed,

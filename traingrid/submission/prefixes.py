@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 _SHOWN_IDS = 5
 
 
-def matching_id(given: str, known: Iterable[str]) -> str:
+def matching_id(prefix: str, ids: Iterable[str]) -> str:
     """Return the only id that begins with the given characters.
 
     Args:
-        given: The first characters of an id.
-        known: The ids of all submissions.
+        prefix: The first characters of an id.
+        ids: The ids of all submissions.
 
     Raises:
         UsageError: No submission has such an id, or several have one.
     """
-    found = [one for one in known if one.startswith(given)]
-    if not found:
-        raise UnknownSubmissionError(given)
-    if len(found) > 1:
-        more = ", …" if len(found) > _SHOWN_IDS else ""
-        text = f"{len(found)} submissions start with {given}: {', '.join(found[:_SHOWN_IDS])}{more}."
+    matches = [submission for submission in ids if submission.startswith(prefix)]
+    if not matches:
+        raise UnknownSubmissionError(prefix)
+    if len(matches) > 1:
+        more = ", …" if len(matches) > _SHOWN_IDS else ""
+        text = f"{len(matches)} submissions start with {prefix}: {', '.join(matches[:_SHOWN_IDS])}{more}."
         raise UsageError(text, "Give more characters of the id.")
-    return found[0]
+    return matches[0]

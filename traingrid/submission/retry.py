@@ -131,14 +131,14 @@ class Retrier:
             with ThreadPoolExecutor(self.at_once, thread_name_prefix="reopen") as pool:
                 while waiting:
                     number = self.ledger.claim_retry(todo.submission, {"by": by})
-                    got = self._reopened_slice(todo, number, waiting, pool, done)
-                    if got:
-                        done.batch_jobs.append(self._submit(todo.submission, number, got))
-                        done.indices.extend(job.index for job in got)
-                        on_array(done.batch_jobs[-1], len(got))
+                    reopened = self._reopened_slice(todo, number, waiting, pool, done)
+                    if reopened:
+                        done.batch_jobs.append(self._submit(todo.submission, number, reopened))
+                        done.indices.extend(job.index for job in reopened)
+                        on_array(done.batch_jobs[-1], len(reopened))
         except (SubmitFailedError, BotoCoreError, ClientError) as error:
-            what = error.what if isinstance(error, SubmitFailedError) else f"AWS request failed: {error}."
-            text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {what}"
+            cause = error.what if isinstance(error, SubmitFailedError) else f"AWS request failed: {error}."
+            text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {cause}"
             step = "The reconciler closes jobs without a child within two sweeps (10 minutes)."
             raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
         return self._without_closed(todo.submission, done) if done.indices else done
@@ -163,17 +163,17 @@ class Retrier:
         self, todo: ToRetry, number: int, waiting: deque[Job], pool: ThreadPoolExecutor, done: Retried
     ) -> list[Job]:
         """Reopen waiting jobs for array `number` until it is full or must be submitted, and return these jobs."""
-        got: list[Job] = []
+        reopened: list[Job] = []
         began, tried = time.monotonic(), 0
         while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
             some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - tried))]
             tried += len(some)
             for job, is_got in zip(some, pool.map(partial(self._reopened, todo, number), some), strict=True):
                 if is_got:
-                    got.append(job)
+                    reopened.append(job)
                 else:
                     done.left[job.index] = "another retry has started it"
-        return got
+        return reopened
 
     def _reopened(self, todo: ToRetry, number: int, job: Job) -> bool:
         """Move a job to its next attempt, for array `number`; return False if another retry was faster."""

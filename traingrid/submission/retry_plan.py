@@ -95,18 +95,20 @@ class RetryPlan:
             UsageError: The corrected manifest has another number or order of lines, the job of `index` does not
                 exist, or has not failed or stopped, or no job to retry can read its initial model any more.
         """
-        head, damaged = self._head(submission), list[Damaged]()
-        known = self._known(head, index, damaged.append)
-        ended = {index: item for index, item in known.items() if item.state in _RETRIED_STATES}
+        submission_item, damaged = self._head(submission), list[Damaged]()
+        items = self._known(submission_item, index, damaged.append)
+        ended = {index: item for index, item in items.items() if item.state in _RETRIED_STATES}
         bucket = self.deployment.manifest_bucket
-        submitted = list(readable(submitted_jobs(self.storage, bucket, head), damaged.append))
-        retried = {job.index: job for job in readable(retried_jobs(self.storage, bucket, head), damaged.append)}
+        submitted = list(readable(submitted_jobs(self.storage, bucket, submission_item), damaged.append))
+        retried = {
+            job.index: job for job in readable(retried_jobs(self.storage, bucket, submission_item), damaged.append)
+        }
         jobs = {job.index: job for job in submitted} | retried
-        lost = _lost(range(head.jobs) if index is None else [index], known, jobs, damaged, retried)
+        lost = _lost(range(submission_item.jobs) if index is None else [index], items, jobs, damaged, retried)
         jobs = {number: job for number, job in jobs.items() if number not in lost and index in (None, number)}
-        late = self._late(head, known, jobs)
+        late = self._late(submission_item, items, jobs)
         if index is not None and index not in (*ended, *late):
-            text = f"Job {index} of submission {submission} is {_state_of(known.get(index))}."
+            text = f"Job {index} of submission {submission} is {_state_of(items.get(index))}."
             if index in lost:
                 raise TraingridError(lost[index].sentence, lost[index].next_step)
             raise UsageError(text, "Only failed and stopped jobs can be retried.")
@@ -119,72 +121,73 @@ class RetryPlan:
             if part := next((part for part in damaged if part.array_file), None):  # lines cannot be mapped to jobs
                 raise TraingridError(f"{part.sentence} Nothing was changed.", part.next_step)
             corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
-            changed = {index: one.fields for index, one in corrected.items()}
+            changed = {index: change.fields for index, change in corrected.items()}
             left = {index: _not_ended(fields) for index, fields in changed.items() if index not in ended} | left
             left = {index: why for index, why in left.items() if index in changed}
-            jobs = {index: one.job for index, one in corrected.items()}
-        wanted = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
-        unreadable = self._unreadable(wanted)
-        if unreadable and len(unreadable) == len(wanted):
+            jobs = {index: change.job for index, change in corrected.items()}
+        to_retry = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
+        unreadable = self._unreadable(to_retry)
+        if unreadable and len(unreadable) == len(to_retry):
             raise UsageError(*_rejection(unreadable))
         left |= {index: f"{refused.what} {refused.next_step}" for index, refused in unreadable.items()}
-        wanted = [job for job in wanted if job.index not in unreadable]
+        to_retry = [job for job in to_retry if job.index not in unreadable]
         return ToRetry(
             submission=submission,
-            jobs=wanted,
+            jobs=to_retry,
             ended=ended,
             left=left,
             late=[index for index in late if index in left],
-            changed={job.index: changed[job.index] for job in wanted if job.index in changed},
+            changed={job.index: changed[job.index] for job in to_retry if job.index in changed},
         )
 
     def _unreadable(self, jobs: Sequence[Job]) -> dict[int, UsageError]:
         """Return the errors of jobs whose initial model they cannot read any more, by index."""
         archives = ModelArchives(deployment=self.deployment, refuse_denied=True)
         models = InitialModels(deployment=self.deployment, ledger=self.ledger, storage=self.storage, archives=archives)
-        found = {}
+        errors = {}
         for job in jobs:
             if refused := models.refused(job):
                 text = f"line {job.line} cannot begin with the model of job {job.init_from}: {refused.reason}."
-                found[job.index] = UsageError(text, refused.next_step)
-        return found
+                errors[job.index] = UsageError(text, refused.next_step)
+        return errors
 
     def _known(
-        self, head: SubmissionItem, index: int | None, report: Callable[[Damaged], object]
+        self, submission_item: SubmissionItem, index: int | None, report: Callable[[Damaged], object]
     ) -> dict[int, JobItem]:
         """Return the opened jobs, or the one with an index if it is opened, by index."""
         if index is None:
-            return {item.index: item for item in readable(self.ledger.jobs(head.submission), report)}
-        if not 0 <= index < head.jobs:
-            text = f"Submission {head.submission} has no job with index {index}."
-            raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
-        item = self.ledger.job(head.submission, index)
+            return {item.index: item for item in readable(self.ledger.jobs(submission_item.submission), report)}
+        if not 0 <= index < submission_item.jobs:
+            text = f"Submission {submission_item.submission} has no job with index {index}."
+            raise UsageError(text, f"Its indexes are 0 to {submission_item.jobs - 1}.")
+        item = self.ledger.job(submission_item.submission, index)
         return {index: item} if item else {}
 
     def _head(self, submission: str) -> SubmissionItem:
-        head = self.ledger.submission(submission)
-        if head is None:
+        submission_item = self.ledger.submission(submission)
+        if submission_item is None:
             raise UnknownSubmissionError(submission)
-        if head.is_by_hand:
-            raise self._by_hand(head)
-        if not head.arrays:
+        if submission_item.is_by_hand:
+            raise self._by_hand(submission_item)
+        if not submission_item.arrays:
             raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
-        return head
+        return submission_item
 
-    def _by_hand(self, head: SubmissionItem) -> TraingridError:
+    def _by_hand(self, submission_item: SubmissionItem) -> TraingridError:
         """Return the error for a retry of a submission by hand, whose lines exist only in the file given to Batch.
 
         That file may have changed, and its lines would be read with the grid's current defaults.
         """
-        submission, manifest = head.submission, head.manifest.partition("?")[0]
+        submission, manifest = submission_item.submission, submission_item.manifest.partition("?")[0]
         jobs = readable(self.ledger.jobs(submission), warn)
         ended = [item.index for item in jobs if item.state in _RETRIED_STATES]
         listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
         text = (
-            f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head.batch_job}), without the "
+            f"Submission {submission} was submitted to AWS Batch by hand "
+            f"(Batch job {submission_item.batch_job}), without the "
             f"intake, which stores the lines that a retry needs.{listed}"
         )
-        version = f" --version-id {head.version}" if head.version else ""
+        version = f" --version-id {submission_item.version}" if submission_item.version else ""
         bucket, _, key = manifest.removeprefix("s3://").partition("/")
         get = f"aws s3api get-object --bucket {shlex.quote(bucket)} --key {shlex.quote(key)}{version} retry.csv"
         step = f"`traingrid status {submission}` lists jobs by index, from 0, in the order of the manifest's lines."
@@ -192,14 +195,16 @@ class RetryPlan:
             text, f"{step} Keep the lines to train again, and submit them: {get}, then traingrid submit retry.csv."
         )
 
-    def _late(self, head: SubmissionItem, known: Mapping[int, JobItem], jobs: Mapping[int, Job]) -> list[int]:
+    def _late(
+        self, submission_item: SubmissionItem, items: Mapping[int, JobItem], jobs: Mapping[int, Job]
+    ) -> list[int]:
         """Return the jobs whose children failed before the ledger recorded a training job."""
-        lines = {index: known.get(index) for index in jobs}
+        lines = {index: items.get(index) for index in jobs}
         waiting = {index: item for index, item in lines.items() if not item or item.state in UNLAUNCHED_STATES}
-        cancels = self.ledger.cancels(head.submission)
+        cancels = self.ledger.cancels(submission_item.submission)
         return [
             index
-            for index, child in self.children.of(head, waiting).items()
+            for index, child in self.children.of(submission_item, waiting).items()
             if child.status == "FAILED" and not is_cancelled(cancels, index, (waiting[index] or jobs[index]).region)
         ]
 
@@ -244,7 +249,7 @@ def _in_flight(ended: Iterable[JobItem]) -> dict[int, str]:
 
 def _lost(
     indexes: Iterable[int],
-    known: Mapping[int, JobItem],
+    items: Mapping[int, JobItem],
     jobs: Mapping[int, Job],
     damaged: Sequence[Damaged],
     retried: Container[int],
@@ -253,16 +258,16 @@ def _lost(
 
     Args:
         indexes: The jobs.
-        known: The opened jobs that can be read.
+        items: The opened jobs that can be read.
         jobs: The lines that can be read.
         damaged: All parts that cannot be read.
         retried: The jobs whose line in the file of a retry can be read.
     """
     by_index = {part.index: part for part in damaged if part.index is not None}
     files = {part.array_file: part for part in damaged if part.index is None and part.array_file}
-    found = {}
+    lost = {}
     for index in indexes:
-        item = known.get(index)
+        item = items.get(index)
         if item is not None and item.state not in _RETRIED_STATES:
             continue
         part = by_index.get(index)
@@ -271,8 +276,8 @@ def _lost(
         if part is None and item is not None and index not in retried and item.array_file.startswith(RETRY_PREFIX):
             part = files.get(item.array_file)
         if part is not None:
-            found[index] = part
-    return found
+            lost[index] = part
+    return lost
 
 
 def _rejection(unreadable: Mapping[int, UsageError]) -> tuple[str, str]:

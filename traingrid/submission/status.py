@@ -207,11 +207,13 @@ def read_submission(ledger: Ledger, submission: str) -> ReadSubmission:
     """
     damaged = list[Damaged]()
     items = list(readable(ledger.items(submission), damaged.append))
-    head = next((item for item in items if isinstance(item, SubmissionItem)), None) or ledger.submission(submission)
-    if head is None:
+    submission_item = next((item for item in items if isinstance(item, SubmissionItem)), None) or ledger.submission(
+        submission
+    )
+    if submission_item is None:
         raise UnknownSubmissionError(submission)
     jobs = {item.index: item for item in items if isinstance(item, JobItem)}
-    return ReadSubmission(head=head, items=jobs, cancels=ledger.cancels(submission), damaged=damaged)
+    return ReadSubmission(head=submission_item, items=jobs, cancels=ledger.cancels(submission), damaged=damaged)
 
 
 def recorded_jobs(
@@ -225,31 +227,39 @@ def recorded_jobs(
         storage: S3.
         report: Called with items, lines and files that cannot be read.
     """
-    head, damaged = read.head, [*read.damaged]
+    submission_item, damaged = read.head, [*read.damaged]
     statuses = {index: _from_item(item) for index, item in read.items.items()}
-    if len(statuses) < head.jobs:
-        lines = _unopened_by_hand(head) if head.is_by_hand else _unopened(bucket, head, storage, damaged.append)
+    if len(statuses) < submission_item.jobs:
+        lines = (
+            _unopened_by_hand(submission_item)
+            if submission_item.is_by_hand
+            else _unopened(bucket, submission_item, storage, damaged.append)
+        )
         statuses = lines | statuses
         if damaged:
-            statuses |= _unreadable(head, damaged, statuses)
+            statuses |= _unreadable(submission_item, damaged, statuses)
     for part in damaged:
         report(part)
     return {index: _with_cancel(job, cancel_of(read.cancels, index, job.region)) for index, job in statuses.items()}
 
 
 def _unreadable(
-    head: SubmissionItem, damaged: Sequence[Damaged], statuses: Mapping[int, JobStatus]
+    submission_item: SubmissionItem, damaged: Sequence[Damaged], statuses: Mapping[int, JobStatus]
 ) -> dict[int, JobStatus]:
     """Return the status of jobs whose item is damaged, or that are neither in the ledger nor in the submission."""
     items = {part.index: part for part in damaged if not part.array_file and part.index is not None}
     lines = {part.index: part for part in damaged if part.array_file}
-    lost = [index for index in range(head.jobs) if index not in statuses] if head.is_submitted else []
-    found = {}
+    lost = (
+        [index for index in range(submission_item.jobs) if index not in statuses]
+        if submission_item.is_submitted
+        else []
+    )
+    statuses_ = {}
     for index in (*items, *lost):
         part = items.get(index) or lines.get(index) or lines.get(None) or damaged[0]
         job = statuses.get(index) or JobStatus(index=index, region="", name=f"job {index}", state=JobState.PENDING)
-        found[index] = replace(job, phase=UNREADABLE, reason=part.sentence)
-    return found
+        statuses_[index] = replace(job, phase=UNREADABLE, reason=part.sentence)
+    return statuses_
 
 
 def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
@@ -261,21 +271,26 @@ def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
 
 def _as_in_batch(read: ReadSubmission, recorded: Mapping[int, JobStatus], children: Children) -> dict[int, JobStatus]:
     """Return the status of each job, with Batch's state of the children of jobs without training job."""
-    head, known, damaged = read.head, read.items, read.damaged_jobs
+    submission_item, items, damaged = read.head, read.items, read.damaged_jobs
     waiting = {
-        index: known.get(index)
+        index: items.get(index)
         for index, job in recorded.items()
         if job.state in UNLAUNCHED_STATES and index not in damaged
     }
     if not waiting:
         return dict(recorded)
-    asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH)
+    child_by_index = children.of(submission_item, waiting, is_exact=len(waiting) <= _ASKED_ABOUT_EACH)
     described = {
-        index: _with_batch_state(recorded[index], child, read.cancels) for index, child in asked.items() if child.id
+        index: _with_batch_state(recorded[index], child, read.cancels)
+        for index, child in child_by_index.items()
+        if child.id
     }
     statuses = {**recorded, **described}
-    if head.is_by_hand:
-        statuses |= {index: _never_started(statuses[index], head, asked[index]) for index in waiting.keys() - known}
+    if submission_item.is_by_hand:
+        statuses |= {
+            index: _never_started(statuses[index], submission_item, child_by_index[index])
+            for index in waiting.keys() - items
+        }
     return statuses
 
 
@@ -303,7 +318,7 @@ def _from_item(item: JobItem) -> JobStatus:
 
 
 def _unopened(
-    bucket: str, head: SubmissionItem, storage: Storage, report: Callable[[Damaged], object]
+    bucket: str, submission_item: SubmissionItem, storage: Storage, report: Callable[[Damaged], object]
 ) -> dict[int, JobStatus]:
     """Return all jobs as they were submitted, for jobs that no child has opened in the ledger."""
     return {
@@ -315,27 +330,28 @@ def _unopened(
             state=JobState.PENDING,
             ranks=job.ranks,
         )
-        for job in readable(submitted_jobs(storage, bucket, head), report)
+        for job in readable(submitted_jobs(storage, bucket, submission_item), report)
     }
 
 
-def _unopened_by_hand(head: SubmissionItem) -> dict[int, JobStatus]:
+def _unopened_by_hand(submission_item: SubmissionItem) -> dict[int, JobStatus]:
     """Return all jobs of a submission by hand; only their indexes are known until a child opens them."""
     return {
         index: JobStatus(index=index, region="", name=f"job {index}", state=JobState.PENDING)
-        for index in range(head.jobs)
+        for index in range(submission_item.jobs)
     }
 
 
-def _never_started(job: JobStatus, head: SubmissionItem, child: ChildStatus) -> JobStatus:
+def _never_started(job: JobStatus, submission_item: SubmissionItem, child: ChildStatus) -> JobStatus:
     """Return a line of a submission by hand as failed if its child has ended or never existed.
 
     The reconciler does not close such a line, because it has no copy of the line.
     """
     if not child.gone or job.ended:
         return job
-    if not head.had_child(job.index, child.status):
-        why = f"Batch job {head.batch_job} has no child for this line: its array size is not the number of lines."
+    if not submission_item.had_child(job.index, child.status):
+        batch_job = submission_item.batch_job
+        why = f"Batch job {batch_job} has no child for this line: its array size is not the number of lines."
     else:
         why = f"Its Batch child ended before it started the line: {child.reason or 'Batch gives no reason'}."
     return replace(job, state=JobState.FAILED, phase=NEVER_STARTED, reason=f"Never started. {why}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _RESTORE = "Restore the version of the object that the intake wrote, or submit the lines in another manifest."
 
 
-def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job | Damaged]:
+def submitted_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem) -> Iterator[Job | Damaged]:
     """Yield the jobs of a submission in the order of their index, and lines and files that cannot be read.
 
     Yield nothing before the intake has written them, or if a user submitted the manifest to Batch without the intake.
@@ -31,39 +31,41 @@ def submitted_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Itera
     Args:
         storage: S3.
         bucket: The manifest bucket.
-        head: The submission's item.
+        submission_item: The submission's item.
     """
     first = 0
-    for array in head.arrays if not head.is_by_hand else ():
+    for array in submission_item.arrays if not submission_item.is_by_hand else ():
         if not is_retry(array):
-            file = file_uri(bucket, head.submission, array.file)
-            yield from _jobs_in(storage, file, array.version, head, range(first, first + array.count))
+            file = file_uri(bucket, submission_item.submission, array.file)
+            yield from _jobs_in(storage, file, array.version, submission_item, range(first, first + array.count))
             first += array.count
 
 
-def written_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job | Damaged]:
+def written_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem) -> Iterator[Job | Damaged]:
     """Yield the jobs that the intake has written, including those of arrays that it has not recorded yet.
 
     Args:
         storage: S3.
         bucket: The manifest bucket.
-        head: The submission's item.
+        submission_item: The submission's item.
     """
-    for chunk, size in enumerate(chunks(head.jobs)):
-        file, first = S3Uri(bucket, jobs_key(head.submission, chunk)), chunk * MAX_ARRAY
-        yield from _jobs_in(storage, file, _version(head, chunk), head, range(first, first + size))
+    for chunk, size in enumerate(chunks(submission_item.jobs)):
+        file, first = S3Uri(bucket, jobs_key(submission_item.submission, chunk)), chunk * MAX_ARRAY
+        yield from _jobs_in(
+            storage, file, _version(submission_item, chunk), submission_item, range(first, first + size)
+        )
 
 
-def retried_jobs(storage: Storage, bucket: str, head: SubmissionItem) -> Iterator[Job | Damaged]:
+def retried_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem) -> Iterator[Job | Damaged]:
     """Yield the retried jobs of a submission, those of the last retry last, and lines and files that cannot be read."""
-    for array in head.arrays:
+    for array in submission_item.arrays:
         if is_retry(array):
-            file = file_uri(bucket, head.submission, array.file)
-            yield from _jobs_in(storage, file, version_in(array.file), head, None)
+            file = file_uri(bucket, submission_item.submission, array.file)
+            yield from _jobs_in(storage, file, version_in(array.file), submission_item, None)
 
 
 def last_submitted_jobs(
-    storage: Storage, bucket: str, head: SubmissionItem, report: Callable[[Damaged], object]
+    storage: Storage, bucket: str, submission_item: SubmissionItem, report: Callable[[Damaged], object]
 ) -> dict[int, Job]:
     """Return the jobs of a submission by index, each as it was last submitted: by the intake or a retry.
 
@@ -72,22 +74,22 @@ def last_submitted_jobs(
     Args:
         storage: S3.
         bucket: The manifest bucket.
-        head: The submission's item.
+        submission_item: The submission's item.
         report: Called with lines and files that cannot be read.
     """
-    if head.is_by_hand:
+    if submission_item.is_by_hand:
         return {}
-    forms = (submitted_jobs(storage, bucket, head), retried_jobs(storage, bucket, head))
+    forms = (submitted_jobs(storage, bucket, submission_item), retried_jobs(storage, bucket, submission_item))
     return {job.index: job for jobs in forms for job in readable(jobs, report)}
 
 
-def last_submitted_job(storage: Storage, bucket: str, head: SubmissionItem, item: JobItem) -> Job | None:
+def last_submitted_job(storage: Storage, bucket: str, submission_item: SubmissionItem, item: JobItem) -> Job | None:
     """Return one job as it was last submitted, without reading the other jobs of its file if the intake wrote it.
 
     Args:
         storage: S3.
         bucket: The manifest bucket.
-        head: The submission's item.
+        submission_item: The submission's item.
         item: The job's item.
 
     Returns:
@@ -96,28 +98,28 @@ def last_submitted_job(storage: Storage, bucket: str, head: SubmissionItem, item
     Raises:
         TraingridError: The line of the job, or a file that may have it, cannot be read.
     """
-    if head.is_by_hand:
+    if submission_item.is_by_hand:
         return None
     damaged: list[Damaged] = []
-    retried = {job.index: job for job in readable(retried_jobs(storage, bucket, head), damaged.append)}
+    retried = {job.index: job for job in readable(retried_jobs(storage, bucket, submission_item), damaged.append)}
     for part in damaged:
         if part.index == item.index or (part.index is None and part.array_file == item.array_file):
             raise TraingridError(part.sentence, part.next_step)
     if item.index in retried:
         return retried[item.index]
     chunk, line = divmod(item.index, MAX_ARRAY)
-    file = ObjectVersion(bucket, jobs_key(head.submission, chunk), _version(head, chunk) or "")
+    file = ObjectVersion(bucket, jobs_key(submission_item.submission, chunk), _version(submission_item, chunk) or "")
     return read_job(storage, file, line)
 
 
-def _version(head: SubmissionItem, chunk: int) -> str | None:
+def _version(submission_item: SubmissionItem, chunk: int) -> str | None:
     """Return the version of the jobs of an array that the intake has submitted, if it is recorded."""
-    versions = [array.version for array in head.arrays if not is_retry(array)]
+    versions = [array.version for array in submission_item.arrays if not is_retry(array)]
     return versions[chunk] if chunk < len(versions) else None
 
 
 def _jobs_in(
-    storage: Storage, file: S3Uri, version: str | None, head: SubmissionItem, indexes: Sequence[int] | None
+    storage: Storage, file: S3Uri, version: str | None, submission_item: SubmissionItem, indexes: Sequence[int] | None
 ) -> Iterator[Job | Damaged]:
     """Yield the jobs in a file as they were submitted; none if it does not exist before the submission.
 
@@ -127,21 +129,21 @@ def _jobs_in(
         storage: Reads from S3.
         file: The file.
         version: Its version; None or empty if none is recorded.
-        head: The submission's item.
+        submission_item: The submission's item.
         indexes: The indexes of its jobs; None for the file of a retry, of which only its readable lines are known.
     """
 
     def damaged(problem: str, number: int | None = None) -> Damaged:
         index = indexes[number] if indexes is not None and number is not None and number < len(indexes) else None
         place = f"Line {number + 1} of {file}" if number is not None else str(file)
-        submission, name = head.submission, array_file(file.key)
+        submission, name = submission_item.submission, array_file(file.key)
         return Damaged(
             place=place, problem=problem, next_step=_RESTORE, submission=submission, index=index, array_file=name
         )
 
     content = storage.read_pinned(file, version)
     if content is None:
-        if version or head.is_submitted:
+        if version or submission_item.is_submitted:
             yield damaged("does not exist")
         return
     hashes = None if version else storage.read_if_exists(index_uri(file))

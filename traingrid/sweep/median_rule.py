@@ -33,20 +33,22 @@ def early_stops(
     """
     if len(complete) < rule.min_trials:
         return []
-    found = []
+    stops = []
     for trial, curve in running.items():
-        epoch = max((each for each, _ in curve), default=0)
+        epoch = max((epoch_ for epoch_, _ in curve), default=0)
         best = best_until(curve, epoch, objective)
-        others = [value for other in complete if (value := best_until(other, epoch, objective)) is not None]
-        if best is None or epoch < rule.min_epochs or not others:
+        values = [
+            value for complete_curve in complete if (value := best_until(complete_curve, epoch, objective)) is not None
+        ]
+        if best is None or epoch < rule.min_epochs or not values:
             continue
-        middle = median(others)
+        middle = median(values)
         if objective.is_better(middle, best):
-            found.append(StoppedEarly(trial=trial, epoch=epoch, best=best, median=middle))
-    return found
+            stops.append(StoppedEarly(trial=trial, epoch=epoch, best=best, median=middle))
+    return stops
 
 
 def best_until(curve: Curve, epoch: int, objective: Objective) -> float | None:
     """Return the best value of a curve up to an epoch; None if it has none."""
-    values = [value for each, value in curve if each <= epoch]
+    values = [value for epoch_, value in curve if epoch_ <= epoch]
     return objective.best(iter(values)) if values else None

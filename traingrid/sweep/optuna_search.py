@@ -37,17 +37,17 @@ def propose(spec: SweepSpec, seed: int, trials: Sequence[Trial], pending: Sequen
     study = optuna.create_study(direction=spec.objective.direction, sampler=sampler)
     states = optuna.trial.TrialState
     for trial in trials:
-        made: dict[str, Any] = {"params": trial.parameters, "distributions": distributions}
+        arguments: dict[str, Any] = {"params": trial.parameters, "distributions": distributions}
         if trial.ended is None:
-            study.add_trial(optuna.trial.create_trial(state=states.RUNNING, **made))
+            study.add_trial(optuna.trial.create_trial(state=states.RUNNING, **arguments))
         elif trial.is_complete:
-            study.add_trial(optuna.trial.create_trial(state=states.COMPLETE, value=trial.value, **made))
+            study.add_trial(optuna.trial.create_trial(state=states.COMPLETE, value=trial.value, **arguments))
         elif trial.was_stopped_early and trial.ended.curve:
-            made["intermediate_values"] = dict(trial.ended.curve)
-            study.add_trial(optuna.trial.create_trial(state=states.PRUNED, value=trial.value, **made))
+            arguments["intermediate_values"] = dict(trial.ended.curve)
+            study.add_trial(optuna.trial.create_trial(state=states.PRUNED, value=trial.value, **arguments))
     for parameters in pending:
-        made = {"params": parameters, "distributions": distributions}
-        study.add_trial(optuna.trial.create_trial(state=states.RUNNING, **made))
+        arguments = {"params": parameters, "distributions": distributions}
+        study.add_trial(optuna.trial.create_trial(state=states.RUNNING, **arguments))
     return dict(study.ask(distributions).params)
 
 

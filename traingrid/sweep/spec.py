@@ -90,9 +90,9 @@ class Objective(SpecPart):
     metric: Annotated[str, StringConstraints(min_length=1)]
     direction: Literal["maximize", "minimize"]
 
-    def is_better(self, value: float, other: float) -> bool:
+    def is_better(self, value: float, reference: float) -> bool:
         """Return True if a value is strictly better than another one."""
-        return value > other if self.direction == "maximize" else value < other
+        return value > reference if self.direction == "maximize" else value < reference
 
     def best(self, values: Iterator[float]) -> float:
         """Return the best of some values; there is at least one."""
@@ -151,20 +151,20 @@ class SweepSpec(SpecPart):
     @property
     def combinations(self) -> int | None:
         """The number of different trials; None if it is infinite."""
-        sizes = [len(set(values)) if (values := one.values()) else 0 for one in self.search.values()]
+        sizes = [len(set(values)) if (values := dimension.values()) else 0 for dimension in self.search.values()]
         return math.prod(sizes) if all(sizes) else None
 
     @property
     def number_of_trials(self) -> int:
         """The number of trials of the whole sweep: at most the number of combinations."""
-        wanted = self.trials or MAX_TRIALS
-        return min(wanted, self.combinations) if self.combinations else wanted
+        trials = self.trials or MAX_TRIALS
+        return min(trials, self.combinations) if self.combinations else trials
 
     def combination(self, number: int) -> Parameters:
         """Return one of all combinations; the last hyperparameter changes fastest."""
-        values = [dict.fromkeys(one.values() or ()) for one in self.space.values()]
-        found = next(itertools.islice(itertools.product(*values), number, None))
-        return dict(zip(self.space, found, strict=True))
+        values = [dict.fromkeys(dimension.values() or ()) for dimension in self.space.values()]
+        values_ = next(itertools.islice(itertools.product(*values), number, None))
+        return dict(zip(self.space, values_, strict=True))
 
     def identity(self, lines: list[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the part of the specification that must not change while the sweep exists.

@@ -94,19 +94,19 @@ def spec_of(path: Path, document: YamlDocument) -> SpecFile:
     if not isinstance(document.data, Mapping):
         keys = ", ".join(SweepSpec.model_fields)
         raise SpecError((f"{path}:1: a sweep must be a mapping with the keys {keys}. See docs/sweeps.md.",))
-    found = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
+    problems = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
     spec = None
     try:
         spec = SweepSpec.model_validate({"name": path.stem, **document.data})
     except ValidationError as error:
         for details in error.errors():
             key = _key_path(details["loc"])
-            found.append((document.line(key), f"{place(path, document, key)}: {_sentence(key, details)}"))
+            problems.append((document.line(key), f"{place(path, document, key)}: {_sentence(key, details)}"))
     if spec is not None:
         broken = list(_broken_rules(spec))
-        found += [(document.line(key), f"{place(path, document, key)}: {text}") for key, text in broken]
-    if spec is None or found:
-        raise SpecError(tuple(dict.fromkeys(sentence for _, sentence in sorted(found))))
+        problems += [(document.line(key), f"{place(path, document, key)}: {text}") for key, text in broken]
+    if spec is None or problems:
+        raise SpecError(tuple(dict.fromkeys(sentence for _, sentence in sorted(problems))))
     return SpecFile(path=path, spec=spec, document=document)
 
 
@@ -129,16 +129,16 @@ def _key_path(loc: tuple[int | str, ...]) -> KeyPath:
 
 def _sentence(key: KeyPath, details: Any) -> str:
     if details["type"] == "extra_forbidden":
-        known = tuple(_keys(key[:-1]))
-        near = nearest(str(key[-1]), known)
-        return "there is no such key. " + (f"Did you mean {near}?" if near else f"Choose from: {', '.join(known)}.")
+        keys = tuple(_keys(key[:-1]))
+        near = nearest(str(key[-1]), keys)
+        return "there is no such key. " + (f"Did you mean {near}?" if near else f"Choose from: {', '.join(keys)}.")
     example = next((_EXAMPLES[part] for part in reversed(key) if isinstance(part, str) and part in _EXAMPLES), "")
     step = f"Write for example `{example}`." if example else ""
     if details["type"] == "missing":
         return f"this key is missing. {step}"
-    given = details["input"]
-    literal = shown(given) if isinstance(given, str) else repr(given)
-    refused = "" if isinstance(given, (Mapping, list)) or given is None else f"{literal} is not allowed: "
+    value = details["input"]
+    literal = shown(value) if isinstance(value, str) else repr(value)
+    refused = "" if isinstance(value, (Mapping, list)) or value is None else f"{literal} is not allowed: "
     return f"{refused}{violated_rule(details)}. {step}".rstrip()
 
 

@@ -137,15 +137,15 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
     return SweepState(spec=spec, trials=dict(sorted(trials.items())), batches=batches, spent_budget=spent)
 
 
-def free_numbers(taken: Iterable[int], count: int) -> list[int]:
+def free_numbers(used_numbers: Iterable[int], count: int) -> list[int]:
     """Return the lowest numbers that no trial has; those of rejected trials are free again."""
-    used, number = set(taken), 0
-    found: list[int] = []
-    while len(found) < count:
+    used, number = set(used_numbers), 0
+    free: list[int] = []
+    while len(free) < count:
         if number not in used:
-            found.append(number)
+            free.append(number)
         number += 1
-    return found
+    return free
 
 
 def _new(batch: int, entry: Batch, number: int) -> Trial:

@@ -33,13 +33,13 @@ def next_parameters(spec: SweepSpec, number: int, trials: Sequence[Trial], pendi
     """
     if spec.strategy == "grid":
         return spec.combination(number)
-    known = [*(trial.parameters for trial in trials), *pending]
+    tried = [*(trial.parameters for trial in trials), *pending]
     for draw in range(_DRAWS):
         seed = _seed(spec, number, draw)
-        found = propose(spec, seed, trials, pending) if spec.strategy == "optuna" else _random(spec, seed)
-        if found not in known:
-            return found
-    return _unknown(spec, _seed(spec, number, _DRAWS), known)
+        parameters = propose(spec, seed, trials, pending) if spec.strategy == "optuna" else _random(spec, seed)
+        if parameters not in tried:
+            return parameters
+    return _unknown(spec, _seed(spec, number, _DRAWS), tried)
 
 
 def _random(spec: SweepSpec, seed: int) -> Parameters:
@@ -47,12 +47,12 @@ def _random(spec: SweepSpec, seed: int) -> Parameters:
     return {name: dimension.sample(generator) for name, dimension in spec.space.items()}
 
 
-def _unknown(spec: SweepSpec, seed: int, known: Collection[Parameters]) -> Parameters:
+def _unknown(spec: SweepSpec, seed: int, tried: Collection[Parameters]) -> Parameters:
     """Return a combination that no trial has, from a random one on."""
     if spec.combinations is None:
         return _random(spec, seed)
     numbers = [(seed + step) % spec.combinations for step in range(spec.combinations)]
-    return next(found for number in numbers if (found := spec.combination(number)) not in known)
+    return next(parameters for number in numbers if (parameters := spec.combination(number)) not in tried)
 
 
 def _seed(spec: SweepSpec, number: int, draw: int) -> int:

@@ -135,8 +135,8 @@ class Sweep:
 
     @property
     def _identity(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(json.dumps(self.spec.identity(self.lines)))
-        return found
+        identity: dict[str, Any] = json.loads(json.dumps(self.spec.identity(self.lines)))
+        return identity
 
     def _check_identity(self) -> None:
         recorded, own = dict(self._state.spec or {}), self._identity
@@ -162,13 +162,13 @@ class Sweep:
 
     def _open_jobs(self) -> dict[int, JobStatus]:
         """Return the jobs of the open trials."""
-        found = {}
+        open_jobs = {}
         by_name = {name_of(self.spec, trial.number): trial for trial in self._state.open}
         for submission in dict.fromkeys(trial.submission for trial in self._state.open):
             for job in self.grid.jobs(submission):
                 if (trial := by_name.get(job.name)) and trial.submission == submission:
-                    found[trial.number] = job
-        return found
+                    open_jobs[trial.number] = job
+        return open_jobs
 
     def _record_ended(self, jobs: Mapping[int, JobStatus]) -> None:
         ended = {number: job for number, job in jobs.items() if job.ended}
@@ -192,14 +192,14 @@ class Sweep:
         """Return the curves of some trials. They are only needed for early stopping, and each read costs requests."""
         if self.spec.early_stopping is None:
             return {}
-        found: dict[int, Sequence[tuple[int, float]]] = {}
+        curves: dict[int, Sequence[tuple[int, float]]] = {}
         for submission in dict.fromkeys(self._state.trials[number].submission for number in jobs):
             indexes = {
                 job.index: number for number, job in jobs.items() if self._trial(number).submission == submission
             }
             read = self.grid.curves(submission, list(indexes), self.spec.objective.metric)
-            found |= {indexes[index]: curve for index, curve in read.items()}
-        return found
+            curves |= {indexes[index]: curve for index, curve in read.items()}
+        return curves
 
     def _known_curves(self, jobs: Mapping[int, JobStatus]) -> Mapping[int, Sequence[tuple[int, float]]]:
         """Return the curves of running trials; none if a Region does not answer, so that the sweep continues."""
@@ -250,15 +250,15 @@ class Sweep:
         waiting = Counter(self._trial(number).line for number, job in jobs.items() if job.state in UNLAUNCHED_STATES)
         open_ones = Counter(trial.line for trial in self._state.open)
         used = Counter(trial.line for trial in trials)
-        found: list[NewTrial] = []
+        new_trials: list[NewTrial] = []
         for number in free_numbers(self._state.trials, count):
-            line = min(range(len(self.lines)), key=lambda each: (waiting[each], open_ones[each], used[each], each))
+            line = min(range(len(self.lines)), key=lambda index: (waiting[index], open_ones[index], used[index], index))
             open_ones[line] += 1
             used[line] += 1
-            parameters = next_parameters(self.spec, number, trials, [trial.parameters for trial in found])
+            parameters = next_parameters(self.spec, number, trials, [trial.parameters for trial in new_trials])
             region = str(self.lines[line].get("region", ""))
-            found.append(NewTrial(number=number, line=line, region=region, parameters=parameters))
-        return found
+            new_trials.append(NewTrial(number=number, line=line, region=region, parameters=parameters))
+        return new_trials
 
     def _batch(self, trials: Sequence[NewTrial]) -> Batch:
         lines = [

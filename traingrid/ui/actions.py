@@ -38,8 +38,8 @@ def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
     Raises:
         UsageError: The submission or the job does not exist.
     """
-    wanted = Wanted(submission=request.submission, index=request.index, by=plane.caller(), reason=request.reason)
-    report = plane.canceller.cancel(wanted)
+    target = Wanted(submission=request.submission, index=request.index, by=plane.caller(), reason=request.reason)
+    report = plane.canceller.cancel(target)
     children, trainings = (
         counted(len(report.batch_jobs), "Batch job"),
         counted(len(report.training_jobs), "training job"),

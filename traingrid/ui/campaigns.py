@@ -111,8 +111,8 @@ class Campaigns:
 
     def _value(self, facts: CampaignFacts) -> dict[str, Any]:
         heads = dict(self._view.heads)
-        self._jobs = {name: known for name, known in self._jobs.items() if name in heads}
-        labels = {name: self._labels(head, facts) for name, head in heads.items()}
+        self._jobs = {name: cached for name, cached in self._jobs.items() if name in heads}
+        labels = {name: self._labels(submission_item, facts) for name, submission_item in heads.items()}
         used = {name for of in labels.values() for name in of.campaigns.values()}
         names = sorted((used | set(facts.runs)) - {""})
         numbers = {name: number for number, name in enumerate(names)}
@@ -126,17 +126,19 @@ class Campaigns:
             "error": "",
         }
 
-    def _labels(self, head: SubmissionItem, facts: CampaignFacts) -> _Labels:
+    def _labels(self, submission_item: SubmissionItem, facts: CampaignFacts) -> _Labels:
         """Return the campaigns of a submission: from its runs after its end, otherwise from its lines."""
-        name = head.submission
+        name = submission_item.submission
         rows = self._view.rows.get(name, {}).values()
-        known = facts.jobs.get(name, {})
-        if all(row["state"] in FINAL_STATES for row in rows) and len(known) == head.jobs:
+        job_labels = facts.jobs.get(name, {})
+        if all(row["state"] in FINAL_STATES for row in rows) and len(job_labels) == submission_item.jobs:
             self._jobs.pop(name, None)
-            return _Labels(known)
-        if self._jobs.get(name, (None,))[0] != len(head.arrays):
-            jobs = last_submitted_jobs(self._plane.storage, self._plane.deployment.manifest_bucket, head, warn)
-            self._jobs[name] = len(head.arrays), jobs
+            return _Labels(job_labels)
+        if self._jobs.get(name, (None,))[0] != len(submission_item.arrays):
+            jobs = last_submitted_jobs(
+                self._plane.storage, self._plane.deployment.manifest_bucket, submission_item, warn
+            )
+            self._jobs[name] = len(submission_item.arrays), jobs
         jobs = self._jobs[name][1]
         copying = tuple(job for job in jobs.values() if job.copy_from and not self._has_ended(name, job.index))
         return _Labels({index: _campaign_of(job, facts) for index, job in jobs.items()}, copying)
@@ -147,14 +149,14 @@ class Campaigns:
 
     def _planned_moves(self, labels: Mapping[str, _Labels], facts: CampaignFacts) -> list[dict[str, Any]]:
         """Return the copies that open jobs need, by campaign."""
-        wanted: dict[str, list[Job]] = defaultdict(list)
+        jobs_by_target: dict[str, list[Job]] = defaultdict(list)
         for of in labels.values():
             for job in of.copying:
-                wanted[job.copy_to].append(job)
-        if not wanted:
+                jobs_by_target[job.copy_to].append(job)
+        if not jobs_by_target:
             return []
-        made = {item.target: item for item in readable(self._moves.all(), warn)}
-        moves = [_move(jobs, made.get(target), facts) for target, jobs in wanted.items()]
+        item_by_target = {item.target: item for item in readable(self._moves.all(), warn)}
+        moves = [_move(jobs, item_by_target.get(target), facts) for target, jobs in jobs_by_target.items()]
         return sorted(moves, key=lambda move: (move["campaign"], move["target"]))[:MOST_MOVES]
 
 
@@ -188,9 +190,9 @@ def _compact(campaigns: Mapping[int, str], numbers: Mapping[str, int]) -> int | 
     """Return the numbers of the campaigns by index; one number if it is that of all jobs, and -1 for none."""
     if not campaigns:
         return -1
-    found = [numbers.get(campaigns.get(index, ""), -1) for index in range(max(campaigns) + 1)]
-    return found[0] if _all_same(found) else found
+    indexes = [numbers.get(campaigns.get(index, ""), -1) for index in range(max(campaigns) + 1)]
+    return indexes[0] if _all_same(indexes) else indexes
 
 
-def _all_same(found: Iterable[int]) -> bool:
-    return len(set(found)) == 1
+def _all_same(values: Iterable[int]) -> bool:
+    return len(set(values)) == 1

@@ -73,8 +73,8 @@ class Curves:
         plane = self._plane
         with self._lock:
             if key not in self._histories:
-                made = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
-                self._histories[key] = made, threading.Lock()
+                history = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
+                self._histories[key] = history, threading.Lock()
             self._histories.move_to_end(key)
             while len(self._histories) > _KEPT_HISTORIES:
                 self._histories.popitem(last=False)

@@ -54,18 +54,18 @@ class Feed:
         """Return the row of a job, or None if the page does not have it."""
         return self._rows.get(key)
 
-    def publish(self, rows: Mapping[str, Row], head: Mapping[str, Any]) -> None:
+    def publish(self, rows: Mapping[str, Row], header: Mapping[str, Any]) -> None:
         """Replace the state, and send the differences to all browsers.
 
         Args:
             rows: All rows, by the key of the job. Each has the same fields in the same order.
-            head: Everything else.
+            header: Everything else.
         """
         with self._lock:
-            known = self._rows
-            changed = [key for key, row in rows.items() if (old := known.get(key)) is not row and old != row]
-            removed = [key for key in known if key not in rows]
-            if not changed and not removed and head == self._head:
+            previous_rows = self._rows
+            changed = [key for key, row in rows.items() if (old := previous_rows.get(key)) is not row and old != row]
+            removed = [key for key in previous_rows if key not in rows]
+            if not changed and not removed and header == self._head:
                 return
             for key in removed:
                 del self._written[key]
@@ -75,8 +75,8 @@ class Feed:
                 self._fields = json.dumps(list(rows[changed[0]]))
             change = {"removed": json.dumps(removed)} if removed else {}
             change |= self._rows_of(changed) if changed else {}
-            change |= {"head": json.dumps(head)} if head != self._head else {}
-            self._rows, self._head, self._number = dict(rows), dict(head), self._number + 1
+            change |= {"head": json.dumps(header)} if header != self._head else {}
+            self._rows, self._head, self._number = dict(rows), dict(header), self._number + 1
             self._keep(self._number, len(changed), _object(change))
         self._wake()
 
@@ -85,8 +85,8 @@ class Feed:
         with self._lock:
             if not self._number:
                 return
-            rows, head = self._rows, {**self._head, **changes}
-        self.publish(rows, head)
+            rows, header = self._rows, {**self._head, **changes}
+        self.publish(rows, header)
 
     def state(self) -> str:
         """Return the whole state as JSON, with the id of its last event; only an empty id before the first state."""

@@ -58,8 +58,8 @@ class Guard:
         known: The secrets.
     """
 
-    def __init__(self, app: ASGIApp, port: int, known: Secrets) -> None:
-        self._app, self._known = app, known
+    def __init__(self, app: ASGIApp, port: int, page_secrets: Secrets) -> None:
+        self._app, self._known = app, page_secrets
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self._origins = {f"http://{host}" for host in self._hosts}
         self._cookie = f"traingrid-{port}"
@@ -112,5 +112,5 @@ class Guard:
         return cookie is not None and _same(cookie.value, self._known.session)
 
 
-def _same(given: str, expected: str) -> bool:
-    return secrets.compare_digest(given.encode(), expected.encode())
+def _same(actual: str, expected: str) -> bool:
+    return secrets.compare_digest(actual.encode(), expected.encode())

@@ -53,9 +53,9 @@ def job_page(plane: ControlPlane, grid_file: Path, submission: str, index: int) 
     Raises:
         UsageError: The submission or the job does not exist.
     """
-    head, item = _found(plane, submission, index)
-    job = _job(plane, head, index)
-    line = _manifest_line(plane, head, job.line if job else item.line if item else 0)
+    submission_item, item = _found(plane, submission, index)
+    job = _job(plane, submission_item, index)
+    line = _manifest_line(plane, submission_item, job.line if job else item.line if item else 0)
     return {
         "line": line,
         "settings": _settings(job),
@@ -98,21 +98,21 @@ def log_tail(plane: ControlPlane, submission: str, index: int, count: int) -> tu
 
 
 def _found(plane: ControlPlane, submission: str, index: int) -> tuple[SubmissionItem, JobItem | None]:
-    head = plane.head(submission)
-    if not 0 <= index < head.jobs:
+    submission_item = plane.head(submission)
+    if not 0 <= index < submission_item.jobs:
         text = f"Submission {submission} has no job with index {index}."
-        raise UsageError(text, f"Its indexes are 0 to {head.jobs - 1}.")
-    return head, plane.ledger.job(submission, index)
+        raise UsageError(text, f"Its indexes are 0 to {submission_item.jobs - 1}.")
+    return submission_item, plane.ledger.job(submission, index)
 
 
-def _job(plane: ControlPlane, head: SubmissionItem, index: int) -> Job | None:
+def _job(plane: ControlPlane, submission_item: SubmissionItem, index: int) -> Job | None:
     """Return the job as it was last submitted; None if its line is not stored."""
-    return last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, head, warn).get(index)
+    return last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, submission_item, warn).get(index)
 
 
-def _manifest_line(plane: ControlPlane, head: SubmissionItem, number: int) -> dict[str, Any]:
+def _manifest_line(plane: ControlPlane, submission_item: SubmissionItem, number: int) -> dict[str, Any]:
     """Return a line of the manifest as the user wrote it, with the header of its CSV file if it has one."""
-    content = manifest_content(plane.storage, head) if number else None
+    content = manifest_content(plane.storage, submission_item) if number else None
     if content is None:
         return {"number": number, "header": "", "text": ""}
     lines = lines_of(content)
@@ -124,8 +124,8 @@ def _settings(job: Job | None) -> dict[str, Any]:
     """Return the settings that a person looks at first; all fields of the line are in its text."""
     if job is None:
         return {}
-    shown = ("instance_type", "instance_count", "processes_per_host", "spot", "image", "algorithm", "entry_point")
-    fields = {name: value for name in shown if (value := getattr(job, name)) not in ("", False)}
+    names = ("instance_type", "instance_count", "processes_per_host", "spot", "image", "algorithm", "entry_point")
+    fields = {name: value for name in names if (value := getattr(job, name)) not in ("", False)}
     inputs = {f"input {name}": channel.location for name, channel in job.inputs.items()}
     parameters = {f"hyperparameter {name}": value for name, value in job.hyperparameters.items()}
     tags = {f"tag {name}": value for name, value in job.tags.items()}
@@ -153,26 +153,26 @@ def _attempts(item: JobItem | None, grid: Grid) -> list[dict[str, Any]]:
 
 
 def _artifacts(job: Job | None, item: JobItem | None) -> dict[str, str]:
-    found = {"model": item.artifact if item else "", "results": job.output if job else ""}
+    uris = {"model": item.artifact if item else "", "results": job.output if job else ""}
     if job:
-        found["checkpoints"] = job.checkpoints
-    return {name: uri for name, uri in found.items() if uri}
+        uris["checkpoints"] = job.checkpoints
+    return {name: uri for name, uri in uris.items() if uri}
 
 
 def _commands(grid_file: Path, submission: str, index: int, line: dict[str, Any], *, may_retry: bool) -> dict[str, str]:
     """Return commands for a shell; none that contains a control character of the manifest."""
     command = f"traingrid --grid {shlex.quote(str(grid_file))}"
-    found = {
+    commands = {
         "log": f"{command} logs {submission} {index}",
         "log of the child": f"{command} logs --child {submission} {index}",
         "download the model": f"{command} download {submission} {index}",
     }
     if may_retry:
-        found["retry this job"] = f"{command} retry {submission} --index {index}"
-        found["retry all failed and stopped jobs of the submission"] = f"{command} retry {submission}"
+        commands["retry this job"] = f"{command} retry {submission} --index {index}"
+        commands["retry all failed and stopped jobs of the submission"] = f"{command} retry {submission}"
     text = "".join(f"{part}\n" for part in (line["header"], line["text"]) if part)
     if line["text"] and text.replace("\n", "").replace("\t", "").isprintable() and _DELIMITER not in text:
         file = f"{submission}-{index}.{'jsonl' if line['text'].lstrip().startswith('{') else 'csv'}"
         again = f"cat >{file} <<'{_DELIMITER}'\n{text}{_DELIMITER}\n{command} submit {file}"
-        found["train this line again, as a new submission"] = again
-    return found
+        commands["train this line again, as a new submission"] = again
+    return commands

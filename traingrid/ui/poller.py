@@ -92,8 +92,8 @@ class Poller:
             region: The Region.
             error: The error of the last request; empty if it has answered.
         """
-        known = self._errors.get(region, "")
-        if error != known:
+        earlier_error = self._errors.get(region, "")
+        if error != earlier_error:
             self._errors[region] = error
             self._feed.publish_head(regions=self._regions())
 
@@ -114,7 +114,7 @@ class Poller:
             else:
                 self._view.read_open()
             if look:
-                self._look(found=everything)
+                self._look(is_listed=everything)
             self._ledger_error, self._is_expired = "", False
         except (BotoCoreError, ClientError, TraingridError) as error:
             if str(error) != self._ledger_error:
@@ -124,9 +124,9 @@ class Poller:
                 self._renew()
         self._feed.publish(self._view.all_rows(), self._head())
 
-    def _look(self, *, found: bool) -> None:
-        """Read everything but jobs; `found` is True if all submissions have been listed."""
-        if not found:
+    def _look(self, *, is_listed: bool) -> None:
+        """Read everything but jobs; `is_listed` is True if all submissions have been listed."""
+        if not is_listed:
             self._view.read_changed()
         pause = self._view.plane.ledger.pause()
         self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
@@ -182,21 +182,21 @@ class Poller:
         ]
 
     def _notices(self) -> list[dict[str, str]]:
-        found = []
+        notices = []
         if self._is_expired:
-            found.append({"kind": "error", "text": f"{EXPIRED} States may be out of date. {RENEW}"})
+            notices.append({"kind": "error", "text": f"{EXPIRED} States may be out of date. {RENEW}"})
         elif self._ledger_error:
             home = self._view.plane.deployment.grid.home
             text = f"The ledger in {home} does not answer, so states may be out of date. {self._ledger_error}"
-            found.append({"kind": "error", "text": text})
+            notices.append({"kind": "error", "text": text})
         if self._pause:
-            found.append({"kind": "warning", "text": self._pause})
+            notices.append({"kind": "warning", "text": self._pause})
         damaged = [part for parts in self._view.damaged.values() for part in parts]
-        found += [{"kind": "error", "text": str(part)} for part in damaged[:_MOST_DAMAGED]]
+        notices += [{"kind": "error", "text": str(part)} for part in damaged[:_MOST_DAMAGED]]
         if len(damaged) > _MOST_DAMAGED:
             text = f"{len(damaged) - _MOST_DAMAGED} more parts cannot be read; `traingrid audit` lists them."
-            found.append({"kind": "error", "text": text})
+            notices.append({"kind": "error", "text": text})
         if self._view.left_out:
             text = f"{self._view.left_out} older submissions are not shown; `traingrid status` lists them."
-            found.append({"kind": "information", "text": text})
-        return found
+            notices.append({"kind": "information", "text": text})
+        return notices

@@ -74,8 +74,8 @@ class Page:
             self.plane, self.feed, writes=self.writes, read_facts=self.read_facts, renew=self.renew_credentials
         )
         self.curves = Curves(self.plane)
-        found = (path for path in STATIC.rglob("*") if path.is_file())
-        self.files = {path.relative_to(STATIC).as_posix(): path.read_bytes() for path in found}
+        paths = (path for path in STATIC.rglob("*") if path.is_file())
+        self.files = {path.relative_to(STATIC).as_posix(): path.read_bytes() for path in paths}
 
     def renew_credentials(self) -> None:
         """Make all clients again, which read the credentials that the user may have renewed meanwhile."""
@@ -128,7 +128,7 @@ class Page:
             ClientError: _failed,
             BotoCoreError: _failed,
         }
-        guard = Middleware(Guard, port=port, known=self.secrets)
+        guard = Middleware(Guard, port=port, page_secrets=self.secrets)
         boundary = Middleware(_Boundary)
         return Starlette(
             routes=[*routes, Route("/static/{path:path}", self._static)],
@@ -183,10 +183,10 @@ class Page:
             if len(body) > _LARGEST_BODY:
                 raise UsageError("The request is too large.")
         try:
-            asked = model.model_validate_json(body)
+            action = model.model_validate_json(body)
         except ValidationError as error:
             raise UsageError(f"The request is invalid: {error.errors()[0]['msg']}.") from error
-        done = await run_in_threadpool(act, self.plane, asked)
+        done = await run_in_threadpool(act, self.plane, action)
         self.poller.wake()
         return JSONResponse(done)
 
@@ -230,15 +230,15 @@ def listening_socket(port: int) -> socket.socket:
     Raises:
         UsageError: The port is in use, or may not be used.
     """
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind(("127.0.0.1", port))
+        listener.bind(("127.0.0.1", port))
     except OSError as error:
-        made.close()
+        listener.close()
         raise UsageError(f"Port {port} cannot be used: {error.strerror}.", "Give another --port.") from error
-    made.listen()
-    return made
+    listener.listen()
+    return listener
 
 
 async def _refused(_: Request, error: Exception) -> Response:

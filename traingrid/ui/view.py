@@ -91,13 +91,16 @@ class LedgerView:
         self.finds_changes = ledger.history_pass().completed_at > 0
         marks = ledger.open_marks()  # before the submissions, so that later marks show later changes
         unreadable: list[Damaged] = []
-        heads = {head.submission: head for head in readable(ledger.submissions(), unreadable.append)}
+        heads = {
+            submission_item.submission: submission_item
+            for submission_item in readable(ledger.submissions(), unreadable.append)
+        }
         self.left_out = 0
         self._show(heads.values())
         changed = [name for name in self.heads if name not in self._cancels or self.heads[name] != heads[name]]
         with ThreadPoolExecutor(_READS) as threads:
-            for known in threads.map(self._read, changed):
-                self._store(known)
+            for state in threads.map(self._read, changed):
+                self._store(state)
         self.damaged = {name: self.damaged.get(name, []) for name in self.heads}
         self.damaged |= {part.submission: [part] for part in unreadable}
         for name in marks.keys() & heads.keys():
@@ -107,13 +110,13 @@ class LedgerView:
         """Read the submissions that were claimed or retried since the last call."""
         marks = self.plane.ledger.open_marks()
         for submission in [name for name, mark in marks.items() if self._marks.get(name) != mark]:
-            known = self._read(submission)
-            if known.head is None:
+            state = self._read(submission)
+            if state.head is None:
                 continue  # it is marked, but not claimed yet
             if submission not in self.heads:
-                self._show([*self.heads.values(), known.head])
+                self._show([*self.heads.values(), state.head])
             if submission in self.heads:
-                self._store(known)
+                self._store(state)
             self._watch(submission, marks[submission])
 
     def _watch(self, submission: str, mark: OpenMark) -> None:
@@ -127,10 +130,10 @@ class LedgerView:
         """Read the submissions with jobs that have not ended, or have ended just now."""
         now = time.monotonic()
         for submission in [name for name in self.heads if self._watched_until.get(name, 0) > now]:
-            known = self._read(submission, self._first_to_read(submission))
-            if self._changed_before(known):
-                known = self._read(submission)
-            self._store(known)
+            state = self._read(submission, self._first_to_read(submission))
+            if self._changed_before(state):
+                state = self._read(submission)
+            self._store(state)
 
     def all_rows(self) -> dict[str, Row]:
         """Return the rows of all submissions by key, newest submission first."""
@@ -140,111 +143,118 @@ class LedgerView:
         """Return the shown submissions, newest first, as values that can be written as JSON."""
         return [
             {
-                "id": head.submission,
-                "state": head.state,
-                "jobs": head.jobs,
-                "claimed_at": head.claimed_at,
-                "manifest": head.manifest.rpartition("/")[2],
-                "budget": head.budget_dollars,
+                "id": submission_item.submission,
+                "state": submission_item.state,
+                "jobs": submission_item.jobs,
+                "claimed_at": submission_item.claimed_at,
+                "manifest": submission_item.manifest.rpartition("/")[2],
+                "budget": submission_item.budget_dollars,
             }
-            for head in self.heads.values()
+            for submission_item in self.heads.values()
         ]
 
     def shortages(self) -> dict[str, list[str]]:
         """Return the sentences of the current shortages of capacity, by Region."""
-        found: dict[str, list[str]] = defaultdict(list)
+        sentences_by_region: dict[str, list[str]] = defaultdict(list)
         for shortage in readable(self.plane.ledger.shortages(), warn):
             if not shortage.is_over(time.time()):
-                found[shortage.pool.region].append(shortage.sentence())
-        return dict(found)
+                sentences_by_region[shortage.pool.region].append(shortage.sentence())
+        return dict(sentences_by_region)
 
     def _show(self, heads: Collection[SubmissionItem]) -> None:
         """Show the newest submissions; of those that are shown already, the items stay until they are read again."""
-        ordered = sorted(heads, key=lambda head: (head.claimed_at, head.submission), reverse=True)
-        shown = {head.submission: self.heads.get(head.submission, head) for head in _newest(ordered)}
-        self.heads, self.rows = shown, {name: self.rows.get(name, {}) for name in shown}
-        self._cancels = {name: cancels for name, cancels in self._cancels.items() if name in shown}
-        self.left_out += len(ordered) - len(shown)
+        ordered = sorted(
+            heads, key=lambda submission_item: (submission_item.claimed_at, submission_item.submission), reverse=True
+        )
+        newest = {
+            submission_item.submission: self.heads.get(submission_item.submission, submission_item)
+            for submission_item in _newest(ordered)
+        }
+        self.heads, self.rows = newest, {name: self.rows.get(name, {}) for name in newest}
+        self._cancels = {name: cancels for name, cancels in self._cancels.items() if name in newest}
+        self.left_out += len(ordered) - len(newest)
 
     def _read(self, submission: str, first: int = 0) -> _Known:
         """Read a submission, from a job on."""
         ledger = self.plane.ledger
-        known = _Known(first=first, cancels=ledger.cancels(submission))
+        state = _Known(first=first, cancels=ledger.cancels(submission))
         for item in ledger.items(submission, first):
-            known.add(item)
-        return known
+            state.add(item)
+        return state
 
     def _first_to_read(self, submission: str) -> int:
         """Return the index of the first job that may change; all jobs before it are shown as they ended."""
-        head, shown = self.heads[submission], self.rows[submission]
-        is_complete = head.is_submitted and not head.is_by_hand and len(shown) == head.jobs
+        submission_item, rows = self.heads[submission], self.rows[submission]
+        is_complete = (
+            submission_item.is_submitted and not submission_item.is_by_hand and len(rows) == submission_item.jobs
+        )
         return self._first_open.get(submission, 0) if is_complete else 0
 
-    def _changed_before(self, known: _Known) -> bool:
+    def _changed_before(self, state: _Known) -> bool:
         """Return True if jobs before the first that was read may have changed: by a retry or a cancel."""
-        if not known.first or known.head is None:
+        if not state.first or state.head is None:
             return False
-        name = known.head.submission
-        return known.head.arrays != self.heads[name].arrays or known.cancels != self._cancels.get(name)
+        name = state.head.submission
+        return state.head.arrays != self.heads[name].arrays or state.cancels != self._cancels.get(name)
 
-    def _store(self, known: _Known) -> None:
+    def _store(self, state: _Known) -> None:
         """Update a shown submission with the items that were read."""
-        head = known.head
-        if head is None:
+        submission_item = state.head
+        if submission_item is None:
             return
-        name, before = head.submission, self.rows[head.submission] if known.first else {}
-        rows = self._rows_of(head, known, before)
-        self._store_damaged(name, known)
-        self.heads[name], self.rows[name], self._cancels[name] = head, rows, known.cancels
+        name, before = submission_item.submission, self.rows[submission_item.submission] if state.first else {}
+        rows = self._rows_of(submission_item, state, before)
+        self._store_damaged(name, state)
+        self.heads[name], self.rows[name], self._cancels[name] = submission_item, rows, state.cancels
         open_ones = (row["index"] for row in rows.values() if row["state"] not in FINAL_STATES)
         first_open = min(open_ones, default=None)
         if first_open is not None:
             self._first_open[name] = first_open
-        if first_open is not None or not head.is_submitted:
+        if first_open is not None or not submission_item.is_submitted:
             self._watched_until[name] = math.inf
         elif self._watched_until.get(name) == math.inf:
             self._watched_until[name] = time.monotonic() + SETTLING_SECONDS
 
-    def _store_damaged(self, name: str, known: _Known) -> None:
+    def _store_damaged(self, name: str, state: _Known) -> None:
         """Keep the damaged parts of a submission; a read from a job on sees neither those before it nor the files."""
-        before = self.damaged.get(name, ()) if known.first else ()
-        kept = [part for part in before if part.array_file or (part.index or 0) < known.first]
-        self.damaged[name] = list(dict.fromkeys([*kept, *known.damaged]))
+        before = self.damaged.get(name, ()) if state.first else ()
+        still_damaged = [part for part in before if part.array_file or (part.index or 0) < state.first]
+        self.damaged[name] = list(dict.fromkeys([*still_damaged, *state.damaged]))
 
-    def _rows_of(self, head: SubmissionItem, known: _Known, before: dict[str, Row]) -> dict[str, Row]:
+    def _rows_of(self, submission_item: SubmissionItem, state: _Known, before: dict[str, Row]) -> dict[str, Row]:
         """Return the rows of a submission; `before` has those of the jobs that were not read."""
-        rows = {index: recorded_row(item, known.cancels) for index, item in known.jobs.items()}
-        items = {part.index: part for part in known.damaged if part.index is not None}
+        rows = {index: recorded_row(item, state.cancels) for index, item in state.jobs.items()}
+        items = {part.index: part for part in state.damaged if part.index is not None}
         if before:
-            rows |= {index: unreadable_row(head.submission, index, part) for index, part in items.items()}
-            return before | {key_of(head.submission, index): row for index, row in rows.items()}
-        if len(rows) < head.jobs:
-            lines = readable(self._jobs_of(head), known.damaged.append)
-            unopened = {job.index: unopened_row(head.submission, job, known.cancels) for job in lines}
-            unknown = {index: unknown_row(head.submission, index) for index in range(head.jobs)}
-            lost = {index: unreadable_row(head.submission, index, part) for index, part in items.items()}
+            rows |= {index: unreadable_row(submission_item.submission, index, part) for index, part in items.items()}
+            return before | {key_of(submission_item.submission, index): row for index, row in rows.items()}
+        if len(rows) < submission_item.jobs:
+            lines = readable(self._jobs_of(submission_item), state.damaged.append)
+            unopened = {job.index: unopened_row(submission_item.submission, job, state.cancels) for job in lines}
+            unknown = {index: unknown_row(submission_item.submission, index) for index in range(submission_item.jobs)}
+            lost = {index: unreadable_row(submission_item.submission, index, part) for index, part in items.items()}
             rows = {**unknown, **unopened, **rows, **lost}
         else:
-            self._submitted.pop(head.submission, None)
-        return {key_of(head.submission, index): row for index, row in sorted(rows.items())}
+            self._submitted.pop(submission_item.submission, None)
+        return {key_of(submission_item.submission, index): row for index, row in sorted(rows.items())}
 
-    def _jobs_of(self, head: SubmissionItem) -> list[Job | Damaged]:
+    def _jobs_of(self, submission_item: SubmissionItem) -> list[Job | Damaged]:
         """Return the submitted jobs, whose files never change once they are complete."""
-        if head.submission not in self._submitted:
-            jobs = list(submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, head))
-            if not head.is_submitted:
+        if submission_item.submission not in self._submitted:
+            jobs = list(submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, submission_item))
+            if not submission_item.is_submitted:
                 return jobs
-            self._submitted[head.submission] = jobs
-        return self._submitted[head.submission]
+            self._submitted[submission_item.submission] = jobs
+        return self._submitted[submission_item.submission]
 
 
 def _newest(heads: Iterable[SubmissionItem]) -> list[SubmissionItem]:
     """Return the first submissions that fit on the page, but at least one."""
-    shown: list[SubmissionItem] = []
+    newest: list[SubmissionItem] = []
     jobs = 0
-    for head in heads:
-        jobs += head.jobs
-        if shown and (jobs > MOST_JOBS or len(shown) == MOST_SUBMISSIONS):
+    for submission_item in heads:
+        jobs += submission_item.jobs
+        if newest and (jobs > MOST_JOBS or len(newest) == MOST_SUBMISSIONS):
             break
-        shown.append(head)
-    return shown
+        newest.append(submission_item)
+    return newest

@@ -127,9 +127,9 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
     """
     bucket, storage = plane.deployment.manifest_bucket, plane.storage
     read, damaged = read_submission(plane.ledger, submission), list[Damaged]()
-    head, items = read.head, read.items
+    submission_item, items = read.head, read.items
     statuses = recorded_jobs(read, bucket, storage, damaged.append)
-    jobs = last_submitted_jobs(storage, bucket, head, damaged.append)
+    jobs = last_submitted_jobs(storage, bucket, submission_item, damaged.append)
     varying = differing([job.hyperparameters for job in jobs.values()])
     metric = compared_metric(None, list(statuses.values()))
     lowest = is_lower_better(metric)
@@ -148,14 +148,14 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
     ]
     return Content(
         grid=plane.deployment.grid.name,
-        head=head,
+        head=submission_item,
         at=datetime.now(UTC),
         version=__version__,
         metric=metric,
         lowest=lowest,
         runs=runs,
         failures=_failures(runs),
-        manifest=manifest_content(storage, head),
+        manifest=manifest_content(storage, submission_item),
         curves_error=curves_error,
         damaged=list(dict.fromkeys(damaged)),
     )
@@ -175,10 +175,10 @@ def _chosen(job: Job | None, names: Iterable[str]) -> dict[str, str]:
 
 def _failures(runs: Iterable[Run]) -> list[Failed]:
     """Return the failed jobs by class, the most frequent class first."""
-    found: dict[str, list[Run]] = defaultdict(list)
+    runs_by_failure: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if run.status.state == JobState.FAILED:
-            found[run.item.failure if run.item else ""].append(run)
+            runs_by_failure[run.item.failure if run.item else ""].append(run)
     return [
         Failed(
             name=name,
@@ -186,5 +186,5 @@ def _failures(runs: Iterable[Run]) -> list[Failed]:
             next_step=FAILURES[name].next_step if name in FAILURES else "",
             runs=failed,
         )
-        for name, failed in sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+        for name, failed in sorted(runs_by_failure.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     ]

@@ -75,7 +75,7 @@ def document(content: Content) -> str:
     """
     style = files("traingrid.api.report").joinpath("report.css").read_text()
     title = f"{content.head.manifest.rpartition('/')[2]}: submission {content.head.submission}"
-    head = el(
+    head_element = el(
         "head",
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=_policy(style)),
@@ -86,7 +86,7 @@ def document(content: Content) -> str:
         el("style", Markup(style)),
     )
     body = el("body", _header(content, title), _main(content), _footer(content))
-    return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
+    return f"<!doctype html>\n{el('html', head_element, body, lang='en')}\n"
 
 
 def _policy(style: str) -> str:
@@ -104,8 +104,8 @@ def _header(content: Content, title: str) -> Markup:
     ]
     snapshot = None
     if content.open_jobs:
-        had = f"{content.open_jobs:,} of {counted(len(content.runs), 'job')} had not ended at {_time(content)}"
-        snapshot = el("p", text(f"This is a snapshot: {had}."), class_="notice")
+        open_jobs = f"{content.open_jobs:,} of {counted(len(content.runs), 'job')} had not ended at {_time(content)}"
+        snapshot = el("p", text(f"This is a snapshot: {open_jobs}."), class_="notice")
     return el(
         "header",
         el("h1", text(title)),

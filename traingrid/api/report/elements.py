@@ -35,14 +35,14 @@ def el(tag: str, *children: Child, **attributes: object) -> Markup:
         children: Its content; None is left out.
         attributes: Its attributes. An underscore becomes a hyphen, `class_` is `class`, and None is left out.
     """
-    given = "".join(
+    attribute_text = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_visible(str(value)))}"'
         for name, value in attributes.items()
         if value is not None
     )
     if tag in _EMPTY:
-        return Markup(f"<{tag}{given}/>")
-    return Markup(f"<{tag}{given}>{joined(*children)}</{tag}>")
+        return Markup(f"<{tag}{attribute_text}/>")
+    return Markup(f"<{tag}{attribute_text}>{joined(*children)}</{tag}>")
 
 
 def joined(*children: Child) -> Markup:

@@ -34,14 +34,14 @@ def tiles(content: Content) -> Markup:
     states = Counter(run.status.state for run in content.runs)
     spent = sum(run.status.dollars for run in content.runs)
     billed = sum(run.instance_hours for run in content.runs)
-    found = [(f"{count:,}", str(state), STATES.get(state, "")) for state, count in states.most_common()]
-    found += [(hours(billed), "instance-hours billed", "")] if billed else []
-    found += [(dollars(spent), "training cost", "")] if spent else []
+    figures = [(f"{count:,}", str(state), STATES.get(state, "")) for state, count in states.most_common()]
+    figures += [(hours(billed), "instance-hours billed", "")] if billed else []
+    figures += [(dollars(spent), "training cost", "")] if spent else []
     return el(
         "ul",
         *(
             el("li", el("b", text(figure), class_=kind or None), el("span", text(label)), class_="tile")
-            for figure, label, kind in found
+            for figure, label, kind in figures
         ),
         class_="tiles",
     )

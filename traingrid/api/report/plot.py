@@ -57,14 +57,14 @@ class _Axis:
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
-    def ticks(self, *, whole: bool = False) -> list[float]:
-        """Return about five round values in the range; with `whole`, only natural numbers."""
+    def ticks(self, *, natural: bool = False) -> list[float]:
+        """Return about five round values in the range; with `natural`, only natural numbers."""
         rough = (self.high - self.low) / _TICKS
         if rough < sys.float_info.min:
             return [self.low]
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * (1 - 1e-9))
-        step = max(step, 1.0) if whole else step
+        step = max(step, 1.0) if natural else step
         first = math.ceil(self.low / step - 1e-9)
         return [count * step for count in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
@@ -79,12 +79,12 @@ def sampled(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     if len(points) <= most:
         return list(points)
     stretches = (most - 1) // 2
-    kept: list[Point] = []
+    sample: list[Point] = []
     for place in range(stretches):
         part = points[place * len(points) // stretches : (place + 1) * len(points) // stretches]
         ends = {min(part, key=lambda point: point[1]), max(part, key=lambda point: point[1])}
-        kept += sorted(ends, key=part.index)
-    return kept if kept[-1] == points[-1] else [*kept, points[-1]]
+        sample += sorted(ends, key=part.index)
+    return sample if sample[-1] == points[-1] else [*sample, points[-1]]
 
 
 def plot(title: str, curves: Sequence[Curve], *, by_epoch: bool) -> Markup:
@@ -134,7 +134,7 @@ def _grid(across: _Axis, up: _Axis, *, by_epoch: bool) -> Iterator[Markup]:
         y = up.at(value)
         yield el("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="rule", stroke="#e1e5ea")
         yield el("text", text(number(value)), x=_LEFT - 6, y=y + 4, text_anchor="end", **ink)
-    for value in across.ticks(whole=by_epoch):
+    for value in across.ticks(natural=by_epoch):
         yield el("text", text(number(value)), x=across.at(value), y=_HEIGHT - _BOTTOM + 16, text_anchor="middle", **ink)
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     yield el("text", text("epoch" if by_epoch else "minutes"), x=middle, y=_HEIGHT - 6, text_anchor="middle", **ink)
@@ -159,12 +159,12 @@ def _line(curve: Curve, across: _Axis, up: _Axis) -> Markup:
 
 def _labels(curves: Sequence[Curve], across: _Axis, up: _Axis) -> Iterator[Markup]:
     """Yield the numbers of the curves behind their ends, moved apart where they would overlap."""
-    named = sorted(
+    curves_at_end = sorted(
         (up.at(curve.points[-1][1]), curve.place, across.at(curve.points[-1][0]))
         for curve in curves
         if curve.place is not None
     )
-    for y, (_, place, x) in zip(_apart([y for y, _, _ in named]), named, strict=True):
+    for y, (_, place, x) in zip(_apart([y for y, _, _ in curves_at_end]), curves_at_end, strict=True):
         label = {"x": x + 5, "y": round(y + 4, 1), "font-size": 11, "class_": f"end s{place}"}
         yield el("text", text(place + 1), fill=_COLOURS[place], **label)
 

@@ -38,19 +38,19 @@ def reproduce_section(content: Content) -> Markup:
 
 
 def _manifest(content: Content) -> Iterator[Markup]:
-    head = content.head
-    version = f", version {head.version}" if head.version else ""
-    digest = f", SHA-256 {head.sha256}" if head.sha256 else ""
+    submission_item = content.head
+    version = f", version {submission_item.version}" if submission_item.version else ""
+    digest = f", SHA-256 {submission_item.sha256}" if submission_item.sha256 else ""
     yield el("h3", text("Manifest"))
-    yield el("p", text(f"{head.manifest}{version}{digest}"), class_="small")
+    yield el("p", text(f"{submission_item.manifest}{version}{digest}"), class_="small")
     if content.manifest is None:
         yield el("p", text("The manifest is not in S3 any longer."), class_="quiet small")
         return
     lines = lines_of(content.manifest[:_MOST_BYTES])
-    shown = lines[:_MOST_LINES]
-    yield el("pre", text("\n".join(shown)), class_="card")
-    if rest := counted_rest(len(shown), len(lines_of(content.manifest)), "lines"):
-        yield rest
+    first_lines = lines[:_MOST_LINES]
+    yield el("pre", text("\n".join(first_lines)), class_="card")
+    if omitted := counted_rest(len(first_lines), len(lines_of(content.manifest)), "lines"):
+        yield omitted
     if any(run.item and any(tried.reopened for tried in run.item.tried) for run in content.runs):
         yield el("p", text("A user has retried jobs. The settings below are those of the last retry."), class_="small")
 
@@ -88,8 +88,8 @@ def _images(jobs: Sequence[Job]) -> Iterator[Markup]:
     ]
     yield el("h3", text("Images and sources"))
     yield table("Images and sources", headings, rows[:_MOST_DIFFERENT])
-    if rest := counted_rest(min(len(rows), _MOST_DIFFERENT), len(rows), "images and sources"):
-        yield rest
+    if omitted := counted_rest(min(len(rows), _MOST_DIFFERENT), len(rows), "images and sources"):
+        yield omitted
 
 
 def _identity(job: Job) -> str:
@@ -118,14 +118,14 @@ def _settings(jobs: Sequence[Job]) -> Iterator[Markup]:
     if not different:
         return
     yield el("h3", text("Settings that differ"))
-    shown = list(zip(jobs, flat, strict=True))[:_MOST_DIFFERENT]
+    first_jobs = list(zip(jobs, flat, strict=True))[:_MOST_DIFFERENT]
     listed = [
         [
             cell(job.index),
             cell(job.name),
             cell("\n".join(f"{name} = {fields.get(name, '')}" for name in sorted(different))),
         ]
-        for job, fields in shown
+        for job, fields in first_jobs
     ]
     headings = [
         Heading(text="index", kind="number"),
@@ -133,8 +133,8 @@ def _settings(jobs: Sequence[Job]) -> Iterator[Markup]:
         Heading(text="settings", kind="value lines"),
     ]
     yield table("Settings that differ", headings, listed)
-    if rest := counted_rest(len(shown), len(jobs), "jobs; `traingrid describe` shows the line of each"):
-        yield rest
+    if omitted := counted_rest(len(first_jobs), len(jobs), "jobs; `traingrid describe` shows the line of each"):
+        yield omitted
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -110,9 +110,9 @@ def other_runs_section(content: Content) -> Markup | None:
     """Return the table of the other jobs of a large submission; None for a small one."""
     if len(content.runs) <= _MOST_AT_TOP:
         return None
-    shown, of = min(len(content.runs), MOST_ROWS), "jobs; `traingrid compare --output csv` prints all"
+    rows, of = min(len(content.runs), MOST_ROWS), "jobs; `traingrid compare --output csv` prints all"
     return section(
-        "Other runs", _table("Other runs", content, _MOST_AT_TOP, MOST_ROWS), counted_rest(shown, len(content.runs), of)
+        "Other runs", _table("Other runs", content, _MOST_AT_TOP, MOST_ROWS), counted_rest(rows, len(content.runs), of)
     )
 
 
@@ -155,8 +155,8 @@ def curves_section(content: Content) -> Markup | None:
 def _notes(content: Content, drawn: Sequence[Run]) -> Iterator[Markup]:
     texts = []
     if len(drawn) > SERIES:
-        rest = len(content.runs) - len(drawn)
-        without = f" The curves of {rest:,} jobs are not in this file." if rest else ""
+        undrawn = len(content.runs) - len(drawn)
+        without = f" The curves of {undrawn:,} jobs are not in this file." if undrawn else ""
         texts.append(f"The {SERIES} best jobs have colours; {len(drawn) - SERIES} more are thin lines.{without}")
     if any(len(points) > MOST_POINTS for run in drawn for points in run.curves.values()):
         texts.append(f"Curves with more than {MOST_POINTS} values are reduced to the extremes of equal stretches.")
@@ -189,19 +189,19 @@ def _plot(content: Content, drawn: Sequence[Run], name: str) -> Markup:
 def _points(points: Sequence[MetricPoint], *, by_epoch: bool) -> list[tuple[float, float]]:
     """Return the points of a curve by x: the last value of each epoch, or of each moment, as on the page."""
     start = points[0].time
-    found = {
+    value_by_x = {
         float(point.epoch or 0) if by_epoch else (point.time - start).total_seconds() / 60: point.value
         for point in points
     }
-    return sorted(found.items())
+    return sorted(value_by_x.items())
 
 
 def _metrics(content: Content) -> list[str]:
     """Return the metrics of the table: the one by which the jobs are ordered, then loss, accuracy and throughput."""
     names = {name for run in content.runs for name in run.status.metrics} - _NOT_SHOWN - {content.metric}
     usual = [name for name in sorted(names, key=_by_kind) if _kind(name) < len(_KINDS)]
-    others = [name for name in sorted(names) if name not in usual]
-    return [*([content.metric] if content.metric else []), *usual, *others][:_MOST_METRICS]
+    other_metrics = [name for name in sorted(names) if name not in usual]
+    return [*([content.metric] if content.metric else []), *usual, *other_metrics][:_MOST_METRICS]
 
 
 def _kind(name: str) -> int:

@@ -45,13 +45,13 @@ def table(
         total: The cells of the last row; none for a table without one.
     """
     heads = (el("th", text(heading.text), scope="col", class_=heading.kind or None) for heading in headings)
-    made = el(
+    element = el(
         "table",
         el("thead", el("tr", *heads)),
         el("tbody", *(_row(headings, row) for row in rows)),
         el("tfoot", _row(headings, total)) if total else None,
     )
-    return el("div", made, class_="card scroll", role="region", aria_label=label, tabindex="0")
+    return el("div", element, class_="card scroll", role="region", aria_label=label, tabindex="0")
 
 
 def _row(headings: Sequence[Heading], cells: Sequence[Cell]) -> Markup:
@@ -61,7 +61,7 @@ def _row(headings: Sequence[Heading], cells: Sequence[Cell]) -> Markup:
 
     header = next((number for number, heading in enumerate(headings) if heading.kind == "name"), 0)
     filled = zip(headings, cells, strict=True)
-    return el("tr", *(made(number, heading, *found) for number, (heading, found) in enumerate(filled)))
+    return el("tr", *(made(number, heading, *cell) for number, (heading, cell) in enumerate(filled)))
 
 
 def section(title: str, *children: Child) -> Markup:
@@ -69,8 +69,8 @@ def section(title: str, *children: Child) -> Markup:
     return el("section", el("h2", text(title)), *children)
 
 
-def counted_rest(shown: int, total: int, of: str) -> Markup | None:
+def counted_rest(rows: int, total: int, of: str) -> Markup | None:
     """Return the sentence that a list is not complete; None if it is."""
-    if shown >= total:
+    if rows >= total:
         return None
-    return el("p", text(f"The first {shown:,} of {total:,} {of}."), class_="quiet small")
+    return el("p", text(f"The first {rows:,} of {total:,} {of}."), class_="quiet small")

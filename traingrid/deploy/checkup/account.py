@@ -111,8 +111,8 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
 
     def look(region: str) -> Finding:
         if not statuses:
-            found = client("ec2", home, role).describe_regions(AllRegions=True)["Regions"]
-            statuses.update({it["RegionName"]: it["OptInStatus"] for it in found})
+            descriptions = client("ec2", home, role).describe_regions(AllRegions=True)["Regions"]
+            statuses.update({description["RegionName"]: description["OptInStatus"] for description in descriptions})
         status = statuses.get(region, "not-opted-in")
         if status == "not-opted-in":
             fix = f"aws account enable-region --region-name {region}  # or remove it from grid.yaml"

@@ -54,8 +54,8 @@ class Wanted:
 
 def account_quotas(grid: Grid) -> Iterator[Finding]:
     """Check each quota of the home Region that the deployment and the children need."""
-    for wanted in _wanted(grid):
-        yield looked(grid.home, wanted.name, partial(_look, grid.home, wanted), "servicequotas:GetServiceQuota")
+    for need in _wanted(grid):
+        yield looked(grid.home, need.name, partial(_look, grid.home, need), "servicequotas:GetServiceQuota")
 
 
 def vpc_quota(grid: Grid) -> Finding:
@@ -104,14 +104,12 @@ def _wanted(grid: Grid) -> Iterator[Wanted]:
     )
 
 
-def _look(region: str, wanted: Wanted) -> Finding:
-    value = _value(region, wanted.service, wanted.code)
-    fix = "" if value >= wanted.enough else _request(region, wanted.service, wanted.code, wanted.enough)
-    verdict = Verdict.GOOD if value >= wanted.least else Verdict.WRONG
-    why = f"{value:g} granted, {wanted.enough:g} needed"
-    return Finding(
-        region=region, what=wanted.name, verdict=verdict, why=f"{why}: {wanted.use}" if fix else why, fix=fix
-    )
+def _look(region: str, need: Wanted) -> Finding:
+    value = _value(region, need.service, need.code)
+    fix = "" if value >= need.enough else _request(region, need.service, need.code, need.enough)
+    verdict = Verdict.GOOD if value >= need.least else Verdict.WRONG
+    why = f"{value:g} granted, {need.enough:g} needed"
+    return Finding(region=region, what=need.name, verdict=verdict, why=f"{why}: {need.use}" if fix else why, fix=fix)
 
 
 def _value(region: str, service: str, code: str) -> float:

@@ -21,35 +21,37 @@ def batch_queue(grid: Grid) -> Iterator[Finding]:
     environments: list[str] = []
 
     def look() -> Finding:
-        found = client("batch", region).describe_job_queues(jobQueues=[name])["jobQueues"]
-        if not found:
+        queues = client("batch", region).describe_job_queues(jobQueues=[name])["jobQueues"]
+        if not queues:
             return _wrong(region, f"job queue {name}", "does not exist", REVERT_DRIFT)
-        environments.extend(one["computeEnvironment"] for one in found[0]["computeEnvironmentOrder"])
+        environments.extend(entry["computeEnvironment"] for entry in queues[0]["computeEnvironmentOrder"])
         enable = f"aws batch update-job-queue --region {region} --job-queue {name} --state ENABLED"
-        return _state(region, f"job queue {name}", found[0], enable)
+        return _state(region, f"job queue {name}", queues[0], enable)
 
     yield looked(region, f"job queue {name}", look, "batch:DescribeJobQueues")
     for arn in environments:
-        what = f"compute environment {arn.rpartition('/')[2]}"
-        yield looked(region, what, partial(_environment, region, arn, what), "batch:DescribeComputeEnvironments")
+        subject = f"compute environment {arn.rpartition('/')[2]}"
+        yield looked(region, subject, partial(_environment, region, arn, subject), "batch:DescribeComputeEnvironments")
 
 
-def _environment(region: str, arn: str, what: str) -> Finding:
-    found = client("batch", region).describe_compute_environments(computeEnvironments=[arn])["computeEnvironments"]
-    if not found:
-        return _wrong(region, what, "does not exist", REVERT_DRIFT)
+def _environment(region: str, arn: str, subject: str) -> Finding:
+    environments = client("batch", region).describe_compute_environments(computeEnvironments=[arn])[
+        "computeEnvironments"
+    ]
+    if not environments:
+        return _wrong(region, subject, "does not exist", REVERT_DRIFT)
     enable = f"aws batch update-compute-environment --region {region} --compute-environment {arn} --state ENABLED"
-    return _state(region, what, found[0], enable)
+    return _state(region, subject, environments[0], enable)
 
 
-def _state(region: str, what: str, found: dict[str, Any], enable: str) -> Finding:
-    if found["state"] == "DISABLED":
-        return _wrong(region, what, "DISABLED: submitted jobs wait", enable)
-    if found["status"] == "INVALID":
-        reason = found.get("statusReason", "")
-        return _wrong(region, what, f"INVALID: {reason}", f"remove the cause, then {enable}")
-    return Finding(region=region, what=what, verdict=Verdict.GOOD, why=found["status"])
+def _state(region: str, subject: str, description: dict[str, Any], enable: str) -> Finding:
+    if description["state"] == "DISABLED":
+        return _wrong(region, subject, "DISABLED: submitted jobs wait", enable)
+    if description["status"] == "INVALID":
+        reason = description.get("statusReason", "")
+        return _wrong(region, subject, f"INVALID: {reason}", f"remove the cause, then {enable}")
+    return Finding(region=region, what=subject, verdict=Verdict.GOOD, why=description["status"])
 
 
-def _wrong(region: str, what: str, why: str, fix: str) -> Finding:
-    return Finding(region=region, what=what, verdict=Verdict.WRONG, why=why, fix=fix)
+def _wrong(region: str, subject: str, why: str, fix: str) -> Finding:
+    return Finding(region=region, what=subject, verdict=Verdict.WRONG, why=why, fix=fix)

@@ -74,17 +74,17 @@ class Place:
         settings = grid.regions[region].eks
         if settings is None:
             return None
-        here = tuple(need for need in needs if need.region == region)
-        return cls(grid=grid, settings=settings, account=account, region=region, role=role, needs=here)
+        needs_of_region = tuple(need for need in needs if need.region == region)
+        return cls(grid=grid, settings=settings, account=account, region=region, role=role, needs=needs_of_region)
 
     def required(self, field: ClusterField) -> dict[str, str]:
         """Return the values of a field that training jobs have, each with the place where it is set."""
         own: str | None = getattr(self.settings, field)
-        found = {own: f"`{field}` in `eks` of {self.region}"} if own else {}
+        source_by_name = {own: f"`{field}` in `eks` of {self.region}"} if own else {}
         for need in self.needs:
             if need.field == field:
-                found.setdefault(need.value, f"`eks_{field}` of line {need.line}")
-        return found
+                source_by_name.setdefault(need.value, f"`eks_{field}` of line {need.line}")
+        return source_by_name
 
     @property
     def commands(self) -> Commands:
@@ -107,9 +107,9 @@ class Place:
     def _in_context(self, command: str) -> str:
         return f"{self.commands.kubeconfig} && {command}"
 
-    def finding(self, what: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:
+    def finding(self, subject: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:
         """Return a finding about the cluster or an object in it."""
-        return Finding(region=self.region, what=what, verdict=verdict, why=why, fix=fix)
+        return Finding(region=self.region, what=subject, verdict=verdict, why=why, fix=fix)
 
     def principals(self) -> dict[str, Part]:
         """Return the roles that must have an access entry, and the part that each has.
@@ -128,37 +128,37 @@ class Place:
 
 def described(place: Place) -> tuple[Finding, Described]:
     """Check that the cluster exists, is active and new enough; also return its description, empty if unknown."""
-    found: Described = {}
-    what = f"cluster {place.settings.cluster}"
+    description: Described = {}
+    subject = f"cluster {place.settings.cluster}"
 
     def look() -> Finding:
         try:
-            found.update(
+            description.update(
                 client("eks", place.region, place.role).describe_cluster(name=place.settings.cluster)["cluster"]
             )
         except ClientError as error:
             if error.response["Error"]["Code"] != _NOT_FOUND:
                 raise
             fix = f"create it, or correct `cluster` in `eks` of {place.region} in grid.yaml"
-            return place.finding(what, Verdict.WRONG, "does not exist", fix)
-        return _usable(place, what, found)
+            return place.finding(subject, Verdict.WRONG, "does not exist", fix)
+        return _usable(place, subject, description)
 
-    return looked(place.region, what, look, "eks:DescribeCluster"), found
+    return looked(place.region, subject, look, "eks:DescribeCluster"), description
 
 
-def _usable(place: Place, what: str, found: Mapping[str, Any]) -> Finding:
-    version, status = found.get("version", ""), found.get("status", "")
+def _usable(place: Place, subject: str, description: Mapping[str, Any]) -> Finding:
+    version, status = description.get("version", ""), description.get("status", "")
     if status not in ("ACTIVE", "UPDATING"):
         wait = f"`aws eks wait cluster-active {place.commands.options}`"
         fix = f"wait for it ({wait}), or find the cause in the console of EKS"
-        return place.finding(what, Verdict.WRONG, f"its status is {status}", fix)
+        return place.finding(subject, Verdict.WRONG, f"its status is {status}", fix)
     if version and _numbers(version) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
         major, minor = _numbers(version)
         command = f"aws eks update-cluster-version {place.commands.options} --kubernetes-version {major}.{minor + 1}"
         why = f"its version is {version}, but pods need the sidecars of {least}"
-        return place.finding(what, Verdict.WRONG, why, f"{command}, one version after the other until {least}")
-    return place.finding(what, why=f"{status}, version {version}")
+        return place.finding(subject, Verdict.WRONG, why, f"{command}, one version after the other until {least}")
+    return place.finding(subject, why=f"{status}, version {version}")
 
 
 def _numbers(version: str) -> tuple[int, int]:
@@ -166,16 +166,16 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def preconditions(place: Place, found: Mapping[str, Any]) -> Iterator[Finding]:
+def preconditions(place: Place, description: Mapping[str, Any]) -> Iterator[Finding]:
     """Check the settings of a cluster that a deployment and its functions require.
 
     Args:
         place: The cluster.
-        found: Its description by EKS.
+        description: Its description by EKS.
     """
-    yield _endpoint(place, found.get("resourcesVpcConfig") or {})
-    yield _authentication_mode(place, (found.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"))
-    yield looked(place.region, _agent(place), partial(_pod_identity_agent, place, found), "eks:DescribeAddon")
+    yield _endpoint(place, description.get("resourcesVpcConfig") or {})
+    yield _authentication_mode(place, (description.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"))
+    yield looked(place.region, _agent(place), partial(_pod_identity_agent, place, description), "eks:DescribeAddon")
 
 
 def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
@@ -185,47 +185,47 @@ def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
     addresses unless they are in your network or behind a gateway
     (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
     """
-    what, change = f"endpoint of {place.settings.cluster}", f"aws eks update-cluster-config {place.commands.options}"
+    subject, change = f"endpoint of {place.settings.cluster}", f"aws eks update-cluster-config {place.commands.options}"
     admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
     kind = "private" if not network.get("endpointPublicAccess", True) else "public"
     kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
     if kind != "public" and not place.grid.network.reconciler:
-        wanted = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
+        setting = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
         why = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"
-        fix = f"set `reconciler: true` in an existing `network`, or: {change} --resources-vpc-config {wanted}"
-        return place.finding(what, Verdict.WRONG, why, fix)
+        fix = f"set `reconciler: true` in an existing `network`, or: {change} --resources-vpc-config {setting}"
+        return place.finding(subject, Verdict.WRONG, why, fix)
     if place.grid.network.kind == "existing":
         who = "children and the reconciler" if place.grid.network.reconciler else "children"
         why = f"{kind}; not checked: {who} need a route from your network to it, and to the API of EKS in this Region"
-        return place.finding(what, Verdict.UNKNOWN, why)
-    return place.finding(what, why=kind)
+        return place.finding(subject, Verdict.UNKNOWN, why)
+    return place.finding(subject, why=kind)
 
 
 def _authentication_mode(place: Place, mode: str) -> Finding:
-    what = f"authentication mode of {place.settings.cluster}"
+    subject = f"authentication mode of {place.settings.cluster}"
     if mode in _WITH_ENTRIES:
-        return place.finding(what, why=mode)
+        return place.finding(subject, why=mode)
     change = (
         f"aws eks update-cluster-config {place.commands.options} --access-config authenticationMode=API_AND_CONFIG_MAP"
     )
     why = f"{mode} has no access entries, which a deployment creates"
-    return place.finding(what, Verdict.WRONG, why, f"{change}  # cannot be undone")
+    return place.finding(subject, Verdict.WRONG, why, f"{change}  # cannot be undone")
 
 
 def _agent(place: Place) -> str:
     return f"Pod Identity Agent of {place.settings.cluster}"
 
 
-def _pod_identity_agent(place: Place, found: Mapping[str, Any]) -> Finding:
+def _pod_identity_agent(place: Place, description: Mapping[str, Any]) -> Finding:
     """Check that nodes give pods the credentials of their role; Auto Mode includes it.
 
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
     """
-    if (found.get("computeConfig") or {}).get("enabled"):
+    if (description.get("computeConfig") or {}).get("enabled"):
         return place.finding(_agent(place), why="built into EKS Auto Mode")
-    wanted = {"clusterName": place.settings.cluster, "addonName": names.POD_IDENTITY_AGENT}
+    addon = {"clusterName": place.settings.cluster, "addonName": names.POD_IDENTITY_AGENT}
     try:
-        status = client("eks", place.region, place.role).describe_addon(**wanted)["addon"]["status"]
+        status = client("eks", place.region, place.role).describe_addon(**addon)["addon"]["status"]
     except ClientError as error:
         if error.response["Error"]["Code"] != _NOT_FOUND:
             raise
@@ -241,14 +241,14 @@ def _pod_identity_agent(place: Place, found: Mapping[str, Any]) -> Finding:
 def access(place: Place) -> Iterator[Finding]:
     """Check the access entries and the Pod Identity association that a deployment has created."""
     for principal, part in place.principals().items():
-        what = f"access entry of {principal}"
-        yield looked(place.region, what, partial(_entry, place, what, principal, part), "eks:DescribeAccessEntry")
-    what = f"role of pods in {place.settings.namespace}"
+        subject = f"access entry of {principal}"
+        yield looked(place.region, subject, partial(_entry, place, subject, principal, part), "eks:DescribeAccessEntry")
+    subject = f"role of pods in {place.settings.namespace}"
     permissions = "eks:ListPodIdentityAssociations and eks:DescribePodIdentityAssociation"
-    yield looked(place.region, what, partial(_association, place, what), permissions)
+    yield looked(place.region, subject, partial(_association, place, subject), permissions)
 
 
-def _entry(place: Place, what: str, principal: str, part: Part) -> Finding:
+def _entry(place: Place, subject: str, principal: str, part: Part) -> Finding:
     arn, group = names.role_arn(place.account, principal), names.kubernetes_group(place.grid.name, part)
     eks = client("eks", place.region, place.role)
 
@@ -256,16 +256,16 @@ def _entry(place: Place, what: str, principal: str, part: Part) -> Finding:
         entry = eks.describe_access_entry(clusterName=place.settings.cluster, principalArn=arn)["accessEntry"]
         groups = entry.get("kubernetesGroups") or []
         if group in groups:
-            return place.finding(what, why=group)
+            return place.finding(subject, why=group)
         why = f"it has {', '.join(groups) or 'no group'} instead of {group}"
-        return place.finding(what, Verdict.WRONG, why, REVERT_DRIFT)
+        return place.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
 
-    return _unless_missing(place.finding(what, Verdict.WRONG, "does not exist", REVERT_DRIFT), look)
+    return _unless_missing(place.finding(subject, Verdict.WRONG, "does not exist", REVERT_DRIFT), look)
 
 
-def _association(place: Place, what: str) -> Finding:
+def _association(place: Place, subject: str) -> Finding:
     settings, eks = place.settings, client("eks", place.region, place.role)
-    wanted = {
+    selection = {
         "clusterName": settings.cluster,
         "namespace": settings.namespace,
         "serviceAccount": settings.service_account,
@@ -273,17 +273,17 @@ def _association(place: Place, what: str) -> Finding:
     execution = names.execution_role_arn(place.grid.name, place.account, place.region)
 
     def look() -> Finding:
-        listed = eks.list_pod_identity_associations(**wanted)["associations"]
+        listed = eks.list_pod_identity_associations(**selection)["associations"]
         if not listed:
             return missing
-        asked = {"clusterName": settings.cluster, "associationId": listed[0]["associationId"]}
-        role = eks.describe_pod_identity_association(**asked)["association"]["roleArn"]
+        association = {"clusterName": settings.cluster, "associationId": listed[0]["associationId"]}
+        role = eks.describe_pod_identity_association(**association)["association"]["roleArn"]
         if role == execution:
-            return place.finding(what, why=names.execution_role(place.grid.name, place.region))
-        return place.finding(what, Verdict.WRONG, f"it is {role} instead of {execution}", REVERT_DRIFT)
+            return place.finding(subject, why=names.execution_role(place.grid.name, place.region))
+        return place.finding(subject, Verdict.WRONG, f"it is {role} instead of {execution}", REVERT_DRIFT)
 
     why = f"the service account {settings.service_account} has no Pod Identity association"
-    missing = place.finding(what, Verdict.WRONG, why, REVERT_DRIFT)
+    missing = place.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
     return _unless_missing(missing, look)
 
 

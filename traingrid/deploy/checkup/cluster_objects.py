@@ -55,15 +55,15 @@ def objects(place: Place, open_client: Callable[[Place], Client] = client_of) ->
         place: The cluster.
         open_client: Makes the client.
     """
-    what = f"API of {place.settings.cluster}"
+    subject = f"API of {place.settings.cluster}"
     opened: list[_Objects] = []
 
     def look() -> Finding:
         opened.append(_Objects(place, open_client(place)))
-        return opened[0].api(what)
+        return opened[0].api(subject)
 
     try:
-        reached = looked(place.region, what, look, "eks:DescribeCluster")
+        reached = looked(place.region, subject, look, "eks:DescribeCluster")
     except NoClusterError:
         return
     yield reached
@@ -78,7 +78,7 @@ class _Objects:
         self._place, self._client, self._settings = place, client, place.settings
         self._apply = place.apply_access
 
-    def api(self, what: str) -> Finding:
+    def api(self, subject: str) -> Finding:
         """Check that the API server answers here, and accepts the caller's token."""
         place, settings = self._place, self._settings
         try:
@@ -87,12 +87,12 @@ class _Objects:
             if error.code == UNAUTHORIZED:
                 who = f"the role {place.role.arn.rpartition('/')[2]}" if place.role else "your credentials"
                 why = f"it does not accept {who}, so the objects in it are not checked"
-                return place.finding(what, Verdict.UNKNOWN, why, self._let_in())
+                return place.finding(subject, Verdict.UNKNOWN, why, self._let_in())
             if isinstance(error, UnavailableError):
                 why = f"it does not answer here: {error.message}"
                 why = f"{why}; whether children and the reconciler reach it is unknown"
-                return place.finding(what, Verdict.UNKNOWN, why)
-        return place.finding(what, why="answers here")
+                return place.finding(subject, Verdict.UNKNOWN, why)
+        return place.finding(subject, why="answers here")
 
     def _let_in(self) -> str:
         """Return the command that gives the caller access to the API.
@@ -107,8 +107,8 @@ class _Objects:
         create, describe, update = (
             place.commands.access_entry(action, caller) for action in ("create", "describe", "update")
         )
-        present = f"$({describe} --query accessEntry.kubernetesGroups --output text)"
-        instead = f"if it has an access entry already: {update} --kubernetes-groups {present} {group}"
+        groups = f"$({describe} --query accessEntry.kubernetesGroups --output text)"
+        instead = f"if it has an access entry already: {update} --kubernetes-groups {groups} {group}"
         return f"{create} --kubernetes-groups {group}; {instead}"
 
     def all(self) -> Iterator[Finding]:
@@ -117,8 +117,8 @@ class _Objects:
         yield self._looked(f"namespace {settings.namespace}", "get namespaces", self._namespace)
         yield self._exists(SERVICE_ACCOUNT, settings.service_account, "service account", self._apply)
         for part in _GROUPS:
-            what = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
-            yield self._looked(what, "get roles and rolebindings", partial(self._group, what, part))
+            subject = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
+            yield self._looked(subject, "get roles and rolebindings", partial(self._group, subject, part))
         if source := self._place.required("kind").get("mpijob"):
             yield from self._mpi(source)
         for queue, source in self._place.required("queue").items():
@@ -126,23 +126,23 @@ class _Objects:
         for claim in sorted({*settings.s3_volumes.values(), *settings.file_system_volumes.values()}):
             yield self._looked(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
 
-    def _looked(self, what: str, needed: str, look: Callable[[], Finding]) -> Finding:
+    def _looked(self, subject: str, needed: str, look: Callable[[], Finding]) -> Finding:
         """Return the finding of a check, or UNKNOWN if the caller may not look or the server does not answer."""
         try:
             return look()
         except ApiError as error:
             fix = f"allow the caller to {needed} in {self._settings.cluster}" if error.code == FORBIDDEN else ""
-            return self._place.finding(what, Verdict.UNKNOWN, str(error).rstrip("."), fix)
+            return self._place.finding(subject, Verdict.UNKNOWN, str(error).rstrip("."), fix)
 
     def _exists(self, kind: Kind, name: str, noun: str, fix: str) -> Finding:
-        what = f"{noun} {name}"
+        subject = f"{noun} {name}"
 
         def look() -> Finding:
             if self._client.find(kind, name):
-                return self._place.finding(what)
-            return self._place.finding(what, Verdict.WRONG, "does not exist", fix)
+                return self._place.finding(subject)
+            return self._place.finding(subject, Verdict.WRONG, "does not exist", fix)
 
-        return self._looked(what, f"get {kind.plural}", look)
+        return self._looked(subject, f"get {kind.plural}", look)
 
     def _namespace(self) -> Finding:
         """Check that the namespace exists and admits pods that run as root.
@@ -150,19 +150,19 @@ class _Objects:
         Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/.
         """
         name = self._settings.namespace
-        what, found = f"namespace {name}", self._client.find(NAMESPACE, name)
-        if found is None:
-            return self._place.finding(what, Verdict.WRONG, "does not exist", self._apply)
-        if "deletionTimestamp" in found["metadata"]:
+        subject, namespace = f"namespace {name}", self._client.find(NAMESPACE, name)
+        if namespace is None:
+            return self._place.finding(subject, Verdict.WRONG, "does not exist", self._apply)
+        if "deletionTimestamp" in namespace["metadata"]:
             fix = f"find the objects that keep it: {self._place.kubectl(f'describe namespace {name}')}"
-            return self._place.finding(what, Verdict.WRONG, "is being deleted", fix)
-        if (found["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
+            return self._place.finding(subject, Verdict.WRONG, "is being deleted", fix)
+        if (namespace["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
             why = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
             fix = self._place.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
-            return self._place.finding(what, Verdict.WRONG, why, fix)
-        return self._place.finding(what)
+            return self._place.finding(subject, Verdict.WRONG, why, fix)
+        return self._place.finding(subject)
 
-    def _group(self, what: str, part: Part) -> Finding:
+    def _group(self, subject: str, part: Part) -> Finding:
         """Check that a group has all its permissions, and that only children create training jobs."""
         try:
             missing = [access for access in _accesses(RULES[part]) if not self._may(part, *access)]
@@ -170,18 +170,18 @@ class _Objects:
         except ApiError as error:
             if error.code not in _NO_REVIEW:
                 raise
-            return self._compared(what, part)
+            return self._compared(subject, part)
         if missing:
             verb, _, resource = missing[0]
-            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            why = f"it may not {verb} {resource}{others} in {self._settings.namespace}"
-            return self._place.finding(what, Verdict.WRONG, why, self._apply)
+            rest_ = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            why = f"it may not {verb} {resource}{rest_} in {self._settings.namespace}"
+            return self._place.finding(subject, Verdict.WRONG, why, self._apply)
         if created:
             why = "it may create jobs or pods, although the reconciler must not cause costs"
             bindings = self._place.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
             fix = f"remove it from the bindings of other Roles; to list them, {bindings}"
-            return self._place.finding(what, Verdict.WRONG, why, fix)
-        return self._place.finding(what, why="as the API server reports")
+            return self._place.finding(subject, Verdict.WRONG, why, fix)
+        return self._place.finding(subject, why="as the API server reports")
 
     def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
         plural, _, subresource = resource.partition("/")
@@ -204,7 +204,7 @@ class _Objects:
             missing = "Role" if role is None else "RoleBinding"
             return self._place.finding(what, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
         subjects = {subject.get("name") for subject in binding.get("subjects") or []}
-        lacking = [one for one in _accesses(RULES[part]) if not _grants(role, *one)]
+        lacking = [access_ for access_ in _accesses(RULES[part]) if not _grants(role, *access_)]
         if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
             why = f"the Role {name} or its RoleBinding differs from that of this version"
             return self._place.finding(what, Verdict.WRONG, why, self._apply)
@@ -229,28 +229,32 @@ class _Objects:
         return self._place.finding(_MPI_JOBS)
 
     def _queue(self, queue: str, source: str) -> Finding:
-        what = f"LocalQueue {queue}"
-        found = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
-        if found is None:
+        subject = f"LocalQueue {queue}"
+        queue_object = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
+        if queue_object is None:
             fix = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
-            return self._place.finding(what, Verdict.WRONG, "does not exist", f"{fix}, or correct {source}")
-        conditions = (found.get("status") or {}).get("conditions") or []
-        if bad := [one for one in conditions if one.get("type") == "Active" and one.get("status") == "False"]:
+            return self._place.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {source}")
+        conditions = (queue_object.get("status") or {}).get("conditions") or []
+        if bad := [
+            condition
+            for condition in conditions
+            if condition.get("type") == "Active" and condition.get("status") == "False"
+        ]:
             why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
             command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
-            return self._place.finding(what, Verdict.WRONG, why, self._place.kubectl(command))
-        return self._place.finding(what)
+            return self._place.finding(subject, Verdict.WRONG, why, self._place.kubectl(command))
+        return self._place.finding(subject)
 
     def _claim(self, claim: str) -> Finding:
-        what, found = f"claim {claim}", self._client.find(CLAIM, claim)
-        if found is None:
+        subject, claim_object = f"claim {claim}", self._client.find(CLAIM, claim)
+        if claim_object is None:
             fix = f"create it in {self._settings.namespace}, or correct s3_volumes and file_system_volumes"
-            return self._place.finding(what, Verdict.WRONG, "does not exist", fix)
-        phase = (found.get("status") or {}).get("phase", "Pending")
+            return self._place.finding(subject, Verdict.WRONG, "does not exist", fix)
+        phase = (claim_object.get("status") or {}).get("phase", "Pending")
         if phase == "Bound":
-            return self._place.finding(what, why=phase)
+            return self._place.finding(subject, why=phase)
         fix = self._place.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
-        return self._place.finding(what, Verdict.WRONG, f"it is {phase}, not Bound", fix)
+        return self._place.finding(subject, Verdict.WRONG, f"it is {phase}, not Bound", fix)
 
 
 def _accesses(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:

@@ -37,14 +37,14 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
             if "does not exist" not in error.response["Error"].get("Message", ""):
                 raise
             return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, fix=_DEPLOY)
-        whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
-        fix = "" if whole else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
+        is_complete = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+        fix = "" if is_complete else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
         if status == "DELETE_FAILED":  # a deployment cannot update this stack
             fix = (
                 f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; "
                 "otherwise: npx cdk destroy --all again"
             )
-        verdict = Verdict.GOOD if whole else Verdict.WRONG
+        verdict = Verdict.GOOD if is_complete else Verdict.WRONG
         return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, fix=fix)
 
     return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
@@ -78,16 +78,16 @@ def things_of(
     deployment = Deployment(
         grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images or "{}")
     )
-    for alias, known in grid.images.items():
-        if known.build and known.target not in deployment.images:
-            yield _not_built(region, alias, known, read=bool(training_images))
+    for alias, image_ in grid.images.items():
+        if image_.build and image_.target not in deployment.images:
+            yield _not_built(region, alias, image_, read=bool(training_images))
             continue
         uri = deployment.image_uri(alias, region)
         if names.repository_uri(account, region, "") in uri:
             yield image(f"image {alias}", uri, region, role, rebuild=grid.rebuild)
 
 
-def image(what: str, uri: str, region: str, role: ActingRole | None = None, *, rebuild: int = 0) -> Finding:
+def image(subject: str, uri: str, region: str, role: ActingRole | None = None, *, rebuild: int = 0) -> Finding:
     """Check that an image of this account is in its repository; `rebuild` is the value in grid.yaml."""
     tag = uri.rpartition("/")[2].partition("@" if "@" in uri else ":")[2]
 
@@ -95,7 +95,7 @@ def image(what: str, uri: str, region: str, role: ActingRole | None = None, *, r
         return bool(client("ecr", region, role).describe_images(**image_request(uri))["imageDetails"])
 
     fix = build_again(rebuild) if "@" in uri else f"build and push it as {uri} (docs/images.md)"
-    absent = _absent(region, f"{what} ({tag})", fix)
+    absent = _absent(region, f"{subject} ({tag})", fix)
     return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
 
 
@@ -118,31 +118,31 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         iam.get_role(RoleName=name)
         return True
 
-    found = _unless(_absent(region, f"role {name}", REVERT_DRIFT), look, "iam:GetRole", "NoSuchEntity")
-    if found.verdict is not Verdict.GOOD or role:
-        return found
+    finding = _unless(_absent(region, f"role {name}", REVERT_DRIFT), look, "iam:GetRole", "NoSuchEntity")
+    if finding.verdict is not Verdict.GOOD or role:
+        return finding
 
     def policies() -> Finding:
         inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
         if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
-            return found
+            return finding
         why = "the role has no policy: training jobs cannot read data"
-        return replace(found, verdict=Verdict.WRONG, why=why, fix=REVERT_DRIFT)
+        return replace(finding, verdict=Verdict.WRONG, why=why, fix=REVERT_DRIFT)
 
     return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
 
-def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
+def _not_built(region: str, alias: str, image: Image, *, read: bool) -> Finding:
     """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
-        why = f"the deployed grid has not built the target {known.target} of {known.build}"
+        why = f"the deployed grid has not built the target {image.target} of {image.build}"
         return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, fix=_DEPLOY)
     why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
     return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
 
 
-def _absent(region: str, what: str, fix: str) -> Finding:
-    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="does not exist", fix=fix)
+def _absent(region: str, subject: str, fix: str) -> Finding:
+    return Finding(region=region, what=subject, verdict=Verdict.WRONG, why="does not exist", fix=fix)
 
 
 def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
@@ -150,11 +150,11 @@ def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing
 
     def there() -> Finding:
         try:
-            found = look()
+            exists = look()
         except ClientError as error:
             if error.response["Error"]["Code"] not in missing:
                 raise
-            found = False
-        return replace(absent, verdict=Verdict.GOOD, why="", fix="") if found else absent
+            exists = False
+        return replace(absent, verdict=Verdict.GOOD, why="", fix="") if exists else absent
 
     return looked(absent.region, absent.what, there, permission)

@@ -47,24 +47,24 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
 
 def _look(file_system: str, kind: str, settings: Region, region: str, role: ActingRole | None) -> Finding:
     good = Finding(region=region, what=f"file system {file_system}", verdict=Verdict.GOOD, why=kind)
-    found = file_systems.mountable(file_system, kind, region, role)
-    if found is None:
+    mountable = file_systems.mountable(file_system, kind, region, role)
+    if mountable is None:
         why, fix = f"does not exist in {region} with the type {kind}", f"correct file_systems of {region} in grid.yaml"
         return _wrong(good, why, fix)
     jobs = file_systems.subnets(settings.subnets, region, role)
-    if why := out_of_reach(found, jobs):
+    if why := out_of_reach(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
         return _wrong(good, why, fix)
-    if kind == "EFS" and (alone := _without_mount_target(found, jobs)):
+    if kind == "EFS" and (alone := _without_mount_target(mountable, jobs)):
         why = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
         fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
-        return _wrong(good, why, f"{fix} --security-groups {' '.join(found.interfaces[0].groups)}")
-    if kind == "FSxLustre" and (zone := _zone_without_subnet(found, jobs)):
+        return _wrong(good, why, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
+    if kind == "FSxLustre" and (zone := _zone_without_subnet(mountable, jobs)):
         why = f"it is in {zone}, and no subnet of {region} is in this zone"
         return _wrong(good, why, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml")
-    groups = {group for interface in found.interfaces for group in interface.groups}
+    groups = {group for interface in mountable.interfaces for group in interface.groups}
     rules = file_systems.group_rules([*groups, *settings.security_groups], region, role)
-    for end in _ends(found, settings.security_groups, jobs, kind):
+    for end in _ends(mountable, settings.security_groups, jobs, kind):
         for ports in PORTS[kind]:
             if not end.admits(ports, rules):
                 return _wrong(good, end.sentence(ports), end.command(ports, region))
@@ -75,23 +75,23 @@ def _wrong(good: Finding, why: str, fix: str) -> Finding:
     return Finding(region=good.region, what=good.what, verdict=Verdict.WRONG, why=why, fix=fix)
 
 
-def _without_mount_target(found: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:
+def _without_mount_target(mountable: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:
     """Return a subnet in whose zone an EFS file system has no mount target, or None.
 
     The name of the file system resolves to the mount target of the client's own zone
     (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html).
     """
-    zones = {interface.zone for interface in found.interfaces}
+    zones = {interface.zone for interface in mountable.interfaces}
     return next((subnet for subnet in jobs if subnet.zone not in zones), None)
 
 
-def _zone_without_subnet(found: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
+def _zone_without_subnet(mountable: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
     """Return the zone of an FSx for Lustre file system if no subnet is in it; empty otherwise.
 
     A file system has one zone, and a training job needs a subnet there
     (https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html).
     """
-    zones = {interface.zone for interface in found.interfaces}
+    zones = {interface.zone for interface in mountable.interfaces}
     return "" if zones & {subnet.zone for subnet in jobs} else " or ".join(sorted(zones))
 
 
@@ -152,10 +152,12 @@ def _numbers(ports: Ports) -> str:
     return str(ports[0]) if ports[0] == ports[1] else f"{ports[0]} to {ports[1]}"
 
 
-def _ends(found: MountableFileSystem, jobs: tuple[str, ...], subnets: Sequence[Subnet], kind: str) -> Iterator[_End]:
+def _ends(
+    mountable: MountableFileSystem, jobs: tuple[str, ...], subnets: Sequence[Subnet], kind: str
+) -> Iterator[_End]:
     """Yield the ends whose rules must admit the traffic; servers of Lustre also connect to their clients."""
-    groups = tuple(sorted({group for interface in found.interfaces for group in interface.groups}))
-    addresses = tuple(interface.address for interface in found.interfaces)
+    groups = tuple(sorted({group for interface in mountable.interfaces for group in interface.groups}))
+    addresses = tuple(interface.address for interface in mountable.interfaces)
     cidrs = tuple(subnet.cidr for subnet in subnets)
     yield _End(groups=groups, outbound=False, peers=jobs, networks=cidrs)
     yield _End(groups=jobs, outbound=True, peers=groups, networks=addresses)

@@ -87,12 +87,12 @@ class Finding:
 _NOT_ALLOWED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
-def looked(region: str, what: str, look: Callable[[], Finding], permission: str) -> Finding:
+def looked(region: str, subject: str, look: Callable[[], Finding], permission: str) -> Finding:
     """Return the finding of a check, or UNKNOWN if the caller lacks a permission or AWS does not answer.
 
     Args:
         region: The Region of the checked resource.
-        what: The checked resource.
+        subject: The checked resource.
         look: The check.
         permission: The IAM action that the check needs.
     """
@@ -102,6 +102,6 @@ def looked(region: str, what: str, look: Callable[[], Finding], permission: str)
         code = error.response["Error"]["Code"]
         fix = f"allow the caller {permission}" if code in _NOT_ALLOWED else ""
         why = f"AWS returned {code}: {error.response['Error'].get('Message', '')}"
-        return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=why, fix=fix)
+        return Finding(region=region, what=subject, verdict=Verdict.UNKNOWN, why=why, fix=fix)
     except BotoCoreError as error:
-        return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=f"AWS does not answer: {error}")
+        return Finding(region=region, what=subject, verdict=Verdict.UNKNOWN, why=f"AWS does not answer: {error}")

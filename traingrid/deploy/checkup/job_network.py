@@ -60,11 +60,11 @@ def _free_addresses(settings: Region, region: str, needs: Sequence[Need], role: 
         zones[subnet.zone] += subnet.free_addresses
     total = zones.total()
     for need in sorted(needs, key=_of_one_job, reverse=True):
-        wanted, free = _of_one_job(need), max(zones.values()) if has_efa(need.instance_type) else total
-        if free < wanted:
+        needed, free = _of_one_job(need), max(zones.values()) if has_efa(need.instance_type) else total
+        if free < needed:
             where = "in one zone" if free < total else f"in {counted(len(subnets), 'subnet')}"
-            why = f"at most {free} {where}, but the hosts of one job with {need.instance_type} need {wanted}"
-            fix = f"add a subnet of {subnets[0].vpc} with {wanted} free addresses to subnets of {region} in grid.yaml"
+            why = f"at most {free} {where}, but the hosts of one job with {need.instance_type} need {needed}"
+            fix = f"add a subnet of {subnets[0].vpc} with {needed} free addresses to subnets of {region} in grid.yaml"
             return Finding(region=region, what=_FREE, verdict=Verdict.WRONG, why=why, fix=fix)
     together = sum(need.together * _addresses(need) for need in needs)
     why = f"{total} in {counted(len(subnets), 'subnet')}, {max(map(_of_one_job, needs))} needed for one job"

@@ -36,7 +36,7 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
 
     def look() -> Finding:
         found = client("ec2", grid.home).describe_regions()["Regions"]
-        regions.extend(sorted({it["RegionName"] for it in found} - own))
+        regions.extend(sorted({description["RegionName"] for description in found} - own))
         return Finding(what="Regions of the account", verdict=Verdict.GOOD)
 
     looking = looked("", "stacks in other Regions", look, "ec2:DescribeRegions")
@@ -45,8 +45,8 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
         return
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         stacks = pool.map(lambda region: _stacks(grid.name, region), regions)
-    for region, found in zip(regions, stacks, strict=True):
-        for name in found:
+    for region, stack_names in zip(regions, stacks, strict=True):
+        for name in stack_names:
             yield Finding(
                 region=region,
                 what=f"stack {name}",

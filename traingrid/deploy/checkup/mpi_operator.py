@@ -41,7 +41,7 @@ def mpi_operator(place: Place, client: Client) -> Finding:
         ApiError: The server did not answer.
     """
     try:
-        found = [one for one in client.all(DEPLOYMENT) if _is_running(one)]
+        deployments = [deployment for deployment in client.all(DEPLOYMENT) if _is_running(deployment)]
         where = "the cluster"
     except ApiError as error:
         if error.code != FORBIDDEN:
@@ -53,11 +53,11 @@ def mpi_operator(place: Place, client: Client) -> Finding:
             if denied.code != FORBIDDEN:
                 raise
             return _unknown(place, "the caller may not read its Deployment, so its version is not checked")
-        found = [one] if one and _is_running(one) else []
-    if not found:
+        deployments = [one] if one and _is_running(one) else []
+    if not deployments:
         return _unknown(place, f"it has no Deployment in {where}, so its version is not checked")
-    findings = [_judged(place, one) for one in found]
-    return next((one for one in findings if one.verdict is not Verdict.GOOD), findings[0])
+    findings = [_judged(place, deployment_) for deployment_ in deployments]
+    return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 
 def _unknown(place: Place, why: str) -> Finding:
@@ -70,14 +70,18 @@ def _is_running(deployment: Mapping[str, Any]) -> bool:
     """Return True if a Deployment runs the operator and is not scaled to zero."""
     spec = deployment["spec"]
     name, containers = deployment["metadata"]["name"], spec["template"]["spec"]["containers"]
-    return spec.get("replicas") != 0 and (name == _NAME or any(one.get("name") == _NAME for one in containers))
+    return spec.get("replicas") != 0 and (
+        name == _NAME or any(container.get("name") == _NAME for container in containers)
+    )
 
 
 def _judged(place: Place, deployment: Mapping[str, Any]) -> Finding:
     metadata, containers = deployment["metadata"], deployment["spec"]["template"]["spec"]["containers"]
-    image = str(next((one for one in containers if one.get("name") == _NAME), containers[0]).get("image", ""))
-    found = _VERSION.search(image)
-    version = tuple(int(part) for part in found.groups() if part is not None) if found else ()
+    image = str(
+        next((container for container in containers if container.get("name") == _NAME), containers[0]).get("image", "")
+    )
+    match = _VERSION.search(image)
+    version = tuple(int(part) for part in match.groups() if part is not None) if match else ()
     least = LEAST_OPERATOR[: len(version)]
     if not version or (version == least and version != LEAST_OPERATOR):
         return _unknown(place, f"the image {image} does not name its version")

@@ -32,15 +32,15 @@ def _topic(grid: Grid) -> Finding:
         return _wrong(grid.home, "the deployed grid has no topic", DEPLOY)
     topic = outputs["NotificationTopic"]
     try:
-        found = client("sns", grid.home).get_topic_attributes(TopicArn=topic)["Attributes"]
+        attributes = client("sns", grid.home).get_topic_attributes(TopicArn=topic)["Attributes"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "NotFound":
             raise
         return _wrong(grid.home, f"the topic {topic} does not exist", REVERT_DRIFT)
-    if pending := int(found.get("SubscriptionsPending", 0)):
+    if pending := int(attributes.get("SubscriptionsPending", 0)):
         why = f"{pending} of the topic's subscriptions {'are' if pending > 1 else 'is'} not confirmed"
         return _wrong(grid.home, why, "open the link in AWS's email with the subject about a subscription confirmation")
-    if not int(found.get("SubscriptionsConfirmed", 0)):
+    if not int(attributes.get("SubscriptionsConfirmed", 0)):
         return _wrong(grid.home, f"the topic {topic} has no subscription", "add one (docs/notifications.md)")
     return Finding(region=grid.home, what=_WHAT, verdict=Verdict.GOOD)
 

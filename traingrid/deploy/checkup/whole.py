@@ -44,11 +44,11 @@ def check_up(grid: Grid, account: str, needs: Needs) -> Iterator[Finding]:
     own |= {grid.home} if home == account else set()
     on = list(accounts.switched_on(grid.home, own))
     yield from on
-    reachable = [found.region for found in on if found.verdict is not Verdict.WRONG]
-    wanted = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
+    reachable = [finding.region for finding in on if finding.verdict is not Verdict.WRONG]
+    checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
     with ThreadPoolExecutor(max_workers=max(1, len(reachable))) as pool:
-        for found in pool.map(lambda region: list(_in_region(wanted, account, region)), reachable):
-            yield from found
+        for findings in pool.map(lambda region: list(_in_region(checkup_input, account, region)), reachable):
+            yield from findings
     yield from left_stacks(grid, account)
     for region in unconfined(grid):
         yield Finding(region=region, what="residency", verdict=Verdict.UNKNOWN, why=RULE, fix=NEXT_STEP)
@@ -57,7 +57,7 @@ def check_up(grid: Grid, account: str, needs: Needs) -> Iterator[Finding]:
     for region in grid.regions:
         if (owner := grid.account_of(region, home)) != account:
             role = accounts.acting_as(grid, home, region) if home == account else None
-            yield from _elsewhere(wanted, owner, region, role)
+            yield from _elsewhere(checkup_input, owner, region, role)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +69,9 @@ class _Wanted:
     built: Mapping[str, str]
 
 
-def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
+def _in_region(checkup_input: _Wanted, account: str, region: str) -> Iterator[Finding]:
     """Check a Region of the caller's own account."""
-    grid = wanted.grid
+    grid = checkup_input.grid
     home = grid.account or account
     yield accounts.bootstrapped(account, region, trust="" if home == account else home)
     if region == grid.home and home == account:
@@ -79,10 +79,10 @@ def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
         yield deployed.stack(names.builds_stack(grid.name), region)
         yield from _of_control_plane(grid, account)
         yield deployed.stack(names.guard_stack(grid.name), region)
-        if uri := wanted.built.get("OrchestratorImage"):
+        if uri := checkup_input.built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region, rebuild=grid.rebuild)
     if region in grid.regions and grid.account_of(region, home) == account:
-        yield from _of_training(wanted, account, region)
+        yield from _of_training(checkup_input, account, region)
 
 
 def _of_control_plane(grid: Grid, account: str) -> Iterator[Finding]:
@@ -99,32 +99,34 @@ def _of_control_plane(grid: Grid, account: str) -> Iterator[Finding]:
         yield from notifications(grid)
 
 
-def _elsewhere(wanted: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
+def _elsewhere(checkup_input: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
     """Check a Region of another account, or report that the caller has no access to it."""
     if role is None or not accounts.reaches(region, role):
         yield accounts.not_looked_at(region, account)
         return
-    yield from accounts.switched_on(wanted.grid.home, [region], role)
-    yield accounts.bootstrapped(account, region, role, trust=wanted.grid.account or "")
-    yield from _of_training(wanted, account, region, role)
+    yield from accounts.switched_on(checkup_input.grid.home, [region], role)
+    yield accounts.bootstrapped(account, region, role, trust=checkup_input.grid.account or "")
+    yield from _of_training(checkup_input, account, region, role)
 
 
-def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | None = None) -> Iterator[Finding]:
+def _of_training(
+    checkup_input: _Wanted, account: str, region: str, role: ActingRole | None = None
+) -> Iterator[Finding]:
     """Check the resources that jobs need in a training Region; `role` is the role to assume in another account."""
-    grid = wanted.grid
+    grid = checkup_input.grid
     if region in grid.replicas():
         yield deployed.stack(names.registry_stack(grid.name, region), region, role)
-    needs = [need for need in wanted.needs.instances if need.region == region]
+    needs = [need for need in checkup_input.needs.instances if need.region == region]
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
     yield from quotas.granted(region, needs, role)
-    place = cluster.Place.of(grid, account, region, role, wanted.needs.clusters)
+    place = cluster.Place.of(grid, account, region, role, checkup_input.needs.clusters)
     if place:
         yield from _of_cluster(place)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack
     if stack.verdict is Verdict.GOOD:
-        yield from deployed.things_of(grid, account, region, wanted.built.get("TrainingImages", ""), role)
+        yield from deployed.things_of(grid, account, region, checkup_input.built.get("TrainingImages", ""), role)
         if place:
             yield from cluster.access(place)
 

@@ -45,7 +45,7 @@ def _not_offered(algorithm: BuiltIn, line: Line, grid: Grid) -> Iterator[Problem
     """Yield the Regions of a line in which AWS has no image of its algorithm."""
     for region in line.places:
         if region not in algorithm.registries:
-            offering = ", ".join(other for other in grid.regions if other in algorithm.registries) or "none"
+            offering = ", ".join(candidate for candidate in grid.regions if candidate in algorithm.registries) or "none"
             reason = f"AWS does not offer {algorithm.algorithm.name} {algorithm.version} in {region}"
             next_step = f"Use a Region that has it; of this grid's: {offering}."
             is_own = region == line.region

@@ -46,7 +46,7 @@ def _of_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) -> It
             yield from _not_for_the_trainer(name, channel)
     split = by_rank(inputs, defaults.streams)
     code = bool(settings.source) and grid.training.network_isolation
-    yield from _too_many(inputs, split, settings, defaults, others=code + (settings.init_from is not None))
+    yield from _too_many(inputs, split, settings, defaults, further_channels=code + (settings.init_from is not None))
     if code and CODE_CHANNEL in inputs:
         reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
         yield Problem("inputs", "", reason, "Give the channel another name.")
@@ -116,11 +116,11 @@ def _not_for_the_trainer(name: str, channel: Channel) -> Iterator[Problem]:
 
 
 def _too_many(
-    inputs: Inputs, split: list[str], settings: LineSettings, defaults: JobDefaults, *, others: int
+    inputs: Inputs, split: list[str], settings: LineSettings, defaults: JobDefaults, *, further_channels: int
 ) -> Iterator[Problem]:
     """Check the number of channels; of those in `split`, each rank has one."""
     ranks = defaults.instance_count * processes_per_host(defaults) if split else 1
-    number, greatest = len(inputs) + len(split) * (ranks - 1) + others, most("InputDataConfig")
+    number, greatest = len(inputs) + len(split) * (ranks - 1) + further_channels, most("InputDataConfig")
     if number > greatest and split:
         reason = (
             f"one stream for each of {ranks} ranks of {' and '.join(split)} requires {number} channels, "

@@ -35,8 +35,8 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
         next_step = f"Write {', '.join(grid.shares)}, or set `share` in grid.yaml."
         yield Problem("share", "", "a value is required", next_step)
     elif share is not None and share not in grid.shares:
-        known = ", ".join(grid.shares) or "defined by `shares` in grid.yaml, which has none"
-        yield Problem("share", share, "not a share of this grid", f"The shares are {known}.")
+        shares = ", ".join(grid.shares) or "defined by `shares` in grid.yaml, which has none"
+        yield Problem("share", share, "not a share of this grid", f"The shares are {shares}.")
     elif launch == "queued":
         for region in line.places:
             yield from _wrong_in(region, line, share or "", rules.deployment)

@@ -25,11 +25,15 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
             reason = f"the data may only be in {', '.join(areas)}, but the line names {region}"
             yield Problem("residency", " ".join(areas), reason, "Change the Region, or the residency.")
     for region in regions:
-        for other in regions:
-            if not grid.may_hold(other, region):
+        for second_region in regions:
+            if not grid.may_hold(second_region, region):
                 allowed = ", ".join(grid.regions[region].residency)
-                reason = f"grid.yaml allows the data of {region} only in {allowed}, but the line also names {other}"
-                yield Problem("region" if other == regions[0] else "replicas", other, reason, _ONE_PLACE)
+                reason = (
+                    f"grid.yaml allows the data of {region} only in {allowed}, but the line also names {second_region}"
+                )
+                yield Problem(
+                    "region" if second_region == regions[0] else "replicas", second_region, reason, _ONE_PLACE
+                )
     yield from _other_types(line, rules)
 
 
@@ -37,11 +41,11 @@ def _other_types(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield each of a line's `instance_types` that has another number of accelerators than its own type."""
     job = line.settings.over(rules.grid.job)
     number = accelerators(job.instance_type, job.processes_per_host)
-    for other in line.settings.instance_types or ():
-        if (others := accelerators(other, job.processes_per_host)) != number:
+    for alternative in line.settings.instance_types or ():
+        if (accelerators_of_it := accelerators(alternative, job.processes_per_host)) != number:
             reason = (
-                f"{other} has {others} accelerators, and {job.instance_type} has {number}, "
+                f"{alternative} has {accelerators_of_it} accelerators, and {job.instance_type} has {number}, "
                 "for which processes_per_host is set"
             )
             step = "List types with as many accelerators as the line's own type."
-            yield Problem("instance_types", other, reason, step)
+            yield Problem("instance_types", alternative, reason, step)
