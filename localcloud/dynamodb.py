@@ -85,29 +85,29 @@ class _ItemSerializer(JSONSerializer):
 
 
 def _query_of_partition(
-    table: Any, hash_key: Any, comparison: str | None, values: list[Any], *more: Any, **named: Any
+    table: Any, hash_key: Any, comparison: str | None, values: list[Any], *more: Any, **options: Any
 ) -> Any:
     """Query only the items of the partition that meet the key condition, or the entries of an index."""
     if more[_INDEX_NAME]:
         index = table.get_index(more[_INDEX_NAME])
         entries = [index.project(item) for item in table.has_idx_items(index.name)]
-        return _query_of_items(entries, table, hash_key, comparison, values, *more, **named)
+        return _query_of_items(entries, table, hash_key, comparison, values, *more, **options)
     if not table.range_key_attr or hash_key not in table.items:
-        return _query(table, hash_key, comparison, values, *more, **named)
-    meets, wanted = get_comparison_func(comparison or ""), [value.cast_value for value in values]
-    found = [
+        return _query(table, hash_key, comparison, values, *more, **options)
+    meets, bounds = get_comparison_func(comparison or ""), [value.cast_value for value in values]
+    items = [
         item
         for key, item in table.items[hash_key].items()
-        if meets is None or meets(key.value if key.type == "S" else key.cast_value, *wanted)
+        if meets is None or meets(key.value if key.type == "S" else key.cast_value, *bounds)
     ]
-    return _query_of_items(found, table, hash_key, comparison, values, *more, **named)
+    return _query_of_items(items, table, hash_key, comparison, values, *more, **options)
 
 
-def _query_of_items(found: list[Item], table: Any, *arguments: Any, **named: Any) -> Any:
+def _query_of_items(items: list[Item], table: Any, *arguments: Any, **options: Any) -> Any:
     """Query with moto as if the table had only these items."""
-    table.all_items = lambda: found
+    table.all_items = lambda: items
     try:
-        return _query(table, *arguments, **named)
+        return _query(table, *arguments, **options)
     finally:
         del table.all_items
 
@@ -116,9 +116,9 @@ def _projected(index: SecondaryIndex, item: Item) -> Item:
     """Return the entry of an item in an index. moto converts the whole item once for each attribute."""
     if (index.projection or {}).get("ProjectionType", "ALL") == "ALL":
         return item
-    wanted = {*index.table_key_attrs, *index.schema_key_attrs, *index.projection.get("NonKeyAttributes", ())}
+    attributes = {*index.table_key_attrs, *index.schema_key_attrs, *index.projection.get("NonKeyAttributes", ())}
     entry = copy.copy(item)
     entry.attrs = LimitedSizeDict()
     # Its own method would add the sizes of all attributes for each of them.
-    dict.update(entry.attrs, {name: value for name, value in item.attrs.items() if name in wanted})
+    dict.update(entry.attrs, {name: value for name, value in item.attrs.items() if name in attributes})
     return entry

@@ -26,12 +26,12 @@ class LogStream:
             moto.logs.exceptions.ResourceAlreadyExistsException: If the stream exists.
         """
         self._backend = logs_backends[account][region]
-        found = self._backend.groups.get(group)
-        if found is None:
+        log_group = self._backend.groups.get(group)
+        if log_group is None:
             raise ResourceNotFoundException
-        if stream in found.streams:
+        if stream in log_group.streams:
             raise ResourceAlreadyExistsException
-        found.streams[stream] = StoredLogStream(found, stream)
+        log_group.streams[stream] = StoredLogStream(log_group, stream)
         self._group, self._stream = group, stream
         self._lines: list[dict[str, object]] = []
         self._lock = threading.Lock()

@@ -63,11 +63,11 @@ def _check_structure(message: str) -> None:
 
 
 def _pending_subscribe(backend: Any, topic_arn: str, endpoint: str, protocol: str) -> Subscription:
-    made = _subscribe(backend, topic_arn, endpoint, protocol)
+    subscription = _subscribe(backend, topic_arn, endpoint, protocol)
     if protocol in _CONFIRMED_BY_OWNER:
-        made.attributes["PendingConfirmation"] = True
-        made.attributes["ConfirmationWasAuthenticated"] = False
-    return made
+        subscription.attributes["PendingConfirmation"] = True
+        subscription.attributes["ConfirmationWasAuthenticated"] = False
+    return subscription
 
 
 def _deliver_if_confirmed(subscription: Any, *arguments: Any, **options: Any) -> None:
@@ -78,7 +78,11 @@ def _deliver_if_confirmed(subscription: Any, *arguments: Any, **options: Any) ->
 def _counted_attributes(response: Any) -> Any:
     """Return a topic's attributes with the numbers of its subscriptions, which moto does not count."""
     topic: Topic = response.backend.get_topic(response._get_param("TopicArn"))
-    found = [each for each in response.backend.subscriptions.values() if each.topic is topic]
-    topic.subscriptions_pending = sum(bool(each.attributes.get("PendingConfirmation")) for each in found)
-    topic.subscriptions_confimed = len(found) - topic.subscriptions_pending
+    subscriptions = [
+        subscription for subscription in response.backend.subscriptions.values() if subscription.topic is topic
+    ]
+    topic.subscriptions_pending = sum(
+        bool(subscription.attributes.get("PendingConfirmation")) for subscription in subscriptions
+    )
+    topic.subscriptions_confimed = len(subscriptions) - topic.subscriptions_pending
     return _attributes(response)

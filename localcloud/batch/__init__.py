@@ -15,6 +15,6 @@ def install(cloud: "LocalCloud") -> None:
     scheduler, services = Scheduler(cloud), ServiceScheduler(cloud)
     backend.replace(cloud, scheduler, services)
     cloud.limits.on_change(scheduler.poke)
-    for each in (scheduler, services):
-        each.start()
-        cloud.on_stop(each.stop)
+    for component in (scheduler, services):
+        component.start()
+        cloud.on_stop(component.stop)

@@ -52,17 +52,23 @@ class BatchCompute(BatchBackend):
 
     def submit(self, request: Mapping[str, Any]) -> Job:
         """SubmitJob. moto ignores retryStrategy and propagateTags, and does not check size, state or timeout."""
-        asked = submission.read(self, request)
+        submitted = submission.read(self, request)
         job_id = str(uuid.uuid4())
-        job = Job(id=job_id, arn=self._arn(job_id), submission=asked)
+        job = Job(id=job_id, arn=self._arn(job_id), submission=submitted)
         job.children = [
-            Job(id=f"{job_id}:{index}", arn=self._arn(f"{job_id}:{index}"), submission=asked, index=index, parent=job)
-            for index in range(asked.size or 0)
+            Job(
+                id=f"{job_id}:{index}",
+                arn=self._arn(f"{job_id}:{index}"),
+                submission=submitted,
+                index=index,
+                parent=job,
+            )
+            for index in range(submitted.size or 0)
         ]
         self._jobs[job_id] = job
-        self._by_queue.setdefault(asked.queue.arn, []).append(job)
-        if asked.tags:
-            self.tag_resource(job.arn, asked.tags)
+        self._by_queue.setdefault(submitted.queue.arn, []).append(job)
+        if submitted.tags:
+            self.tag_resource(job.arn, submitted.tags)
         self.scheduler.submit(job)
         return job
 
@@ -77,8 +83,8 @@ class BatchCompute(BatchBackend):
     def describe_all(self, identifiers: Iterable[str]) -> list[dict[str, Any]]:
         """DescribeJobs: omits unknown ids, and returns no jobs without ids (moto returns all)."""
         with self.scheduler.lock:
-            found = (self.find(identifier) for identifier in identifiers)
-            return [job.describe() | {"tags": self._tags_of(job)} for job in found if job]
+            jobs = (self.find(identifier) for identifier in identifiers)
+            return [job.describe() | {"tags": self._tags_of(job)} for job in jobs if job]
 
     def list_page(self, request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
         """ListJobs, with the filters and pages that moto lacks."""
@@ -87,10 +93,10 @@ class BatchCompute(BatchBackend):
             return [job.summary() for job in jobs], token
 
     def _listed(self, request: Mapping[str, Any]) -> list[Job]:
-        given = [name for name in ("jobQueue", "arrayJobId", "multiNodeJobId") if request.get(name)]
-        if len(given) != 1:
+        filters = [name for name in ("jobQueue", "arrayJobId", "multiNodeJobId") if request.get(name)]
+        if len(filters) != 1:
             raise ClientException("Exactly one of jobQueue, arrayJobId and multiNodeJobId must be given")
-        if given == ["arrayJobId"]:
+        if filters == ["arrayJobId"]:
             job = self.find(request["arrayJobId"])
             return job.children if job else []
         queue = self.get_job_queue(str(request.get("jobQueue")))
@@ -136,19 +142,19 @@ class BatchCompute(BatchBackend):
         """Use the service-linked role as AWS does, and create it (see `linked_roles`); moto requires a service role."""
         reason = linked_roles.first_use(self.account_id)
         role = service_role or linked_roles.arn(self.account_id, "AWSServiceRoleForBatch")
-        made = super().create_compute_environment(
+        environment = super().create_compute_environment(
             compute_environment_name, _type, state or "ENABLED", compute_resources, role, tags
         )
-        made.invalid_because = reason
-        return made
+        environment.invalid_because = reason
+        return environment
 
     def describe_compute_environments(self, environments: list[str] | None = None) -> list[dict[str, Any]]:
         """Report an environment with a recorded problem as INVALID; moto reports every environment as VALID."""
-        found: list[dict[str, Any]] = super().describe_compute_environments(environments)
-        for one in found:
-            if reason := self._compute_environments[one["computeEnvironmentArn"]].invalid_because:
-                one.update(status="INVALID", statusReason=f"CLIENT_ERROR - {reason}")
-        return found
+        descriptions: list[dict[str, Any]] = super().describe_compute_environments(environments)
+        for description in descriptions:
+            if reason := self._compute_environments[description["computeEnvironmentArn"]].invalid_because:
+                description.update(status="INVALID", statusReason=f"CLIENT_ERROR - {reason}")
+        return descriptions
 
     def update_compute_environment(self, *args: Any, **kwargs: Any) -> tuple[str, str]:
         """Update with moto, then let the scheduler check whether waiting jobs fit now."""
@@ -159,10 +165,10 @@ class BatchCompute(BatchBackend):
     def create_any_queue(self, request: Mapping[str, Any]) -> Any:
         """CreateJobQueue: ours for service jobs, otherwise moto's, which requires the optional state."""
         if request.get("serviceEnvironmentOrder"):
-            made = self.services.resources.create_queue(request)
+            queue = self.services.resources.create_queue(request)
             if request.get("tags"):
-                self.tag_resource(made.arn, request["tags"])
-            return made
+                self.tag_resource(queue.arn, request["tags"])
+            return queue
         return self.create_job_queue(
             queue_name=request.get("jobQueueName"),
             priority=request.get("priority"),
@@ -174,8 +180,8 @@ class BatchCompute(BatchBackend):
 
     def describe_job_queues(self, job_queues: list[str] | None = None) -> list[dict[str, Any]]:
         """Return moto's queues and the queues of service jobs."""
-        wanted = {name.rpartition("/")[2] for name in job_queues or ()}
-        ours = [queue for queue in self.services.resources.queues.values() if not wanted or queue.name in wanted]
+        names = {name.rpartition("/")[2] for name in job_queues or ()}
+        ours = [queue for queue in self.services.resources.queues.values() if not names or queue.name in names]
         tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in ours]
         return [*super().describe_job_queues(job_queues), *tagged]
 
@@ -218,8 +224,8 @@ class BatchComputeResponse(BatchResponse):
 
     def createjobqueue(self) -> str:
         """Create any kind of queue; moto does not support service environments."""
-        made = self.batch_backend.create_any_queue(self._request)
-        return json.dumps({"jobQueueArn": made.arn, "jobQueueName": made.name})
+        queue = self.batch_backend.create_any_queue(self._request)
+        return json.dumps({"jobQueueArn": queue.arn, "jobQueueName": queue.name})
 
     def updatejobqueue(self) -> str:
         """Update any kind of queue; moto does not support queues of service jobs."""

@@ -64,17 +64,19 @@ def _problems_on_fargate(container: Mapping[str, Any]) -> Iterator[str]:
 
 def resource_problems(container: Mapping[str, Any]) -> Iterator[str]:
     """Yield why Fargate has no task with the `resourceRequirements` of a container."""
-    found = {one["type"]: str(one["value"]) for one in container.get("resourceRequirements") or ()}
-    if "GPU" in found:
+    value_by_kind = {
+        requirement["type"]: str(requirement["value"]) for requirement in container.get("resourceRequirements") or ()
+    }
+    if "GPU" in value_by_kind:
         yield "GPU is not applicable for Fargate."
-    for kind, shown in (("VCPU", "vCPU"), ("MEMORY", "Memory")):
-        if kind not in found:  # https://github.com/ASFHyP3/hyp3/pull/586
-            yield f"{shown} is not provided."
+    for kind, label in (("VCPU", "vCPU"), ("MEMORY", "Memory")):
+        if kind not in value_by_kind:  # https://github.com/ASFHyP3/hyp3/pull/586
+            yield f"{label} is not provided."
             return
     try:
-        vcpus, memory = Decimal(found["VCPU"]), int(found["MEMORY"])
+        vcpus, memory = Decimal(value_by_kind["VCPU"]), int(value_by_kind["MEMORY"])
     except (InvalidOperation, ValueError):
-        yield f"Fargate resource requirements ({found['VCPU']} vCPU, {found['MEMORY']} MiB) not valid."
+        yield f"Fargate resource requirements ({value_by_kind['VCPU']} vCPU, {value_by_kind['MEMORY']} MiB) not valid."
         return
     if memory not in next((sizes for number, sizes in _MEMORY.items() if Decimal(number) == vcpus), ()):
         # https://github.com/Netflix/metaflow/issues/749

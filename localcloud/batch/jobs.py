@@ -112,24 +112,24 @@ class Job:
 
     def describe(self) -> dict[str, Any]:
         """Return the job as DescribeJobs shows it (JobDetail of the API reference)."""
-        asked = self.submission
+        submitted = self.submission
         answer = self.summary() | {
-            "jobQueue": asked.queue.arn,
+            "jobQueue": submitted.queue.arn,
             "dependsOn": [],
-            "parameters": asked.parameters,
-            "tags": asked.tags,
-            "propagateTags": asked.propagate_tags,
-            "platformCapabilities": asked.definition.platform_capabilities or ["EC2"],
+            "parameters": submitted.parameters,
+            "tags": submitted.tags,
+            "propagateTags": submitted.propagate_tags,
+            "platformCapabilities": submitted.definition.platform_capabilities or ["EC2"],
             "attempts": list(self.attempts),
             "container": self._container(),
             "isCancelled": self.is_cancelled,
             "isTerminated": self.is_terminated,
         }
-        answer |= _without_none({"retryStrategy": asked.retry_strategy, "timeout": asked.timeout})
-        if asked.share:
-            answer |= {"shareIdentifier": asked.share, "schedulingPriority": asked.priority}
+        answer |= _without_none({"retryStrategy": submitted.retry_strategy, "timeout": submitted.timeout})
+        if submitted.share:
+            answer |= {"shareIdentifier": submitted.share, "schedulingPriority": submitted.priority}
         if self.is_array:
-            answer["arrayProperties"] = {"statusSummary": dict(self.tally), "size": asked.size}
+            answer["arrayProperties"] = {"statusSummary": dict(self.tally), "size": submitted.size}
         return answer
 
     def _container(self) -> dict[str, Any]:

@@ -42,8 +42,8 @@ def page(jobs: Iterable[Job], request: Mapping[str, Any]) -> tuple[list[Job], st
     if size < 1 or not token.isdigit():
         raise ClientException("maxResults must be at least 1, and nextToken must be a token that ListJobs returned")
     start = int(token)
-    found = list(islice(jobs, start, start + size + 1))
-    return found[:size], str(start + size) if len(found) > size else None
+    selected = list(islice(jobs, start, start + size + 1))
+    return selected[:size], str(start + size) if len(selected) > size else None
 
 
 def _filter(condition: Mapping[str, Any]) -> Callable[[Job], bool]:

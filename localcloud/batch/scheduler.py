@@ -80,24 +80,24 @@ class Scheduler:
     def cancel(self, job: Job, reason: str) -> None:
         """CancelJob: end jobs that have not started. STARTING and RUNNING jobs continue, and the call succeeds."""
         with self._changed:
-            for one in job.ids():
-                if one.status in NOT_STARTED:
-                    one.is_cancelled = True
-                    self._end_unstarted(one, reason)
+            for child in job.ids():
+                if child.status in NOT_STARTED:
+                    child.is_cancelled = True
+                    self._end_unstarted(child, reason)
 
     def terminate(self, job: Job, reason: str) -> None:
         """TerminateJob: end jobs that have not started and stop running ones; neither are retried."""
         with self._changed:
-            for one in job.ids():
-                if one.status in ENDED:
+            for child in job.ids():
+                if child.status in ENDED:
                     continue
-                one.is_terminated = True
-                one.stop_reason = reason
-                attempt = self._attempts.get(one.id)
+                child.is_terminated = True
+                child.stop_reason = reason
+                attempt = self._attempts.get(child.id)
                 if attempt:
                     attempt.stop(self._cloud.settings.batch_stop_grace_seconds)
                 else:
-                    self._end_unstarted(one, reason)
+                    self._end_unstarted(child, reason)
 
     def running(self, job: Job, log_stream: str) -> None:
         """Record that an attempt's process has started."""
@@ -146,15 +146,15 @@ class Scheduler:
     def _accept_arrivals(self) -> None:
         while self._arrived:
             job = self._arrived.popleft()
-            for one in job.children if job.is_array else [job]:
-                if one.status == "SUBMITTED":
-                    self._queue(one, None)
+            for child in job.children if job.is_array else [job]:
+                if child.status == "SUBMITTED":
+                    self._queue(child, None)
 
     def _queue(self, job: Job, reason: str | None) -> None:
         queue = job.submission.queue
         job.started_at = job.stopped_at = None
-        asked = job.submission
-        self._runnable.setdefault(queue, WaitingJobs()).add(job, asked.share, asked.priority)
+        submitted = job.submission
+        self._runnable.setdefault(queue, WaitingJobs()).add(job, submitted.share, submitted.priority)
         self._move(job, "RUNNABLE", reason)
 
     def _dispatch(self) -> None:

@@ -142,9 +142,9 @@ def _container(
 ) -> dict[str, Any]:
     """Apply containerOverrides to containerProperties: merge environment and resources by name, replace the rest."""
     container: dict[str, Any] = dict(definition.container_properties or {})
-    for whole in ("command", "instanceType", "vcpus", "memory"):
-        if overrides.get(whole) is not None:
-            container[whole] = overrides[whole]
+    for field_name in ("command", "instanceType", "vcpus", "memory"):
+        if overrides.get(field_name) is not None:
+            container[field_name] = overrides[field_name]
     container["environment"] = _by("name", container.get("environment") or [], overrides.get("environment") or [])
     container["resourceRequirements"] = _by(
         "type", container.get("resourceRequirements") or [], overrides.get("resourceRequirements") or []

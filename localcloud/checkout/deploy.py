@@ -33,13 +33,15 @@ def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
     regions = sorted({grid.home, *grid.regions})
     templates = str(work / "cdk.out")  # synthesised once; otherwise each command would repeat it
     run_cdk(endpoint, work, "synth", "--quiet", "--context", f"grid={grid_file.resolve()}", "--output", templates)
-    home, others = _account(endpoint), grid.elsewhere()
+    home, elsewhere = _account(endpoint), grid.elsewhere()
     at_home = sorted({grid.home, *grid.at_home()})
     run_cdk(endpoint, work, "bootstrap", "--app", templates, *(f"aws://{home}/{region}" for region in at_home))
-    for account in sorted(set(others.values())):  # by a user of that account, who trusts this account to deploy there
-        there = [f"aws://{account}/{region}" for region, of in others.items() if of == account]
+    for account in sorted(
+        set(elsewhere.values())
+    ):  # by a user of that account, who trusts this account to deploy there
+        environments = [f"aws://{account}/{region}" for region, of in elsewhere.items() if of == account]
         trust = ("--trust", home, "--cloudformation-execution-policies", "arn:aws:iam::aws:policy/AdministratorAccess")
-        run_cdk(endpoint, work, "bootstrap", "--app", templates, *trust, *there, account=account)
+        run_cdk(endpoint, work, "bootstrap", "--app", templates, *trust, *environments, account=account)
     at_once = ("--concurrency", str(len(regions)))
     run_cdk(endpoint, work, "deploy", "--app", templates, "--all", "--require-approval", "never", *at_once)
     for _ in push_images(endpoint, grid):

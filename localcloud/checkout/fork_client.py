@@ -78,11 +78,11 @@ class ForkClient:
         self._lock = threading.Lock()
         self._waiting: dict[int, Forked] = {}
         self._living: dict[int, Forked] = {}
-        self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with other:
+        self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with server_end:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "localcloud.checkout.fork_server", first],
-                stdin=other.fileno(),
+                stdin=server_end.fileno(),
                 cwd=_CHECKOUT,
                 env={"PATH": os.environ["PATH"], **_ENVIRONMENT, **ORCHESTRATOR.environment},
                 start_new_session=True,

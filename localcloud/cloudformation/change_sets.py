@@ -23,11 +23,13 @@ def _add_changed_properties(change_set: ChangeSet) -> None:
     localcloud does not determine whether the resource would be replaced, so it reports "Conditionally", as AWS does
     in undetermined cases.
     """
-    before, after = (one.get("Resources", {}) for one in (change_set.stack.template_dict, change_set.template_dict))
+    before, after = (
+        template.get("Resources", {}) for template in (change_set.stack.template_dict, change_set.template_dict)
+    )
     for change in change_set.changes:
         if change.action != "Modify":
             continue
-        old, new = (one.get(change.logical_resource_id, {}).get("Properties", {}) for one in (before, after))
+        old, new = (template.get(change.logical_resource_id, {}).get("Properties", {}) for template in (before, after))
         change.details = [
             {"Target": {"Attribute": "Properties", "Name": name, "RequiresRecreation": "Conditionally"}}
             for name in sorted({*old, *new})
@@ -54,15 +56,15 @@ class StackResponse(CloudFormationResponse):
         if self._get_param("ChangeSetType", "UPDATE") != "UPDATE":
             check_name(self._get_param("StackName"))
         self._check_template()
-        made = super().create_change_set()
-        change_set = self.cloudformation_backend.change_sets[made.result["Id"]]
+        result = super().create_change_set()
+        change_set = self.cloudformation_backend.change_sets[result.result["Id"]]
         change_set.importing = bool(self._get_bool_param("ImportExistingResources", False))
         _add_changed_properties(change_set)
         change_set.reverting = self._get_param("DeploymentMode") == "REVERT_DRIFT"
         if change_set.reverting and change_set.stack._deployment("UPDATE").drifted():
             change_set.status, change_set.execution_status = "CREATE_COMPLETE", "AVAILABLE"
             change_set.status_reason = None
-        return made
+        return result
 
     def delete_stack(self) -> ActionResult:
         """DeleteStack, with its DeletionMode."""
@@ -102,8 +104,10 @@ class StackResponse(CloudFormationResponse):
     def _put_identifier(self) -> None:
         """Replace the name in the request with the ARN of the stack's change set."""
         name, stack = self._get_param("ChangeSetName"), self._get_param("StackName")
-        for identifier, known in reversed(self.cloudformation_backend.change_sets.items()):
-            if name == identifier or (name == known.change_set_name and stack in (known.stack_name, known.stack_id)):
+        for identifier, other_set in reversed(self.cloudformation_backend.change_sets.items()):
+            if name == identifier or (
+                name == other_set.change_set_name and stack in (other_set.stack_name, other_set.stack_id)
+            ):
                 self.params["ChangeSetName"] = identifier
                 return
         raise ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")

@@ -62,11 +62,11 @@ class Deployment:
             DeploymentError: If a resource could not be created or updated; nothing was deleted.
         """
         undone = self.resources.take_back_replacements()
-        wanted = self.resources.wanted()
-        self._bring_all_up(wanted)
+        names = self.resources.wanted()
+        self._bring_all_up(names)
         replaced = list(self.resources.replaced.values())
-        gone = [self.resources[name] for name in self._known() if name not in wanted]
-        for resource in reversed([*gone, *replaced, *undone]):
+        removed = [self.resources[name] for name in self._known() if name not in names]
+        for resource in reversed([*removed, *replaced, *undone]):
             policy = "UpdateReplacePolicy" if resource in replaced else "DeletionPolicy"
             self._remove(resource, keep=resource not in undone and resource.definition.get(policy) in _RETAINED)
             if self.resources[resource.logical_resource_id] is resource:
@@ -120,24 +120,24 @@ class Deployment:
         """Return the names of the provisioned resources, in the order of provisioning."""
         return [name for name, value in self.resources._parsed_resources.items() if isinstance(value, Provisioned)]
 
-    def _bring_all_up(self, wanted: list[str]) -> None:
+    def _bring_all_up(self, names: list[str]) -> None:
         """Create and update resources in order; independent custom resources run in parallel.
 
         CloudFormation processes all independent resources in parallel
         (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html). Here
         only custom resources run in parallel, because they spend their time waiting for a function.
         """
-        asked: dict[str, Future[None]] = {}
-        with ThreadPoolExecutor(max(1, len(wanted)), thread_name_prefix="custom-resource") as pool:
-            for name in wanted:
+        futures: dict[str, Future[None]] = {}
+        with ThreadPoolExecutor(max(1, len(names)), thread_name_prefix="custom-resource") as pool:
+            for name in names:
                 definition = self.resources.definition(name)
-                for needed in asked.keys() & set(references(definition)):
-                    asked[needed].result()
+                for needed in futures.keys() & set(references(definition)):
+                    futures[needed].result()
                 if is_custom(definition["Type"]):
-                    asked[name] = pool.submit(self._bring_up, name)
+                    futures[name] = pool.submit(self._bring_up, name)
                 else:
                     self._bring_up(name)
-        for future in asked.values():
+        for future in futures.values():
             future.result()
 
     def _bring_up(self, name: str) -> None:
@@ -208,11 +208,11 @@ class Deployment:
             return None
         literal = definition.get("Properties", {})
         static = {key: value for key, value in properties.items() if literal.get(key) == value}
-        found = provider_for(definition["Type"]).find(self._context(name), definition["Type"], static)
-        if found:
-            found.imported = True
-            self.note(name, found.physical_resource_id, definition["Type"], "IMPORT_COMPLETE", None)
-        return found
+        existing = provider_for(definition["Type"]).find(self._context(name), definition["Type"], static)
+        if existing:
+            existing.imported = True
+            self.note(name, existing.physical_resource_id, definition["Type"], "IMPORT_COMPLETE", None)
+        return existing
 
     def _remove(self, resource: Provisioned, *, keep: bool) -> bool:
         name, kind, physical_id = (
@@ -236,9 +236,9 @@ class Deployment:
 
 
 def _check_properties(name: str, kind: str, properties: dict[str, object]) -> None:
-    if found := resource_schema(kind).violations(properties):
+    if problems := resource_schema(kind).violations(properties):
         message = f"Properties validation failed for resource {name} with message:"
-        raise ProvisioningError("\n".join([message, *found]))
+        raise ProvisioningError("\n".join([message, *problems]))
 
 
 def _is_gone(error: Exception) -> bool:

@@ -62,10 +62,10 @@ class ResourceSchema:
         """Return the name of a resource in a template; "" if CloudFormation chooses it."""
         return str(_at(properties, self.name_path) or "") if self.name_path else ""
 
-    def _fixed(self, wanted: Properties) -> Iterator[str]:
+    def _fixed(self, properties: Properties) -> Iterator[str]:
         yield from self.create_only
         # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-batch-computeenvironment.html
-        in_place = str(wanted.get("ReplaceComputeEnvironment", True)).lower() == "false"
+        in_place = str(properties.get("ReplaceComputeEnvironment", True)).lower() == "false"
         if not (self.kind == "AWS::Batch::ComputeEnvironment" and in_place):
             yield from self.perhaps_create_only
 
@@ -78,10 +78,10 @@ class ResourceSchema:
 @cache
 def resource_schema(kind: str) -> ResourceSchema:
     """Return the schema of a type; an empty one if the registry lacks the type, for example a custom resource."""
-    known = _known()
-    if kind not in known:
+    files = _known()
+    if kind not in files:
         return ResourceSchema(kind=kind)
-    schema = json.loads((_folder() / "resources" / f"{known[kind]}.json").read_text())
+    schema = json.loads((_folder() / "resources" / f"{files[kind]}.json").read_text())
     without_limit = ResourceSchema(
         kind=kind,
         create_only=_paths(schema, "createOnlyProperties"),
@@ -99,12 +99,12 @@ def _violations(value: Any, schema: Mapping[str, Any], definitions: Mapping[str,
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _violations(item, schema.get("items", {}), definitions, f"{at}/{number}")
-    known = schema.get("properties")
-    if not isinstance(value, Mapping) or known is None:
+    known_properties = schema.get("properties")
+    if not isinstance(value, Mapping) or known_properties is None:
         return
     for key, item in value.items():
-        if key in known:
-            yield from _violations(item, known[key], definitions, f"{at}/{key}")
+        if key in known_properties:
+            yield from _violations(item, known_properties[key], definitions, f"{at}/{key}")
         elif schema.get("additionalProperties") is False and "patternProperties" not in schema:
             yield f"{at}: extraneous key [{key}] is not permitted"
     for key in schema.get("required", ()):
@@ -133,8 +133,8 @@ def _known() -> dict[str, str]:
 
 
 def _folder() -> Path:
-    found = find_spec("cfnlint")
-    if found is None or found.origin is None:
+    spec = find_spec("cfnlint")
+    if spec is None or spec.origin is None:
         message = "cfn-lint is not installed, and localcloud needs its schemas of resource types. Run: make setup"
         raise ModuleNotFoundError(message)
-    return Path(found.origin).parent / "data" / "schemas"
+    return Path(spec.origin).parent / "data" / "schemas"

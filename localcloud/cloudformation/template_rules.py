@@ -72,9 +72,9 @@ def check_template(template: dict[str, Any], capabilities: list[str]) -> None:
     if len(resources) > MAX_RESOURCES:
         message = f"Number of resources, {len(resources)}, is greater than maximum allowed, {MAX_RESOURCES}"
         raise ValidationError(message=f"Template format error: {message}")
-    known = {*resources, *template.get("Parameters", {})}
+    names = {*resources, *template.get("Parameters", {})}
     for block in ("Resources", "Outputs"):
-        missing = sorted({name for name in references(template.get(block, {})) if not _exists(name, known)})
+        missing = sorted({name for name in references(template.get(block, {})) if not _exists(name, names)})
         if missing:
             message = f"Unresolved resource dependencies [{', '.join(missing)}] in the {block} block of the template"
             raise ValidationError(message=f"Template format error: {message}")
@@ -86,12 +86,12 @@ def check_template(template: dict[str, Any], capabilities: list[str]) -> None:
         raise InsufficientCapabilitiesError(f"Requires capabilities : [{max(needed, key=len)}]")
 
 
-def _exists(name: str, known: set[str]) -> bool:
-    return name in known or name.startswith("AWS::")
+def _exists(name: str, names: set[str]) -> bool:
+    return name in names or name.startswith("AWS::")
 
 
 def _capabilities(resources: dict[str, Any]) -> Iterator[str]:
     for resource in resources.values():
         if resource["Type"] in _CUSTOM_NAMES:
-            named = _CUSTOM_NAMES[resource["Type"]] in resource.get("Properties", {})
-            yield "CAPABILITY_NAMED_IAM" if named else "CAPABILITY_IAM"
+            has_name = _CUSTOM_NAMES[resource["Type"]] in resource.get("Properties", {})
+            yield "CAPABILITY_NAMED_IAM" if has_name else "CAPABILITY_IAM"

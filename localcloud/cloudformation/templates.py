@@ -30,10 +30,10 @@ def template_from_url(template_url: str, account_id: str, partition: str) -> str
         bucket, key = host.split(".s3", 1)[0], path
     else:
         bucket, _, key = path.partition("/")
-    found = s3_backends[account_id][partition].get_object(bucket, key)
-    if found is None:
+    stored = s3_backends[account_id][partition].get_object(bucket, key)
+    if stored is None:
         raise ValidationError(message=f"S3 error: The specified key does not exist: {bucket}/{key}")
-    return str(found.value.decode())
+    return str(stored.value.decode())
 
 
 def deployment_order(resources: dict[str, Any]) -> list[str]:
@@ -97,10 +97,10 @@ class Resources(ResourceMap):
 
     def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
         """Return the value of an SSM parameter; moto raises AttributeError if the parameter does not exist."""
-        found = ssm_backends[self._account_id][self._region_name].get_parameter(value)
-        if found is None:
+        parameter = ssm_backends[self._account_id][self._region_name].get_parameter(value)
+        if parameter is None:
             raise ValidationError(message=f"Unable to fetch parameters [{value}] from parameter store")
-        return found.value.split(",") if "List<" in value_type or "StringList" in value_type else found.value
+        return parameter.value.split(",") if "List<" in value_type or "StringList" in value_type else parameter.value
 
     def take(self, template: dict[str, Any], parameters: dict[str, Any]) -> None:
         """Replace the template with the one to deploy next, and keep the provisioned resources."""
@@ -153,12 +153,14 @@ class Resources(ResourceMap):
             return {key: self._with_outputs(item) for key, item in value.items()}
         return [self._with_outputs(item) for item in value] if isinstance(value, list) else value
 
-    def _output(self, wanted: dict[str, str]) -> str:
-        stacks = cloudformation_backends[self._account_id][wanted.get("Region", self._region_name)].stacks.values()
+    def _output(self, reference: dict[str, str]) -> str:
+        stacks = cloudformation_backends[self._account_id][reference.get("Region", self._region_name)].stacks.values()
         for stack in stacks:
-            if wanted["StackName"] in (stack.name, stack.stack_id) and wanted["OutputName"] in set(stack.output_map):
-                return str(stack.output_map[wanted["OutputName"]].value)
-        message = f"Stack {wanted['StackName']} has no output {wanted['OutputName']}"
+            if reference["StackName"] in (stack.name, stack.stack_id) and reference["OutputName"] in set(
+                stack.output_map
+            ):
+                return str(stack.output_map[reference["OutputName"]].value)
+        message = f"Stack {reference['StackName']} has no output {reference['OutputName']}"
         raise ValidationError(message=message)
 
     def _resolved(self, value: Any) -> Any:
@@ -168,10 +170,10 @@ class Resources(ResourceMap):
             return [self._resolved(item) for item in value if item is not None]
         return _DYNAMIC.sub(self._parameter_value, value) if isinstance(value, str) else value
 
-    def _parameter_value(self, found: re.Match[str]) -> str:
-        parameter = ssm_backends[self._account_id][self._region_name].get_parameter(found[1])
+    def _parameter_value(self, match: re.Match[str]) -> str:
+        parameter = ssm_backends[self._account_id][self._region_name].get_parameter(match[1])
         if parameter is None:
-            raise ValidationError(message=f"SSM parameter {found[1]} does not exist")
+            raise ValidationError(message=f"SSM parameter {match[1]} does not exist")
         return str(parameter.value)
 
 

@@ -29,32 +29,32 @@ def main(arguments: list[str]) -> int:
     describe.add_argument("--output", choices=["json", "text"], default="json")
     events = services.add_parser("events").add_subparsers(dest="command", required=True)
     events.add_parser("put-events").add_argument("--entries", required=True, type=json.loads)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        print(_answer(given))
+        print(_answer(options))
     except ClientError as error:
         print(f"\n{error}", file=sys.stderr)
         return 254
     return 0
 
 
-def _answer(given: argparse.Namespace) -> str:
-    if given.command == "cp":
-        bucket, _, key = given.source.removeprefix("s3://").partition("/")
-        boto3.client("s3").download_file(bucket, key, given.target)
+def _answer(options: argparse.Namespace) -> str:
+    if options.command == "cp":
+        bucket, _, key = options.source.removeprefix("s3://").partition("/")
+        boto3.client("s3").download_file(bucket, key, options.target)
         return ""
-    if given.command == "put-events":
-        return json.dumps(boto3.client("events").put_events(Entries=given.entries), default=str)
-    ecr: Any = boto3.client("ecr", region_name=given.region)
-    if given.command == "get-login-password":
+    if options.command == "put-events":
+        return json.dumps(boto3.client("events").put_events(Entries=options.entries), default=str)
+    ecr: Any = boto3.client("ecr", region_name=options.region)
+    if options.command == "get-login-password":
         return str(ecr.get_authorization_token()["authorizationData"][0]["authorizationToken"])
-    kind, _, value = given.image_ids.partition("=")
-    registry = {"registryId": given.registry_id} if given.registry_id else {}
-    wanted = {"repositoryName": given.repository_name, "imageIds": [{kind: value}], **registry}
-    found = ecr.describe_images(**wanted)["imageDetails"]
-    answer = json.loads(json.dumps({"imageDetails": found}, default=lambda moment: moment.isoformat()))
-    chosen = jmespath.search(given.query, answer) if given.query else answer
-    return str(chosen) if given.output == "text" else json.dumps(chosen)
+    kind, _, value = options.image_ids.partition("=")
+    registry = {"registryId": options.registry_id} if options.registry_id else {}
+    request = {"repositoryName": options.repository_name, "imageIds": [{kind: value}], **registry}
+    details = ecr.describe_images(**request)["imageDetails"]
+    answer = json.loads(json.dumps({"imageDetails": details}, default=lambda moment: moment.isoformat()))
+    chosen = jmespath.search(options.query, answer) if options.query else answer
+    return str(chosen) if options.output == "text" else json.dumps(chosen)
 
 
 if __name__ == "__main__":

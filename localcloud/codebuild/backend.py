@@ -83,13 +83,13 @@ class Builds(CodeBuildBackend):
         Raises:
             UntrustedError: If CodeBuild may not assume the role.
         """
-        made: dict[str, Any] = super().create_project(project_name, *details, **more)
+        project: dict[str, Any] = super().create_project(project_name, *details, **more)
         try:
             self._check_trust(project_name)
         except UntrustedError:
             del self.codebuild_projects[project_name]
             raise
-        return made
+        return project
 
     def _check_trust(self, project_name: str) -> None:
         """Refuse a role that CodeBuild may not assume for the project.
@@ -118,7 +118,11 @@ class Builds(CodeBuildBackend):
         self._check_trust(project_name)
         build = Build(self.cloud, self.codebuild_projects[project_name].project_metadata, self.overrides)
         with self._starting:
-            running = [one for one in self.builds.values() if one.compute == build.compute and one.runs]
+            running = [
+                other_build
+                for other_build in self.builds.values()
+                if other_build.compute == build.compute and other_build.runs
+            ]
             limit = int(self.cloud.limits.value(self.account_id, self.region_name, BUILDS[build.compute]))
             if len(running) >= limit:
                 raise AccountLimitExceededError(limit)

@@ -121,10 +121,12 @@ class Build:
             script = f'#!/bin/sh\nexec "{sys.executable}" -m localcloud.codebuild.{name} "$@"\n'
             (programs / name).write_text(script)
             (programs / name).chmod(0o755)
-        given = {entry["name"]: entry["value"] for entry in self._environment["environmentVariables"]}
+        project_variables = {entry["name"]: entry["value"] for entry in self._environment["environmentVariables"]}
         own = {"CODEBUILD_BUILD_ID": self.id, "PYTHONPATH": str(_CHECKOUT), "TMPDIR": str(self._folder)}
-        found = self._cloud.environment_for(self._region, self._project["serviceRole"], {**given, **own})
-        return {**found, "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
+        environment = self._cloud.environment_for(
+            self._region, self._project["serviceRole"], {**project_variables, **own}
+        )
+        return {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
 
     def _send_event(self) -> None:
         """Send the event of the build's end (AWS CodeBuild User Guide, "Build notifications input format")."""

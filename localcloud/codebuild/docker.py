@@ -45,29 +45,29 @@ def main(arguments: list[str]) -> int:
         build.add_argument(option, default="")
     build.add_argument("--build-arg", action="append", default=[])
     build.add_argument("context")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        {"login": _login, "push": _push, "buildx": _build}[given.command](given)
+        {"login": _login, "push": _push, "buildx": _build}[options.command](options)
     except (BuildError, ClientError) as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _login(given: argparse.Namespace) -> None:
+def _login(options: argparse.Namespace) -> None:
     if not sys.stdin.read().strip():
-        raise BuildError(f"no password for {given.registry}")
-    _store(f"login {given.registry}").write_text("")
+        raise BuildError(f"no password for {options.registry}")
+    _store(f"login {options.registry}").write_text("")
 
 
-def _build(given: argparse.Namespace) -> None:
-    context, dockerfile = Path(given.context), Path(given.file)
+def _build(options: argparse.Namespace) -> None:
+    context, dockerfile = Path(options.context), Path(options.file)
     if not dockerfile.is_file():
         raise BuildError(f"{dockerfile}: no such file")
     text = dockerfile.read_text().replace("\\\n", " ")
     targets = [match["name"] for match in _FROM.finditer(text) if match["name"]]
-    if given.target and given.target not in targets:
-        raise BuildError(f"target stage {given.target} could not be found; the stages are {', '.join(targets)}")
+    if options.target and options.target not in targets:
+        raise BuildError(f"target stage {options.target} could not be found; the stages are {', '.join(targets)}")
     for match in _COPY.finditer(text):
         words = shlex.split(match["words"])
         if any(word.startswith("--from") for word in words):
@@ -78,26 +78,26 @@ def _build(given: argparse.Namespace) -> None:
     name = dockerfile.relative_to(context).as_posix()
     if name not in IMAGES:
         raise BuildError(f"{name}: this checkout has no process for it, only for {', '.join(IMAGES)}")
-    _store(given.tag).write_text(json.dumps({"dockerfile": name, "source": f"{given.target} {_digest(context)}"}))
+    _store(options.tag).write_text(json.dumps({"dockerfile": name, "source": f"{options.target} {_digest(context)}"}))
 
 
-def _push(given: argparse.Namespace) -> None:
-    uri = ImageUri.parse(given.tag)
-    if not _store(f"login {given.tag.partition('/')[0]}").exists():
+def _push(options: argparse.Namespace) -> None:
+    uri = ImageUri.parse(options.tag)
+    if not _store(f"login {options.tag.partition('/')[0]}").exists():
         raise BuildError("no basic auth credentials")
-    if not _store(given.tag).exists():
-        raise BuildError(f"An image does not exist locally with the tag: {given.tag}")
-    built = json.loads(_store(given.tag).read_text())
+    if not _store(options.tag).exists():
+        raise BuildError(f"An image does not exist locally with the tag: {options.tag}")
+    built = json.loads(_store(options.tag).read_text())
     ecr: Any = boto3.client("ecr", region_name=uri.region)
     image = replace(IMAGES[built["dockerfile"]], source=built["source"])
     print(f"{uri.tag}: digest: {process_images.push(ecr, uri.repository, uri.tag or 'latest', image)}")
 
 
 def _digest(context: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(path for path in context.rglob("*") if path.is_file()):
-        found.update(f"{path.relative_to(context)}\0".encode() + path.read_bytes())
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(context)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _store(name: str) -> Path:

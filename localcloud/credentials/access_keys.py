@@ -60,9 +60,9 @@ def principal_of(access_key: str) -> str | None:
         The ARN of a user, of a role session or (dummy key) of the account, or the name of a service that calls other
         services; None for a key that this server did not issue.
     """
-    if found := _IN_AN_ACCOUNT.fullmatch(access_key):
-        whose = found["account"] or account()
-        return f"{found['service']}.amazonaws.com" if found["service"] else f"arn:aws:iam::{whose}:root"
+    if match := _IN_AN_ACCOUNT.fullmatch(access_key):
+        whose = match["account"] or account()
+        return f"{match['service']}.amazonaws.com" if match["service"] else f"arn:aws:iam::{whose}:root"
     if issued := session_tokens.issued(access_key):
         return issued.arn
     if session := _sessions.known().get(access_key):
@@ -82,7 +82,7 @@ def credentials_of(access_key: str) -> Credentials | None:
         return issued.credentials
     if session := _sessions.known().get(access_key):
         return Credentials(access_key, session.secret_access_key, session.session_token)
-    return Credentials(access_key, found[1].secret_access_key) if (found := _user_with(access_key)) else None
+    return Credentials(access_key, user[1].secret_access_key) if (user := _user_with(access_key)) else None
 
 
 def _user_with(access_key: str) -> tuple[Any, Any] | None:
@@ -96,8 +96,8 @@ def _user_with(access_key: str) -> tuple[Any, Any] | None:
 
 def account_of(access_key: str) -> str:
     """Return the account of a call with an access key; the server's own account for an unknown key."""
-    if found := _IN_AN_ACCOUNT.fullmatch(access_key):
-        return found["account"] or account()
+    if match := _IN_AN_ACCOUNT.fullmatch(access_key):
+        return match["account"] or account()
     return (principal_of(access_key) or f"::::{account()}").split(":")[4]
 
 
@@ -119,4 +119,4 @@ def session_keys(access_key: str) -> dict[str, str | list[str]]:
 
 def is_user(access_key: str) -> bool:
     """Return True for the access key of an account's user."""
-    return bool((found := _IN_AN_ACCOUNT.fullmatch(access_key)) and not found["service"])
+    return bool((match := _IN_AN_ACCOUNT.fullmatch(access_key)) and not match["service"])

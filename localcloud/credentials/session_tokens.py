@@ -44,12 +44,12 @@ def _random(answer: Answer) -> Answer:
         result = answer(response)
         content: dict[str, Any] = result.result
         key = f"ASIA{secrets.token_hex(8).upper()}"  # ASIA: temporary credentials (IAM User Guide, "IAM identifiers")
-        found = Credentials(key, secrets.token_urlsafe(30), secrets.token_urlsafe(200))
+        credentials = Credentials(key, secrets.token_urlsafe(30), secrets.token_urlsafe(200))
         account_id = response.current_account
         arn = content.get("FederatedUser", {}).get("Arn") or f"arn:aws:sts::{account_id}:federated-user/localcloud"
-        _issued[key] = Issued(found, arn)
+        _issued[key] = Issued(credentials, arn)
         content["Credentials"] |= {
-            "AccessKeyId": key, "SecretAccessKey": found.secret_key, "SessionToken": found.token,
+            "AccessKeyId": key, "SecretAccessKey": credentials.secret_key, "SessionToken": credentials.token,
         }  # fmt: skip
         return result
 

@@ -119,10 +119,10 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
             repositoryName=repository, imageTag=tag, imageManifest=manifest, imageManifestMediaType=MEDIA_TYPE
         )
     except ecr_client.exceptions.ImageAlreadyExistsException:  # pushed or replicated before; `docker push` succeeds
-        (found,) = ecr_client.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])["imageDetails"]
-        if found["imageDigest"] != f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}":
+        (details,) = ecr_client.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])["imageDetails"]
+        if details["imageDigest"] != f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}":
             raise
-        return str(found["imageDigest"])
+        return str(details["imageDigest"])
     return str(answer["image"]["imageId"]["imageDigest"])
 
 
@@ -142,7 +142,7 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
         message = f"{image_uri}: registry {uri.account} has no such repository from which {account} may pull"
         raise ImageNotFoundError(message, repository_exists=False)
     try:
-        found = ecr_backends[uri.account][uri.region].batch_get_image(
+        images = ecr_backends[uri.account][uri.region].batch_get_image(
             uri.repository, uri.account, [{"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}]
         )["images"]
     except RepositoryNotFoundException as error:
@@ -151,10 +151,10 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
     except (ImageNotFoundException, KeyError) as error:  # KeyError: the Region does not exist
         message = f"{image_uri}: not found"
         raise ImageNotFoundError(message, repository_exists=False) from error
-    if not found:
+    if not images:
         message = f"{image_uri}: not found"
         raise ImageNotFoundError(message, repository_exists=True)
-    return _process(image_uri, found[0].image_manifest)
+    return _process(image_uri, images[0].image_manifest)
 
 
 def _may_pull(account: str, uri: ImageUri) -> bool:

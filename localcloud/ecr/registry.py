@@ -75,11 +75,13 @@ class Registry(ECRBackend):
         self, repository_name: str, registry_id: str | None = None, image_ids: list[dict[str, str]] | None = None
     ) -> Iterable[Image]:
         """DescribeImages; in another account's registry, if the repository's policy allows this account."""
-        there = self if registry_id in (None, self.account_id) else ecr_backends[registry_id][self.region_name]
-        found = there.repositories.get(repository_name)
-        if there is not self and not (found and lets_account(found.policy, "ecr:DescribeImages", self.account_id)):
+        owner = self if registry_id in (None, self.account_id) else ecr_backends[registry_id][self.region_name]
+        repository = owner.repositories.get(repository_name)
+        if owner is not self and not (
+            repository and lets_account(repository.policy, "ecr:DescribeImages", self.account_id)
+        ):
             raise RepositoryNotFoundException(repository_name, registry_id)
-        images: Iterable[Image] = ECRBackend.describe_images(there, repository_name, registry_id, image_ids)
+        images: Iterable[Image] = ECRBackend.describe_images(owner, repository_name, registry_id, image_ids)
         return images
 
     def _destinations(self, repository_name: str) -> set[tuple[str, str]]:
@@ -88,7 +90,7 @@ class Registry(ECRBackend):
             (destination["registryId"], destination["region"])
             for rule in self.replication_config["rules"]
             if not (filters := rule.get("repositoryFilters"))
-            or any(repository_name.startswith(each["filter"]) for each in filters)
+            or any(repository_name.startswith(repository_filter["filter"]) for repository_filter in filters)
             for destination in rule["destinations"]
         }
 
@@ -99,15 +101,15 @@ class Registry(ECRBackend):
         Replicated images are not replicated again (Amazon ECR User Guide, "Private image replication").
         """
         account_id, region = place
-        there = ecr_backends[account_id][region]
+        destination = ecr_backends[account_id][region]
         if account_id != self.account_id and not (
-            repository_name in there.repositories
-            and lets_account(there.registry_policy, "ecr:ReplicateImage", self.account_id)
+            repository_name in destination.repositories
+            and lets_account(destination.registry_policy, "ecr:ReplicateImage", self.account_id)
         ):
             return
-        if repository_name not in there.repositories:
-            there.create_repository(repository_name, self.account_id, None, None, "MUTABLE", [])
+        if repository_name not in destination.repositories:
+            destination.create_repository(repository_name, self.account_id, None, None, "MUTABLE", [])
         try:
-            ECRBackend.put_image(there, repository_name, *image)
+            ECRBackend.put_image(destination, repository_name, *image)
         except (ImageAlreadyExistsException, ImageTagAlreadyExistsError):  # the image was pushed there
             return

@@ -77,19 +77,19 @@ def made(cluster_arn: str, request: Mapping[str, Any]) -> AccessEntry:
         text = "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
         raise errors.invalid_parameter(text)
     if (
-        found := principal(arn)
+        owner := principal(arn)
     ) is None:  # the text: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2969
         raise errors.invalid_parameter("The specified principalArn is invalid: invalid principal.")
     if (kind := request.get("type") or "STANDARD") != "STANDARD":
         message = f"The access entry type {kind} has not been implemented"
         raise NotImplementedError(message)
     parts = cluster_arn.split(":")
-    name = f"{parts[5].partition('/')[2]}/{found.kind}/{found.account}/{found.name}/{uuid.uuid4()}"
+    name = f"{parts[5].partition('/')[2]}/{owner.kind}/{owner.account}/{owner.name}/{uuid.uuid4()}"
     return AccessEntry(
         arn=":".join([*parts[:5], f"access-entry/{name}"]),
         principal_arn=arn,
-        principal=found,
-        username=_username(request.get("username"), found, arn),
+        principal=owner,
+        username=_username(request.get("username"), owner, arn),
         groups=_groups(request.get("kubernetesGroups") or []),
         tags=dict(request.get("tags") or {}),
     )
@@ -118,8 +118,8 @@ def associate(entry: AccessEntry, request: Mapping[str, Any]) -> dict[str, Any]:
             "The specified accessScope is invalid: the type must be cluster without namespaces, or namespace with them."
         )
         raise errors.invalid_parameter(text)
-    known = entry.policies.get(arn)
-    entry.policies[arn] = Scope(namespaces, known.associated if known else time.time(), time.time())
+    associated = entry.policies.get(arn)
+    entry.policies[arn] = Scope(namespaces, associated.associated if associated else time.time(), time.time())
     return association(arn, entry.policies[arn])
 
 
@@ -134,11 +134,11 @@ def association(arn: str, scope: Scope) -> dict[str, Any]:
     }
 
 
-def _username(wanted: Any, found: Principal, arn: str) -> str:
-    if not wanted:
-        session = f"arn:aws:sts::{found.account}:assumed-role/{found.name}/{{{{SessionName}}}}"
-        return session if found.kind == "role" else arn
-    name = str(wanted)
+def _username(given_name: Any, owner: Principal, arn: str) -> str:
+    if not given_name:
+        session = f"arn:aws:sts::{owner.account}:assumed-role/{owner.name}/{{{{SessionName}}}}"
+        return session if owner.kind == "role" else arn
+    name = str(given_name)
     for start in _RESERVED:
         if name.startswith(start):  # the text: https://github.com/aws-ia/terraform-aws-eks-blueprints/pull/1920
             raise errors.invalid_parameter(f"The username must not begin with {start}")
@@ -147,12 +147,12 @@ def _username(wanted: Any, found: Principal, arn: str) -> str:
     return name
 
 
-def _groups(wanted: list[str]) -> list[str]:
-    for name in wanted:
+def _groups(groups: list[str]) -> list[str]:
+    for name in groups:
         for start in _RESERVED:
             if name.startswith(
                 start
             ):  # the text: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2915
                 text = f"The kubernetes group name {name} is invalid, it cannot start with {start}"
                 raise errors.invalid_parameter(text)
-    return list(wanted)
+    return list(groups)

@@ -62,14 +62,16 @@ class Authorizer:
             ApiError: The token is not valid, or its principal has no access entry.
         """
         try:
-            found = caller(arn_of(token, self._cluster, self._port))
+            identity = caller(arn_of(token, self._cluster, self._port))
         except TokenError as error:
             raise unauthorized() from error
-        entries = [entry for entry in list(self._entries.values()) if found and entry.principal == found.principal]
-        if not found or not entries:
+        entries = [
+            entry for entry in list(self._entries.values()) if identity and entry.principal == identity.principal
+        ]
+        if not identity or not entries:
             raise unauthorized()
         groups = frozenset((*entries[0].groups, AUTHENTICATED))
-        return entries[0], User(name=entries[0].user_name(found.session), groups=groups)
+        return entries[0], User(name=entries[0].user_name(identity.session), groups=groups)
 
     def allows(self, entry: AccessEntry, user: User, access: Access) -> bool:
         """Return True if a role of the cluster or an access policy allows an access."""

@@ -102,9 +102,13 @@ class Cluster:
 
     def association_of(self, namespace: str, service_account: str) -> Association | None:
         """Return the association of a service account."""
-        wanted = (namespace, service_account)
-        found = (one for one in self.associations.values() if (one.namespace, one.service_account) == wanted)
-        return next(found, None)
+        account_in_namespace = (namespace, service_account)
+        matching = (
+            association
+            for association in self.associations.values()
+            if (association.namespace, association.service_account) == account_in_namespace
+        )
+        return next(matching, None)
 
 
 _of_clouds: WeakKeyDictionary[LocalCloud, Clusters] = WeakKeyDictionary()
@@ -143,19 +147,19 @@ class Clusters:
         Raises:
             RefusedError: EKS refuses the request.
         """
-        name, known = str(request["name"]), self.of(account, region)
+        name, clusters = str(request["name"]), self.of(account, region)
         with self._lock:
-            if name in known:
+            if name in clusters:
                 raise errors.in_use(f"Cluster already exists with name: {name}")
-            made = _checked(request, account, region)
+            cluster = _checked(request, account, region)
             if creator:
-                entry = access_entries.made(made.arn, {"principalArn": creator})
+                entry = access_entries.made(cluster.arn, {"principalArn": creator})
                 now = time.time()
                 entry.policies[policy_arn("AmazonEKSClusterAdminPolicy")] = Scope((), now, now)
-                made.entries[creator] = entry
-            self._start(made, account, region)
-            known[name] = made
-            return made
+                cluster.entries[creator] = entry
+            self._start(cluster, account, region)
+            clusters[name] = cluster
+            return cluster
 
     def _start(self, cluster: Cluster, account: str, region: str) -> None:
         cloud, name = self._cloud, cluster.name
@@ -175,8 +179,8 @@ class Clusters:
         )
         authorizer.store = cluster.plane.store
         for role, rules in USER_FACING_ROLES.items():
-            made = {"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": {"name": role}}
-            authorizer.store.create(CLUSTER_ROLE, "", {**made, "rules": [dict(rule) for rule in rules]})
+            definition = {"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": {"name": role}}
+            authorizer.store.create(CLUSTER_ROLE, "", {**definition, "rules": [dict(rule) for rule in rules]})
         cluster.plane.start()
         self._kubeconfig.add(cluster.described())
 
@@ -203,8 +207,8 @@ def _checked(request: Mapping[str, Any], account: str, region: str) -> Cluster:
     """Return the cluster of a valid request; it does not run yet."""
     arn = f"arn:aws:eks:{region}:{account}:cluster/{request['name']}"
     role = str(request["roleArn"])
-    found = principal(role)
-    if not found or found.kind != "role" or not _is_trusted(found.name, account, arn):
+    role_principal = principal(role)
+    if not role_principal or role_principal.kind != "role" or not _is_trusted(role_principal.name, account, arn):
         # the text: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2406
         text = "could not be assumed because it does not exist or the trusted entity is not correct"
         raise errors.invalid_parameter(f"Role with arn: {role}, {text}")
@@ -236,22 +240,22 @@ def _is_trusted(role: str, account: str, cluster_arn: str) -> bool:
     return allows_service(trust_of(role, account), "sts:AssumeRole", _SERVICE, cluster_arn)
 
 
-def _network(wanted: Mapping[str, Any], account: str, region: str) -> dict[str, Any]:
+def _network(settings: Mapping[str, Any], account: str, region: str) -> dict[str, Any]:
     """Return the network of a cluster, which needs subnets in two zones.
 
     Source: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
     """
-    known = {subnet.id: subnet for subnet in ec2_backends[account][region].describe_subnets()}
-    names = list(wanted.get("subnetIds") or [])
-    if missing := [name for name in names if name not in known]:
+    subnets = {subnet.id: subnet for subnet in ec2_backends[account][region].describe_subnets()}
+    names = list(settings.get("subnetIds") or [])
+    if missing := [name for name in names if name not in subnets]:
         raise errors.invalid_parameter(f"The subnet ID '{missing[0]}' does not exist")
-    if len({known[name].availability_zone for name in names}) < 2:  # two zones
+    if len({subnets[name].availability_zone for name in names}) < 2:  # two zones
         raise errors.invalid_parameter("Subnets specified must be in at least two different AZs")
     return {
         "subnetIds": names,
-        "securityGroupIds": list(wanted.get("securityGroupIds") or []),
-        "vpcId": known[names[0]].vpc_id,
-        "endpointPublicAccess": wanted.get("endpointPublicAccess", True),
-        "endpointPrivateAccess": wanted.get("endpointPrivateAccess", False),
-        "publicAccessCidrs": wanted.get("publicAccessCidrs") or ["0.0.0.0/0"],
+        "securityGroupIds": list(settings.get("securityGroupIds") or []),
+        "vpcId": subnets[names[0]].vpc_id,
+        "endpointPublicAccess": settings.get("endpointPublicAccess", True),
+        "endpointPrivateAccess": settings.get("endpointPrivateAccess", False),
+        "publicAccessCidrs": settings.get("publicAccessCidrs") or ["0.0.0.0/0"],
     }

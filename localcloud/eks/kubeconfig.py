@@ -49,23 +49,23 @@ class Kubeconfig:
             "contexts": {"name": arn, "context": {"cluster": arn, "user": arn}},
         }
         with self._lock:
-            found = self._without(arn)
+            content = self._without(arn)
             for name, entry in added.items():
-                found[name].append(entry)
-            self._write({**found, "current-context": arn})
+                content[name].append(entry)
+            self._write({**content, "current-context": arn})
 
     def remove(self, arn: str) -> None:
         """Remove a cluster."""
         with self._lock:
-            found = self._without(arn)
-            left = found["contexts"][-1]["name"] if found["contexts"] else ""
-            current = left if found.get("current-context") == arn else found.get("current-context", "")
-            self._write({**found, "current-context": current})
+            content = self._without(arn)
+            left = content["contexts"][-1]["name"] if content["contexts"] else ""
+            current = left if content.get("current-context") == arn else content.get("current-context", "")
+            self._write({**content, "current-context": current})
 
     def _without(self, arn: str) -> dict[str, Any]:
-        found = yaml.safe_load((self._folder / KUBECONFIG).read_text()) or {}
-        kept = {name: [one for one in found.get(name) or [] if one["name"] != arn] for name in _LISTS}
-        return {**_EMPTY, **found, **kept}
+        content = yaml.safe_load((self._folder / KUBECONFIG).read_text()) or {}
+        lists = {name: [entry for entry in content.get(name) or [] if entry["name"] != arn] for name in _LISTS}
+        return {**_EMPTY, **content, **lists}
 
     def _write(self, content: Mapping[str, Any]) -> None:
         new = self._folder / f"{KUBECONFIG}.new"

@@ -142,16 +142,16 @@ def _trusts(association: Association, cluster_arn: str) -> bool:
 
 
 def _check_role(arn: str, account: str) -> None:
-    found = principal(arn)
-    if found is None or found.kind != "role" or found.account != account:
+    owner = principal(arn)
+    if owner is None or owner.kind != "role" or owner.account != account:
         raise errors.invalid_parameter(f"Role provided in the request does not exist: {arn}")
-    trust = trust_of(found.name, account)
+    trust = trust_of(owner.name, account)
     if not all(names_service(trust, action, SERVICE) for action in _ACTIONS):
         # the text: https://github.com/hashicorp/terraform-provider-aws/issues/41483
         raise errors.invalid_parameter("Trust policy of the role provided is invalid")
 
 
 def _require_built(request: Mapping[str, Any]) -> None:
-    if named := [name for name in _NOT_BUILT if request.get(name)]:
-        message = f"{named[0]} of a Pod Identity association has not been implemented"
+    if fields := [name for name in _NOT_BUILT if request.get(name)]:
+        message = f"{fields[0]} of a Pod Identity association has not been implemented"
         raise NotImplementedError(message)

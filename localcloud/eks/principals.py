@@ -48,21 +48,21 @@ class Caller:
 
 def principal(arn: str) -> Principal | None:
     """Return the principal with an ARN, which includes its path; None if it does not exist."""
-    named = _PRINCIPAL.fullmatch(arn)
-    if named is None:
+    match = _PRINCIPAL.fullmatch(arn)
+    if match is None:
         return None
-    if named["root"]:
-        return Principal("root", named["account"], "root", named["account"], arn)
-    found = _existing(named["kind"], named["account"], named["name"])
-    return found if found and found.arn == arn else None
+    if match["root"]:
+        return Principal("root", match["account"], "root", match["account"], arn)
+    existing = _existing(match["kind"], match["account"], match["name"])
+    return existing if existing and existing.arn == arn else None
 
 
 def caller(arn: str) -> Caller | None:
     """Return the caller with the ARN of GetCallerIdentity; None if the principal cannot have an access entry."""
     session = _SESSION.fullmatch(arn)
     if session is None:
-        found = principal(arn)
-        return Caller(found) if found else None
+        owner = principal(arn)
+        return Caller(owner) if owner else None
     role = _existing("role", session["account"], session["role"])
     return Caller(role, session["session"]) if role else None
 
@@ -71,7 +71,7 @@ def _existing(kind: str, account: str, name: str) -> Principal | None:
     """Return a role or a user by its name."""
     backend = iam_backends[account]["aws"]
     try:
-        found = backend.get_role(name) if kind == "role" else backend.get_user(name)
+        entity = backend.get_role(name) if kind == "role" else backend.get_user(name)
     except NotFoundException:
         return None
-    return Principal(kind, account, name, str(found.id), str(found.arn))
+    return Principal(kind, account, name, str(entity.id), str(entity.arn))

@@ -60,8 +60,8 @@ class Eks:
             raise NotImplementedError(message)
         try:
             request = _members(call.action, call.parameters)
-            if found := violations("eks", call.action, request):
-                raise errors.invalid_parameter(sentence(found))
+            if problems := violations("eks", call.action, request):
+                raise errors.invalid_parameter(sentence(problems))
             answer = _OPERATIONS[call.action](_Service(self.clusters, signature), request)
         except errors.RefusedError as error:
             return refusal(environ, error.status, error.code, str(error), "eks")(environ, start_response)
@@ -80,8 +80,8 @@ class _Service:
         access = request.get("accessConfig") or {}
         is_creator_admin = access.get("bootstrapClusterCreatorAdminPermissions") is not False
         creator = self._creator() if is_creator_admin else ""
-        made = self._clusters.create(request, self.account, self.region, creator)
-        return {"cluster": made.described("CREATING")}
+        cluster = self._clusters.create(request, self.account, self.region, creator)
+        return {"cluster": cluster.described("CREATING")}
 
     def describe_cluster(self, request: Request) -> Request:
         return {"cluster": self._cluster(request["name"]).described()}
@@ -107,8 +107,8 @@ class _Service:
 
     def list_access_entries(self, request: Request) -> Request:
         policy, entries = request.get("associatedPolicyArn"), self._with_entries(request).entries
-        found = [arn for arn, entry in entries.items() if policy is None or policy in entry.policies]
-        return _page("accessEntries", sorted(found), request)
+        arns = [arn for arn, entry in entries.items() if policy is None or policy in entry.policies]
+        return _page("accessEntries", sorted(arns), request)
 
     def update_access_entry(self, request: Request) -> Request:
         entry = self._entry(request)
@@ -130,40 +130,40 @@ class _Service:
 
     def list_associated_access_policies(self, request: Request) -> Request:
         policies = self._entry(request).policies
-        found = [access_entries.association(arn, scope) for arn, scope in sorted(policies.items())]
-        return _of_entry(request) | _page("associatedAccessPolicies", found, request)
+        associated = [access_entries.association(arn, scope) for arn, scope in sorted(policies.items())]
+        return _of_entry(request) | _page("associatedAccessPolicies", associated, request)
 
     def list_access_policies(self, request: Request) -> Request:
-        found = [{"name": name, "arn": policy_arn(name)} for name in sorted(POLICIES)]
-        return _page("accessPolicies", found, request)
+        policies = [{"name": name, "arn": policy_arn(name)} for name in sorted(POLICIES)]
+        return _page("accessPolicies", policies, request)
 
     def create_pod_identity_association(self, request: Request) -> Request:
         cluster = self._cluster(request["clusterName"])
-        if known := cluster.association_of(request["namespace"], request["serviceAccount"]):
-            raise errors.in_use(_CREATED.format(known.identifier))
-        made = pod_identity.made(cluster.arn, request)
-        cluster.associations[made.identifier] = made
-        return {"association": made.described(cluster.name)}
+        if existing := cluster.association_of(request["namespace"], request["serviceAccount"]):
+            raise errors.in_use(_CREATED.format(existing.identifier))
+        association = pod_identity.made(cluster.arn, request)
+        cluster.associations[association.identifier] = association
+        return {"association": association.described(cluster.name)}
 
     def describe_pod_identity_association(self, request: Request) -> Request:
         return {"association": self._association(request).described(request["clusterName"])}
 
     def list_pod_identity_associations(self, request: Request) -> Request:
         cluster = self._cluster(request["clusterName"])
-        found = [one.summary(cluster.name) for one in cluster.associations.values()]
+        summaries = [association.summary(cluster.name) for association in cluster.associations.values()]
         for name in ("namespace", "serviceAccount"):
-            found = [one for one in found if request.get(name) in (None, one[name])]
-        return _page("associations", found, request)
+            summaries = [summary for summary in summaries if request.get(name) in (None, summary[name])]
+        return _page("associations", summaries, request)
 
     def update_pod_identity_association(self, request: Request) -> Request:
-        found = self._association(request)
-        pod_identity.update(found, request)
-        return {"association": found.described(request["clusterName"])}
+        association = self._association(request)
+        pod_identity.update(association, request)
+        return {"association": association.described(request["clusterName"])}
 
     def delete_pod_identity_association(self, request: Request) -> Request:
-        found = self._association(request)
-        del self._cluster(request["clusterName"]).associations[found.identifier]
-        return {"association": found.described(request["clusterName"])}
+        association = self._association(request)
+        del self._cluster(request["clusterName"]).associations[association.identifier]
+        return {"association": association.described(request["clusterName"])}
 
     def tag_resource(self, request: Request) -> Request:
         self._tags(request["resourceArn"]).update(request["tags"])
@@ -183,13 +183,13 @@ class _Service:
         arn = str(access_keys.principal_of(self._key))
         if arn.endswith(".amazonaws.com"):
             return f"arn:aws:iam::{self.account}:root"
-        found = caller(arn)
-        return found.principal.arn if found else ""
+        identity = caller(arn)
+        return identity.principal.arn if identity else ""
 
     def _cluster(self, name: str) -> Cluster:
-        if (found := self._known.get(name)) is None:
+        if (cluster := self._known.get(name)) is None:
             raise errors.not_found(f"No cluster found for name: {name}.")
-        return found
+        return cluster
 
     def _with_entries(self, request: Request) -> Cluster:
         """Return a cluster whose authentication mode has access entries."""
@@ -202,25 +202,25 @@ class _Service:
         return cluster
 
     def _entry(self, request: Request) -> AccessEntry:
-        if (found := self._with_entries(request).entries.get(request["principalArn"])) is None:
+        if (entry := self._with_entries(request).entries.get(request["principalArn"])) is None:
             # the text: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3024
             text = "The specified principalArn could not be found. You can view your available access entries with "
             raise errors.not_found(f"{text}'list-access-entries'.")
-        return found
+        return entry
 
     def _association(self, request: Request) -> Association:
         identifier = request["associationId"]
-        if (found := self._cluster(request["clusterName"]).associations.get(identifier)) is None:
+        if (association := self._cluster(request["clusterName"]).associations.get(identifier)) is None:
             raise errors.not_found(f"The association {identifier} does not exist.")
-        return found
+        return association
 
     def _tags(self, arn: str) -> dict[str, str]:
         for cluster in self._known.values():
             tagged: list[Cluster | AccessEntry | Association] = [cluster]
             tagged += [*cluster.entries.values(), *cluster.associations.values()]
-            for one in tagged:
-                if one.arn == arn:
-                    return one.tags
+            for resource in tagged:
+                if resource.arn == arn:
+                    return resource.tags
         raise errors.not_found(f"The resource {arn} does not exist.")
 
 

@@ -116,8 +116,8 @@ class Router:
 
     def _route(self, place: tuple[str, str, str], event: Event) -> None:
         account_id, region, bus = place
-        found = events_backends[account_id][region].event_buses.get(bus)
-        for rule in list(found.rules.values()) if found else ():
+        event_bus = events_backends[account_id][region].event_buses.get(bus)
+        for rule in list(event_bus.rules.values()) if event_bus else ():
             self._apply(rule, event)
 
     def _apply(self, rule: Rule, event: Event) -> None:
@@ -181,7 +181,7 @@ class Router:
         if bus is None:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
         role = target.get("RoleArn", "").rsplit("/", 1)[-1]
-        if role not in {known.name for known in iam_backends[rule.account_id]["aws"].get_roles()}:
+        if role not in {existing.name for existing in iam_backends[rule.account_id]["aws"].get_roles()}:
             message = f"RoleArn of a target event bus must be an existing role; got {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         if not _allows(trust_of(role, rule.account_id), "sts:AssumeRole", rule):

@@ -49,17 +49,17 @@ def transformed(template: str, values: Mapping[str, Any]) -> str:
     event becomes an empty text; an undefined variable is not replaced.
     """
 
-    def text_of(found: re.Match[str]) -> str:
-        value = values.get(found[1], found[0])
+    def text_of(match: re.Match[str]) -> str:
+        value = values.get(match[1], match[0])
         text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
         return json.dumps(text)[1:-1]
 
-    def replaced(found: re.Match[str]) -> str:
-        if found[0].startswith('"'):
-            return _VARIABLE.sub(text_of, found[0])
-        name = found[0][1:-1]
+    def replaced(match: re.Match[str]) -> str:
+        if match[0].startswith('"'):
+            return _VARIABLE.sub(text_of, match[0])
+        name = match[0][1:-1]
         if name not in values:
-            return found[0]
+            return match[0]
         return '""' if values[name] is None else json.dumps(values[name])
 
     return _STRING_OR_VARIABLE.sub(replaced, template)

@@ -53,8 +53,8 @@ class FaultyWay:
 
     def _release(self) -> None:
         with self._lock:
-            held, self._overtaken = self._overtaken, []
-        for deliver in held:
+            deliveries, self._overtaken = self._overtaken, []
+        for deliver in deliveries:
             deliver()
 
     def _later(self, seconds: float, work: Callable[[], None]) -> None:

@@ -76,14 +76,14 @@ class Faults:
     def of_call(self, call: CallPlace) -> list[CallFault]:
         """Return the faults to apply to a call: any delays, then at most one other fault."""
         with self._lock:
-            found: list[CallFault] = []
+            faults: list[CallFault] = []
             for number, fault in self._of_caller(call.caller):
                 if self._strikes(number, fault, call):
-                    found.append(fault)
+                    faults.append(fault)
                     self._struck_calls.append((fault, call))
                     if fault.effect not in BESIDES:
                         break
-            return found
+            return faults
 
     def _of_caller(self, caller: str) -> list[tuple[int, CallFault]]:
         if caller not in self._calls_of:
@@ -137,8 +137,8 @@ class Faults:
         """Return the seconds until a job that is created now fails for lack of capacity; None if it gets capacity."""
         with self._lock:
             for number, fault in enumerate(self.plan.capacity):
-                here = fnmatchcase(region, fault.region) and fnmatchcase(instance_type, fault.instance_type)
-                if here and self._draw(f"capacity/{number}", 1.0, fault.times):
+                applies = fnmatchcase(region, fault.region) and fnmatchcase(instance_type, fault.instance_type)
+                if applies and self._draw(f"capacity/{number}", 1.0, fault.times):
                     return fault.seconds
         return None
 

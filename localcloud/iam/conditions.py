@@ -18,15 +18,15 @@ class UnknownOperatorError(Exception):
 
 def holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool:
     """Return True if a request meets all conditions of a statement; keys are case-insensitive."""
-    present = {key.lower(): value for key, value in context.items()}
+    by_key = {key.lower(): value for key, value in context.items()}
     return all(
-        _compares(name, [_text(value) for value in _listed(wanted)], present.get(key.lower()))
+        _compares(name, [_text(value) for value in _listed(required)], by_key.get(key.lower()))
         for name, compared in conditions.items()
-        for key, wanted in compared.items()
+        for key, required in compared.items()
     )
 
 
-def _compares(name: str, wanted: list[str], found: str | list[str] | None) -> bool:
+def _compares(name: str, required: list[str], actual: str | list[str] | None) -> bool:
     """Return True if an operator matches a key's value: None if absent, a list if multivalued.
 
     A multivalued key requires ForAllValues or ForAnyValue even if the request has one value
@@ -35,27 +35,27 @@ def _compares(name: str, wanted: list[str], found: str | list[str] | None) -> bo
     @cloud-copilot/iam-simulate 0.1.173 cites AWS's confirmation (re:Inforce 2025, IAM431).
     """
     if name == "Null":
-        return (found is None) == (wanted == ["true"])
+        return (actual is None) == (required == ["true"])
     quantifier, _, plain = name.rpartition(":")
     plain, or_absent = plain.removesuffix("IfExists"), plain.endswith("IfExists")
     compare = _comparison(plain)
-    if found is None:
+    if actual is None:
         return or_absent or quantifier == "ForAllValues" or (plain in _NEGATED and quantifier != "ForAnyValue")
-    if isinstance(found, list) and not quantifier:
+    if isinstance(actual, list) and not quantifier:
         return False
-    answers = [compare(str(value), wanted) for value in _listed(found)]
+    answers = [compare(str(value), required) for value in _listed(actual)]
     return all(answers) if quantifier == "ForAllValues" else any(answers)
 
 
 def _comparison(name: str) -> Callable[[str, list[str]], bool]:
     if name in _NEGATED:
         positive = _comparison(_NEGATED[name])
-        return lambda value, wanted: not positive(value, wanted)
+        return lambda value, required: not positive(value, required)
     if name not in _OPERATORS:
         message = f"localcloud does not evaluate the condition operator {name}"
         raise UnknownOperatorError(message)
-    one = _OPERATORS[name]
-    return lambda value, wanted: any(one(value, candidate) for candidate in wanted)
+    compare = _OPERATORS[name]
+    return lambda value, required: any(compare(value, candidate) for candidate in required)
 
 
 def _like(value: str, pattern: str) -> bool:
@@ -70,7 +70,7 @@ def _arn_like(value: str, pattern: str) -> bool:
 
 
 def _numeric(compare: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
-    return lambda value, wanted: compare(float(value), float(wanted))
+    return lambda value, required: compare(float(value), float(required))
 
 
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {

@@ -29,21 +29,21 @@ def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region:
         region: The Region of the call.
         account: The account of the caller.
     """
-    found: str | None = None
+    key: str | None = None
     if service == "s3":
-        found = _of_object(operation, parameters)
+        key = _of_object(operation, parameters)
     elif service == "sqs":
         queue = str(parameters.get("QueueName") or str(parameters.get("QueueUrl") or "").rpartition("/")[2])
-        known = sqs_backends[account][region].queues.get(queue)
-        found = getattr(known, "kms_master_key_id", None)
+        queue_object = sqs_backends[account][region].queues.get(queue)
+        key = getattr(queue_object, "kms_master_key_id", None)
     elif service == "sns" and operation == "Publish":
         topic = sns_backends[account][region].topics.get(str(parameters.get("TopicArn") or ""))
-        found = topic.kms_master_key_id if topic else None
+        key = topic.kms_master_key_id if topic else None
     elif service == "dynamodb":
         table = dynamodb_backends[account][region].tables.get(str(parameters.get("TableName") or "").rpartition("/")[2])
         specified = (table.sse_specification if table else None) or {}
-        found = specified.get("KMSMasterKeyId") if specified.get("Enabled") else None
-    arn = key_arn(found, region, account) if found else None
+        key = specified.get("KMSMasterKeyId") if specified.get("Enabled") else None
+    arn = key_arn(key, region, account) if key else None
     if arn:
         yield arn
 
@@ -61,10 +61,10 @@ def key_arn(key: str, region: str, account: str) -> str | None:
 def key_context(key: str, service: str) -> Context:
     """Return the condition keys of a service's call to KMS for a caller; `key` is the ARN of the key."""
     region, account = key.split(":")[3:5]
-    made = kms_backends[account][region].keys.get(key.rpartition("/")[2])
+    key_object = kms_backends[account][region].keys.get(key.rpartition("/")[2])
     context: Context = {"kms:CallerAccount": account}
-    if made:
-        context["kms:ResourceAliases"] = list(made.aliases)
+    if key_object:
+        context["kms:ResourceAliases"] = list(key_object.aliases)
     return context | ({"kms:ViaService": f"{service}.{region}.amazonaws.com"} if service != "kms" else {})
 
 
@@ -84,8 +84,8 @@ def key_policy_lets(key: str, action: str, principal: str, context: Context) -> 
 def key_policy(key: str, region: str, account: str) -> dict[str, Any] | None:
     """Return the policy of a key by its id, alias or their ARN; None if the key does not exist."""
     arn = key_arn(key, region, account)
-    made = kms_backends[account][region].keys.get(arn.rpartition("/")[2]) if arn else None
-    return json.loads(made.policy) if made else None
+    key_object = kms_backends[account][region].keys.get(arn.rpartition("/")[2]) if arn else None
+    return json.loads(key_object.policy) if key_object else None
 
 
 def _of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:

@@ -59,8 +59,8 @@ class Enforcer:
         documents = _policies(principal)
         if documents is None and signature.service not in ("sts", *POLICIES):
             return self._application(environ, start_response)
-        wanted = _required(environ, signature)
-        decided = [(need, _decision(principal, documents, need)) for need in wanted]
+        permissions = _required(environ, signature)
+        decided = [(need, _decision(principal, documents, need)) for need in permissions]
         if refused := [(need, decision) for need, decision in decided if decision != "Allowed"]:
             need, decision = refused[0]
             return _denied(environ, signature, _message(principal, need, decision), need)(environ, start_response)
@@ -68,10 +68,10 @@ class Enforcer:
             message = "Request would have succeeded, but DryRun flag is set."  # EC2's text
             dry = refusal(environ, HTTPStatus.PRECONDITION_FAILED, "DryRunOperation", message, "ec2")
             return dry(environ, start_response)
-        reads = documents is not None and wanted and wanted[0].action in _READS
-        if documents is not None and reads and not _may_list(documents, wanted[0].resource):
+        reads = documents is not None and permissions and permissions[0].action in _READS
+        if documents is not None and reads and not _may_list(documents, permissions[0].resource):
             return self._hide_missing_object(
-                environ, start_response, signature, _message(principal, wanted[0], MISSING_OBJECT)
+                environ, start_response, signature, _message(principal, permissions[0], MISSING_OBJECT)
             )
         return self._application(environ, start_response)
 
@@ -83,11 +83,11 @@ class Enforcer:
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: without s3:ListBucket, a missing key is
         AccessDenied.
         """
-        head: list[Any] = []
-        chunks = list(self._application(environ, lambda *arguments: head.append(arguments)))
-        if head[-1][0].startswith(str(HTTPStatus.NOT_FOUND.value)):
+        started: list[Any] = []
+        chunks = list(self._application(environ, lambda *arguments: started.append(arguments)))
+        if started[-1][0].startswith(str(HTTPStatus.NOT_FOUND.value)):
             return _denied(environ, signature, message)(environ, start_response)
-        start_response(*head[-1])
+        start_response(*started[-1])
         return chunks
 
 

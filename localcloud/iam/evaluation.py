@@ -41,10 +41,10 @@ def verdict(documents: Iterable[Mapping[str, Any]], action: str, resource: str, 
 def _is_about(statement: Mapping[str, Any], action: str, resource: str) -> bool:
     """Return True if a statement covers an action (case-insensitive, as in IAM) and a resource."""
     if "NotAction" in statement:
-        named = not any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["NotAction"]))
+        is_named = not any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["NotAction"]))
     else:
-        named = any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["Action"]))
-    if not named:
+        is_named = any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["Action"]))
+    if not is_named:
         return False
     if "NotResource" in statement:
         return not any(matches(pattern, resource) for pattern in listed(statement["NotResource"]))

@@ -33,69 +33,69 @@ class Asked(NamedTuple):
 Named = Iterator[tuple[str, str]]
 
 
-def named_resources(asked: Asked) -> dict[str, list[str]]:
+def named_resources(call: Asked) -> dict[str, list[str]]:
     """Return the ARNs of the resources that a request uses or creates, by type."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for kind, arn in (*_BY_SERVICE.get(asked.service, _nothing)(asked), *_keys(asked)):
-        found[kind].append(arn)
-    return found
+    arns_by_kind: dict[str, list[str]] = defaultdict(list)
+    for kind, arn in (*_BY_SERVICE.get(call.service, _nothing)(call), *_keys(call)):
+        arns_by_kind[kind].append(arn)
+    return arns_by_kind
 
 
-def _keys(asked: Asked) -> Named:
-    if asked.service == "kms":
+def _keys(call: Asked) -> Named:
+    if call.service == "kms":
         return
-    for key in keys_of(asked.service, asked.operation, asked.parameters, asked.region, asked.account):
+    for key in keys_of(call.service, call.operation, call.parameters, call.region, call.account):
         yield "kms:key", key
 
 
-def _nothing(_asked: Asked) -> Named:
+def _nothing(_call: Asked) -> Named:
     return iter(())
 
 
-def _sagemaker(asked: Asked) -> Named:
-    job = asked.text("TrainingJobName")
-    if job or asked.text("ResourceArn"):
-        yield "sagemaker:training-job", asked.arn(f"training-job/{job}") if job else asked.text("ResourceArn")
-    if asked.text("RoleArn"):
-        yield "iam:role", asked.text("RoleArn")
-    resources = asked.parameters.get("ResourceConfig")
+def _sagemaker(call: Asked) -> Named:
+    job = call.text("TrainingJobName")
+    if job or call.text("ResourceArn"):
+        yield "sagemaker:training-job", call.arn(f"training-job/{job}") if job else call.text("ResourceArn")
+    if call.text("RoleArn"):
+        yield "iam:role", call.text("RoleArn")
+    resources = call.parameters.get("ResourceConfig")
     if plan := resources.get("TrainingPlanArn") if isinstance(resources, dict) else None:
         yield "sagemaker:training-plan", plan
         yield "sagemaker:reserved-capacity", str(plan).replace(":training-plan/", ":reserved-capacity/")
-    elif plan := asked.text("TrainingPlanName"):
-        yield "sagemaker:training-plan", asked.arn(f"training-plan/{plan}")
+    elif plan := call.text("TrainingPlanName"):
+        yield "sagemaker:training-plan", call.arn(f"training-plan/{plan}")
 
 
-def _dynamodb(asked: Asked) -> Named:
-    names = {asked.text("TableName"), *(asked.parameters.get("RequestItems") or {})} - {""}
+def _dynamodb(call: Asked) -> Named:
+    names = {call.text("TableName"), *(call.parameters.get("RequestItems") or {})} - {""}
     for name in names:
-        table = name if name.startswith("arn:") else asked.arn(f"table/{name}")
+        table = name if name.startswith("arn:") else call.arn(f"table/{name}")
         yield "dynamodb:table", table
-        if index := asked.text("IndexName"):
+        if index := call.text("IndexName"):
             yield "dynamodb:index", f"{table}/index/{index}"
 
 
-def _s3(asked: Asked) -> Named:
-    bucket, key = f"arn:aws:s3:::{asked.text('Bucket')}", asked.text("Key")
+def _s3(call: Asked) -> Named:
+    bucket, key = f"arn:aws:s3:::{call.text('Bucket')}", call.text("Key")
     yield "s3:bucket", bucket
-    if key or asked.operation == "DeleteObjects":
+    if key or call.operation == "DeleteObjects":
         yield "s3:object", f"{bucket}/{key or '*'}"
 
 
-def _batch(asked: Asked) -> Named:
-    queue, definition, job = (asked.text(name) for name in ("jobQueue", "jobDefinition", "jobId"))
+def _batch(call: Asked) -> Named:
+    queue, definition, job = (call.text(name) for name in ("jobQueue", "jobDefinition", "jobId"))
     if queue:
-        yield "batch:job-queue", (arn := _called(asked, "job-queue", queue))
-        if share := asked.text("quotaShareName"):
+        yield "batch:job-queue", (arn := _called(call, "job-queue", queue))
+        if share := call.text("quotaShareName"):
             yield "batch:quota-share", f"{arn}/quota-share/{share}"
     if definition:
         # A name without a revision is authorized without one: https://github.com/aws/aws-sdk-js/issues/4280.
         revision = "-revision" * (":" in definition.rpartition("/")[2])
-        yield f"batch:job-definition{revision}", _called(asked, "job-definition", definition)
-    kind = "service-job" if "ServiceJob" in asked.operation else "job"
-    if job or asked.operation.startswith("Submit"):
-        yield f"batch:{kind}", _called(asked, kind, job or "new")
-    if payload := asked.text("serviceRequestPayload"):
+        yield f"batch:job-definition{revision}", _called(call, "job-definition", definition)
+    kind = "service-job" if "ServiceJob" in call.operation else "job"
+    if job or call.operation.startswith("Submit"):
+        yield f"batch:{kind}", _called(call, kind, job or "new")
+    if payload := call.text("serviceRequestPayload"):
         yield "iam:role", _passed(payload)
 
 
@@ -107,105 +107,105 @@ def _passed(payload: str) -> str:
         return "*"
 
 
-def _called(asked: Asked, kind: str, named: str) -> str:
-    return named if named.startswith("arn:") else asked.arn(f"{kind}/{named}")
+def _called(call: Asked, kind: str, name_or_arn: str) -> str:
+    return name_or_arn if name_or_arn.startswith("arn:") else call.arn(f"{kind}/{name_or_arn}")
 
 
-def _logs(asked: Asked) -> Named:
-    group = asked.text("logGroupName")
+def _logs(call: Asked) -> Named:
+    group = call.text("logGroupName")
     if group:
         # IAM's errors for a log group contain an empty stream name (tests/integration/policies/refusals/logs.yaml).
-        yield "logs:log-group", asked.arn(f"log-group:{group}:log-stream:")
-        yield "logs:log-stream", asked.arn(f"log-group:{group}:log-stream:{asked.text('logStreamName')}")
+        yield "logs:log-group", call.arn(f"log-group:{group}:log-stream:")
+        yield "logs:log-stream", call.arn(f"log-group:{group}:log-stream:{call.text('logStreamName')}")
 
 
-def _sqs(asked: Asked) -> Named:
-    queue = asked.text("QueueName") or asked.text("QueueUrl").rpartition("/")[2]
+def _sqs(call: Asked) -> Named:
+    queue = call.text("QueueName") or call.text("QueueUrl").rpartition("/")[2]
     if queue:
-        yield "sqs:queue", asked.arn(queue)
+        yield "sqs:queue", call.arn(queue)
 
 
-def _sns(asked: Asked) -> Named:
-    if topic := asked.text("TopicArn"):
+def _sns(call: Asked) -> Named:
+    if topic := call.text("TopicArn"):
         yield "sns:topic", topic
 
 
-def _ssm(asked: Asked) -> Named:
-    if asked.operation.endswith("Session"):
+def _ssm(call: Asked) -> Named:
+    if call.operation.endswith("Session"):
         return  # a container of a training job is no resource of IAM
-    for name in asked.parameters.get("Names") or [asked.text("Name")]:
-        yield "ssm:parameter", asked.arn(f"parameter/{str(name).removeprefix('/')}")
+    for name in call.parameters.get("Names") or [call.text("Name")]:
+        yield "ssm:parameter", call.arn(f"parameter/{str(name).removeprefix('/')}")
 
 
-def _sts(asked: Asked) -> Named:
-    if asked.text("RoleArn"):
-        yield "sts:role", asked.text("RoleArn")
+def _sts(call: Asked) -> Named:
+    if call.text("RoleArn"):
+        yield "sts:role", call.text("RoleArn")
 
 
-def _ecr(asked: Asked) -> Named:
-    if name := asked.text("repositoryName"):
-        registry = asked._replace(account=asked.text("registryId") or asked.account)
+def _ecr(call: Asked) -> Named:
+    if name := call.text("repositoryName"):
+        registry = call._replace(account=call.text("registryId") or call.account)
         yield "ecr:repository", registry.arn(f"repository/{name}")
 
 
-def _codebuild(asked: Asked) -> Named:
-    if project := asked.text("projectName"):
-        yield "codebuild:project", asked.arn(f"project/{project}")
-    for identifier in asked.parameters.get("ids") or []:  # a build's id begins with the name of its project
-        yield "codebuild:project", asked.arn(f"project/{identifier.partition(':')[0]}")
+def _codebuild(call: Asked) -> Named:
+    if project := call.text("projectName"):
+        yield "codebuild:project", call.arn(f"project/{project}")
+    for identifier in call.parameters.get("ids") or []:  # a build's id begins with the name of its project
+        yield "codebuild:project", call.arn(f"project/{identifier.partition(':')[0]}")
 
 
-def _events(asked: Asked) -> Named:
-    for bus in {entry.get("EventBusName") or "default" for entry in asked.parameters.get("Entries") or []}:
-        yield "events:event-bus", bus if bus.startswith("arn:") else asked.arn(f"event-bus/{bus}")
+def _events(call: Asked) -> Named:
+    for bus in {entry.get("EventBusName") or "default" for entry in call.parameters.get("Entries") or []}:
+        yield "events:event-bus", bus if bus.startswith("arn:") else call.arn(f"event-bus/{bus}")
 
 
-def _ec2(asked: Asked) -> Named:
+def _ec2(call: Asked) -> Named:
     """Yield the resources of calls about network interfaces; a new interface has no id yet."""
-    if asked.operation == "CreateNetworkInterface":
-        yield "ec2:network-interface", asked.arn("network-interface/*")
-        yield "ec2:subnet", asked.arn(f"subnet/{asked.text('SubnetId')}")
-    elif interface := asked.text("NetworkInterfaceId"):
-        yield "ec2:network-interface", asked.arn(f"network-interface/{interface}")
-    for name, group in asked.parameters.items():
+    if call.operation == "CreateNetworkInterface":
+        yield "ec2:network-interface", call.arn("network-interface/*")
+        yield "ec2:subnet", call.arn(f"subnet/{call.text('SubnetId')}")
+    elif interface := call.text("NetworkInterfaceId"):
+        yield "ec2:network-interface", call.arn(f"network-interface/{interface}")
+    for name, group in call.parameters.items():
         if name.startswith("SecurityGroupId"):
-            yield "ec2:security-group", asked.arn(f"security-group/{group}")
+            yield "ec2:security-group", call.arn(f"security-group/{group}")
 
 
-def _cloudformation(asked: Asked) -> Named:
-    if name := asked.text("StackName"):
-        yield "cloudformation:stack", name if name.startswith("arn:") else asked.arn(f"stack/{name}/*")
+def _cloudformation(call: Asked) -> Named:
+    if name := call.text("StackName"):
+        yield "cloudformation:stack", name if name.startswith("arn:") else call.arn(f"stack/{name}/*")
 
 
-def _iam(asked: Asked) -> Named:
-    if name := asked.text("RoleName"):
-        yield "iam:role", f"arn:aws:iam::{asked.account}:role/{name}"
+def _iam(call: Asked) -> Named:
+    if name := call.text("RoleName"):
+        yield "iam:role", f"arn:aws:iam::{call.account}:role/{name}"
 
 
-def _kms(asked: Asked) -> Named:
-    if key := key_arn(asked.text("KeyId"), asked.region, asked.account):
+def _kms(call: Asked) -> Named:
+    if key := key_arn(call.text("KeyId"), call.region, call.account):
         yield "kms:key", key
 
 
-def _eks(asked: Asked) -> Named:
+def _eks(call: Asked) -> Named:
     """Yield the resources of a call; a path names a cluster "name" (https://docs.aws.amazon.com/eks/latest/APIReference).
 
     Calls on an access entry name its principal, and calls on an add-on its name. The UUID in their ARNs is not in the
     request; a policy has a wildcard.
     """
-    name, principal, association = (asked.text(one) for one in ("name", "principalArn", "associationId"))
-    if addon := asked.text("addonName"):
-        yield "eks:addon", asked.arn(f"addon/{name}/{addon}/*")
+    name, principal, association = (call.text(parameter) for parameter in ("name", "principalArn", "associationId"))
+    if addon := call.text("addonName"):
+        yield "eks:addon", call.arn(f"addon/{name}/{addon}/*")
     elif association:
-        yield "eks:podidentityassociation", asked.arn(f"podidentityassociation/{name}/{association}")
-    elif principal and asked.operation != "CreateAccessEntry":
-        _, _, _, _, account, named = f"{principal}:::::".split(":")[:6]
-        kind, _, path = named.partition("/")
-        yield "eks:access-entry", asked.arn(f"access-entry/{name}/{kind}/{account}/{path.rpartition('/')[2]}/*")
-    elif name and asked.operation != "CreateCluster":
-        yield "eks:cluster", asked.arn(f"cluster/{name}")
-    if asked.text("roleArn"):
-        yield "iam:role", asked.text("roleArn")
+        yield "eks:podidentityassociation", call.arn(f"podidentityassociation/{name}/{association}")
+    elif principal and call.operation != "CreateAccessEntry":
+        _, _, _, _, account, resource = f"{principal}:::::".split(":")[:6]
+        kind, _, path = resource.partition("/")
+        yield "eks:access-entry", call.arn(f"access-entry/{name}/{kind}/{account}/{path.rpartition('/')[2]}/*")
+    elif name and call.operation != "CreateCluster":
+        yield "eks:cluster", call.arn(f"cluster/{name}")
+    if call.text("roleArn"):
+        yield "iam:role", call.text("roleArn")
 
 
 _BY_SERVICE: Mapping[str, Callable[[Asked], Named]] = {

@@ -40,7 +40,7 @@ def training_job_contexts(request: Mapping[str, Any]) -> list[Context]:
     common = training_job_keys(request)
     sources = [(channel.get("DataSource") or {}) for channel in request.get("InputDataConfig") or []]
     mounted = [source["FileSystemDataSource"] for source in sources if source.get("FileSystemDataSource")]
-    return [common | file_system_keys(one) for one in mounted] or [common]
+    return [common | file_system_keys(mounted_channel) for mounted_channel in mounted] or [common]
 
 
 def file_system_keys(source: Mapping[str, Any]) -> Context:
@@ -120,7 +120,7 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
 
 def _present(keys: Mapping[str, Any]) -> Context:
     return {
-        key: [str(one) for one in value] if isinstance(value, list | tuple) else _text(value)
+        key: [str(entry) for entry in value] if isinstance(value, list | tuple) else _text(value)
         for key, value in keys.items()
         if value not in (None, [], ())
     }

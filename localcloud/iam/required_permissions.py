@@ -43,59 +43,62 @@ class Permission(NamedTuple):
     context: Context
 
 
-def required_permissions(asked: Asked) -> list[Permission]:
+def required_permissions(request: Asked) -> list[Permission]:
     """Return every permission that a call requires; empty if anyone may make the call."""
-    prefix = _PREFIXES.get(asked.service, asked.service)
-    call = f"{prefix}:{asked.operation}"
-    named = named_resources(asked)
+    prefix = _PREFIXES.get(request.service, request.service)
+    call = f"{prefix}:{request.operation}"
+    arns_by_kind = named_resources(request)
     if call not in _CALLS:
-        of_service = ["*", *(arn for kind, arns in named.items() if kind.startswith(f"{prefix}:") for arn in arns)]
+        of_service = [
+            "*",
+            *(arn for kind, arns in arns_by_kind.items() if kind.startswith(f"{prefix}:") for arn in arns),
+        ]
         passed = {"iam:PassedToService": _PASSED_TO.get(call, "")}
-        roles = named.get("iam:role", []) if call in _PASSED_TO else []
-        own = _permission(call, of_service[-1], {}, asked)
-        return [own, *(_permission("iam:PassRole", role, dict(passed), asked) for role in roles)]
-    if asked.operation in _COPIES and asked.parameters.get("CopySource") is not None:
-        return [*_of_call(call, asked, named), *required_permissions(_read_of_source(asked))]
-    return _of_call(call, asked, named)
+        roles = arns_by_kind.get("iam:role", []) if call in _PASSED_TO else []
+        own = _permission(call, of_service[-1], {}, request)
+        return [own, *(_permission("iam:PassRole", role, dict(passed), request) for role in roles)]
+    if request.operation in _COPIES and request.parameters.get("CopySource") is not None:
+        return [*_of_call(call, request, arns_by_kind), *required_permissions(_read_of_source(request))]
+    return _of_call(call, request, arns_by_kind)
 
 
-def _read_of_source(asked: Asked) -> Asked:
+def _read_of_source(request: Asked) -> Asked:
     """Return S3's read of the source of a copy, which requires the permissions of GetObject on the source.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html
     """
-    path, _, version = str(asked.parameters["CopySource"]).partition("?versionId=")
+    path, _, version = str(request.parameters["CopySource"]).partition("?versionId=")
     bucket, _, key = unquote(path).lstrip("/").partition("/")
     parameters = {"Bucket": bucket, "Key": key, **({"versionId": version} if version else {})}
-    return asked._replace(operation="GetObject", parameters=parameters)
+    return request._replace(operation="GetObject", parameters=parameters)
 
 
-def _of_call(call: str, asked: Asked, named: Mapping[str, list[str]]) -> list[Permission]:
-    entries = [entry for entry in _CALLS[call] if _applies(entry, asked, named)]
+def _of_call(call: str, request: Asked, arns_by_kind: Mapping[str, list[str]]) -> list[Permission]:
+    entries = [entry for entry in _CALLS[call] if _applies(entry, request, arns_by_kind)]
     return [
-        _permission(entry["action"], arn, context, asked)
+        _permission(entry["action"], arn, context, request)
         for entry in entries
-        for arn in [arn for kind in entry["resources"] for arn in named.get(kind, [])] or ["*"]
-        for context in _contexts(entry, asked)
+        for arn in [arn for kind in entry["resources"] for arn in arns_by_kind.get(kind, [])] or ["*"]
+        for context in _contexts(entry, request)
     ]
 
 
-def _contexts(entry: Mapping[str, Any], asked: Asked) -> list[Context]:
+def _contexts(entry: Mapping[str, Any], request: Asked) -> list[Context]:
     """Return the contexts in which a call must have a permission; an empty one stands for the action's own keys."""
     if entry["action"] == "sagemaker:CreateTrainingJob":
-        return training_job_contexts(asked.parameters)
+        return training_job_contexts(request.parameters)
     return [entry.get("context", {})]
 
 
-def _applies(entry: Mapping[str, Any], asked: Asked, named: Mapping[str, list[str]]) -> bool:
+def _applies(entry: Mapping[str, Any], request: Asked, arns_by_kind: Mapping[str, list[str]]) -> bool:
     """Return True if a request has the parameter or the resource that makes a permission necessary."""
-    present = {*(name for name, value in asked.parameters.items() if value), *named}
-    return ("when" not in entry or entry["when"] in present) and entry.get("unless") not in present
+    names = {*(name for name, value in request.parameters.items() if value), *arns_by_kind}
+    return ("when" not in entry or entry["when"] in names) and entry.get("unless") not in names
 
 
-def _permission(action: str, resource: str, context: Context, asked: Asked) -> Permission:
+def _permission(action: str, resource: str, context: Context, request: Asked) -> Permission:
     if action.startswith("kms:") and resource.startswith("arn:"):
-        return Permission(action, resource, {**context, **key_context(resource, asked.service)})
+        return Permission(action, resource, {**context, **key_context(resource, request.service)})
     if action in RESOURCE_KEYS and resource.startswith("arn:"):
-        return Permission(action, resource, RESOURCE_KEYS[action](asked, resource))
-    return Permission(action, resource, context or (KEYS[action](asked.parameters) if action in KEYS else {}))
+        return Permission(action, resource, RESOURCE_KEYS[action](request, resource))
+    return Permission(action, resource, context or (KEYS[action](request.parameters) if action in KEYS else {}))

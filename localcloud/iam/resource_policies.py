@@ -22,7 +22,7 @@ def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context
         "aws:PrincipalArn": principal,
         "aws:PrincipalAccount": principal.split(":")[4],
     }
-    return _allows(document, action, lambda named: _names(named, principal), context)
+    return _allows(document, action, lambda principals: _names(principals, principal), context)
 
 
 def allows_service(
@@ -44,13 +44,13 @@ def allows_service(
         "aws:SourceAccount": source_arn.split(":")[4],
         "aws:SecureTransport": "true",
     }
-    return _allows(document, action, lambda named: _is_service(named, service), context)
+    return _allows(document, action, lambda principals: _is_service(principals, service), context)
 
 
 def denies(document: Mapping[str, Any], action: str, principal: str, keys: Context) -> bool:
     """Return True if a statement of a policy denies a principal an action; the arguments are those of `lets`."""
-    statements = [one for one in listed(document.get("Statement", [])) if one["Effect"] == "Deny"]
-    allowing = [{**one, "Effect": "Allow"} for one in statements]
+    statements = [statement for statement in listed(document.get("Statement", [])) if statement["Effect"] == "Deny"]
+    allowing = [{**statement, "Effect": "Allow"} for statement in statements]
     return bool(allowing) and lets({"Statement": allowing}, action, principal, keys)
 
 
@@ -58,7 +58,7 @@ def names_service(document: Mapping[str, Any], action: str, service: str) -> boo
     """Return True if a statement of a policy allows a service an action, under any conditions."""
     statements = [{**statement, "Condition": {}} for statement in listed(document.get("Statement", []))]
     allowing = [statement for statement in statements if statement["Effect"] == "Allow"]
-    return _allows({"Statement": allowing}, action, lambda named: _is_service(named, service), {})
+    return _allows({"Statement": allowing}, action, lambda principals: _is_service(principals, service), {})
 
 
 def _allows(document: Mapping[str, Any], action: str, names: Callable[[Any], bool], context: Context) -> bool:
@@ -72,18 +72,18 @@ def _allows(document: Mapping[str, Any], action: str, names: Callable[[Any], boo
     return "Allow" in effects and "Deny" not in effects
 
 
-def _is_service(named: Any, service: str) -> bool:
+def _is_service(principals: Any, service: str) -> bool:
     """Return True if a statement's Principal includes the service; everyone ("*") includes it."""
-    if not isinstance(named, dict):
-        return bool(named == "*")
-    return service in listed(named.get("Service", [])) or "*" in listed(named.get("AWS", []))
+    if not isinstance(principals, dict):
+        return bool(principals == "*")
+    return service in listed(principals.get("Service", [])) or "*" in listed(principals.get("AWS", []))
 
 
-def _names(named: Any, principal: str) -> bool:
+def _names(principals_: Any, principal: str) -> bool:
     """Return True if a statement's Principal includes the principal.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
     """
-    principals = listed(named.get("AWS", [])) if isinstance(named, dict) else [named]
+    principals = listed(principals_.get("AWS", [])) if isinstance(principals_, dict) else [principals_]
     account = principal.split(":")[4]
     return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in principals)

@@ -44,5 +44,5 @@ def _role(role_name: str, account_id: str) -> Any:
 
 @lru_cache(maxsize=1024)
 def _read(document: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(document)
-    return found
+    policy: dict[str, Any] = json.loads(document)
+    return policy

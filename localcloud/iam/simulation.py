@@ -83,12 +83,12 @@ class SimulatingResponse(IamResponse):
         kind, _, name = source.partition(":iam::")[2].partition(":")[2].partition("/")
         name = name.rpartition("/")[2]
         if kind == "role":
-            found = self.backend.get_role(name)
+            entity = self.backend.get_role(name)
         elif kind == "user":
-            found = self.backend.get_user(name)
+            entity = self.backend.get_user(name)
         else:
             raise NotFoundException(f"The principal {source} cannot be found.")
-        texts = [*found.policies.values(), *managed_documents(found)]
+        texts = [*entity.policies.values(), *managed_documents(entity)]
         return [json.loads(text) if isinstance(text, str) else text for text in texts]
 
 

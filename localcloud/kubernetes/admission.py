@@ -32,24 +32,24 @@ def check_namespace(resource: Resource, namespace: Object, name: str) -> None:
         raise forbidden(resource, name, why)
 
 
-def complete(store: Store, resource: Resource, made: Object) -> None:
+def complete(store: Store, resource: Resource, new: Object) -> None:
     """Complete a new object that has its uid.
 
     Raises:
         ApiError: Admission refuses it.
     """
     if resource is POD:
-        _with_service_account(store, made)
-        made["status"] = {"phase": "Pending", "qosClass": _quality(made["spec"])}
+        _with_service_account(store, new)
+        new["status"] = {"phase": "Pending", "qosClass": _quality(new["spec"])}
     elif resource.kind == "Job" and not resource.is_custom:
-        _with_selector(made)
-        made["status"] = {}
+        _with_selector(new)
+        new["status"] = {}
     elif resource.kind == "Namespace":
-        made["spec"] = {"finalizers": ["kubernetes"]}
-        made["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = made["metadata"]["name"]
-        made["status"] = {"phase": "Active"}
+        new["spec"] = {"finalizers": ["kubernetes"]}
+        new["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = new["metadata"]["name"]
+        new["status"] = {"phase": "Active"}
     if resource.namespaced:
-        _check_quotas(store, resource, made)
+        _check_quotas(store, resource, new)
 
 
 def _with_service_account(store: Store, pod: Object) -> None:
@@ -57,8 +57,8 @@ def _with_service_account(store: Store, pod: Object) -> None:
     name = spec.get("serviceAccountName") or "default"
     spec |= {"serviceAccountName": name, "serviceAccount": name}
     if store.find(SERVICE_ACCOUNT, namespace, name) is None:
-        found = f'serviceaccount "{name}" not found'
-        why = f"error looking up service account {namespace}/{name}: {found}"
+        missing = f'serviceaccount "{name}" not found'
+        why = f"error looking up service account {namespace}/{name}: {missing}"
         raise forbidden(POD, pod["metadata"]["name"], why)
 
 
@@ -75,42 +75,49 @@ def _with_selector(job: Object) -> None:
 
 def _quality(spec: dict[str, Any]) -> str:
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
-    given = [(one.get("resources") or {}) for one in containers]
-    if not any(one.get(part) for one in given for part in ("requests", "limits")):
+    resources = [(container.get("resources") or {}) for container in containers]
+    if not any(requirement.get(part) for requirement in resources for part in ("requests", "limits")):
         return "BestEffort"
-    wanted = [one.get("limits") or {} for one in given]
-    whole = all({"cpu", "memory"} <= set(limits) for limits in wanted)
-    same = all((one.get("requests") or limits) == limits for one, limits in zip(given, wanted, strict=True))
-    return "Guaranteed" if whole and same else "Burstable"
+    limits_of_all = [requirement.get("limits") or {} for requirement in resources]
+    are_complete = all({"cpu", "memory"} <= set(limits) for limits in limits_of_all)
+    same = all(
+        (requirement.get("requests") or limits) == limits
+        for requirement, limits in zip(resources, limits_of_all, strict=True)
+    )
+    return "Guaranteed" if are_complete and same else "Burstable"
 
 
-def _check_quotas(store: Store, resource: Resource, made: Object) -> None:
-    namespace = made["metadata"]["namespace"]
-    asked = _usage(resource, made)
-    for quota in store.all(RESOURCE_QUOTA, namespace)[0] if asked else ():
+def _check_quotas(store: Store, resource: Resource, new: Object) -> None:
+    namespace = new["metadata"]["namespace"]
+    usage = _usage(resource, new)
+    for quota in store.all(RESOURCE_QUOTA, namespace)[0] if usage else ():
         hard = {name: amount(value) * 1000 for name, value in ((quota.get("spec") or {}).get("hard") or {}).items()}
-        wanted = {name: asked[name] for name in hard if asked[name]}
+        limited = {name: usage[name] for name in hard if usage[name]}
         used = Counter[str]()
-        for one in store.all(resource, namespace)[0] if wanted else ():
-            used += _usage(resource, one)
-        exceeded = [name for name in sorted(wanted) if used[name] + wanted[name] > hard[name]]
+        for existing in store.all(resource, namespace)[0] if limited else ():
+            used += _usage(resource, existing)
+        exceeded = [name for name in sorted(limited) if used[name] + limited[name] > hard[name]]
         if exceeded:
-            texts = [",".join(f"{name}={_shown(found[name])}" for name in exceeded) for found in (wanted, used, hard)]
-            what = "requested: {}, used: {}, limited: {}".format(*texts)
-            raise forbidden(resource, made["metadata"]["name"], f"exceeded quota: {quota['metadata']['name']}, {what}")
+            texts = [
+                ",".join(f"{name}={_shown(counter[name])}" for name in exceeded) for counter in (limited, used, hard)
+            ]
+            amounts = "requested: {}, used: {}, limited: {}".format(*texts)
+            raise forbidden(
+                resource, new["metadata"]["name"], f"exceeded quota: {quota['metadata']['name']}, {amounts}"
+            )
 
 
-def _usage(resource: Resource, one: Object) -> Counter[str]:
+def _usage(resource: Resource, entry: Object) -> Counter[str]:
     """Return the use of quotas by an object, in thousandths; ended pods use only their count."""
     counted = Counter({f"count/{resource.full_name}": 1000})
     if resource.plural in _COUNTED:
         counted[resource.plural] = 1000
     if resource is not POD:
         return counted
-    if (one.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    if (entry.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return Counter({"count/pods": 1000})
-    asked = requests(one["spec"])
-    for name, value in asked.items():
+    requested = requests(entry["spec"])
+    for name, value in requested.items():
         if name != "pods":
             counted[f"requests.{name}"] = value
         if name in ("cpu", "memory"):
@@ -119,5 +126,5 @@ def _usage(resource: Resource, one: Object) -> Counter[str]:
 
 
 def _shown(thousandths: Any) -> str:
-    whole, rest = divmod(int(thousandths), 1000)
-    return f"{int(thousandths)}m" if rest else str(whole)
+    number, fraction = divmod(int(thousandths), 1000)
+    return f"{int(thousandths)}m" if fraction else str(number)

@@ -134,16 +134,16 @@ class Api:
         return answers[request.method](request, target)
 
     def _description(self, request: Request) -> Reply:
-        known = (discovery, openapi) if request.method == "GET" else ()
-        found = next(filter(None, (describe(request.path, self.resources) for describe in known)), None)
-        if found is None:
+        describers = (discovery, openapi) if request.method == "GET" else ()
+        description = next(filter(None, (describe(request.path, self.resources) for describe in describers)), None)
+        if description is None:
             raise status.no_such_path()
-        return Reply(code=200, body=found)
+        return Reply(code=200, body=description)
 
     def _read(self, request: Request, target: Target) -> Reply:
         if target.name:
-            one = self.store.get(target.resource, target.namespace, target.name)
-            body = tables.table(target.resource, [one], {}) if tables.is_table(request.accept) else one
+            entry = self.store.get(target.resource, target.namespace, target.name)
+            body = tables.table(target.resource, [entry], {}) if tables.is_table(request.accept) else entry
             return Reply(code=200, body=body)
         page = self._page(request, target)
         if tables.is_table(request.accept):
@@ -152,44 +152,44 @@ class Api:
 
     def _page(self, request: Request, target: Target) -> dict[str, Any]:
         """Return a list, or a chunk of it. A continuation names the last object of the previous chunk."""
-        found, version = self.store.all(target.resource, target.namespace, _selected(request, target))
+        objects, version = self.store.all(target.resource, target.namespace, _selected(request, target))
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if after := request.query.get("continue"):
             last = _continuation(after)
             metadata["resourceVersion"] = last["version"]
-            found = [one for one in found if _place(one) > last["place"]]
+            objects = [entry for entry in objects if _place(entry) > last["place"]]
         limit = int(request.query.get("limit") or 0)
-        if limit and len(found) > limit:
-            metadata["remainingItemCount"] = len(found) - limit
-            found = found[:limit]
-            last = {"version": metadata["resourceVersion"], "place": _place(found[-1])}
+        if limit and len(objects) > limit:
+            metadata["remainingItemCount"] = len(objects) - limit
+            objects = objects[:limit]
+            last = {"version": metadata["resourceVersion"], "place": _place(objects[-1])}
             metadata["continue"] = base64.urlsafe_b64encode(json.dumps(last).encode()).decode()
         kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
-        return {**kind, "metadata": metadata, "items": found}
+        return {**kind, "metadata": metadata, "items": objects}
 
     def _create(self, request: Request, target: Target) -> Reply:
         if target.resource.namespaced:
             if not target.namespace:
                 raise status.not_allowed(request.method)
             namespace = self.store.get(NAMESPACE, "", target.namespace)
-        made, warnings = self._body(request, target)
+        new, warnings = self._body(request, target)
         if target.resource.namespaced:
-            admission.check_namespace(target.resource, namespace, made["metadata"]["name"])
-            task_governance.check(namespace, target.resource, made)
+            admission.check_namespace(target.resource, namespace, new["metadata"]["name"])
+            task_governance.check(namespace, target.resource, new)
         if target.resource is POD:
-            pod_security.check(namespace, made)
+            pod_security.check(namespace, new)
         for webhook in self.webhooks:
-            webhook(target.resource, made)
+            webhook(target.resource, new)
 
-        def completed(one: Object) -> None:
-            admission.complete(self.store, target.resource, one)
+        def completed(entry: Object) -> None:
+            admission.complete(self.store, target.resource, entry)
 
-        created = self.store.create(target.resource, target.namespace, made, completed)
+        created = self.store.create(target.resource, target.namespace, new, completed)
         return Reply(code=201, body=created, warnings=warnings)
 
     def _put(self, request: Request, target: Target) -> Reply:
-        made, warnings = self._body(request, target)
-        return Reply(code=200, body=self._updated(target, made), warnings=warnings)
+        new, warnings = self._body(request, target)
+        return Reply(code=200, body=self._updated(target, new), warnings=warnings)
 
     def _patch(self, request: Request, target: Target) -> Reply:
         media = request.content_type.partition(";")[0]
@@ -199,27 +199,27 @@ class Api:
             raise _unknown_media(_MERGE_PATCH)
         patch, warnings = _json(request.body), list[str]()
 
-        def changed(present: Object) -> Object:
-            made, found = accepted(target.resource, merge[media](present, patch), _strictness(request))
-            warnings.extend(found)
+        def changed(current: Object) -> Object:
+            new, further = accepted(target.resource, merge[media](current, patch), _strictness(request))
+            warnings.extend(further)
             if "resourceVersion" not in (patch.get("metadata") or {}):
-                made["metadata"].pop("resourceVersion", None)
-            return _checked(target, present, made)
+                new["metadata"].pop("resourceVersion", None)
+            return _checked(target, current, new)
 
         of_status = target.subresource == "status"
         body = self.store.update(target.resource, target.namespace, target.name, changed, of_status=of_status)
         return Reply(code=200, body=body, warnings=warnings)
 
-    def _updated(self, target: Target, made: Object) -> Object:
-        if made["metadata"]["name"] != target.name:
-            named = f"the name of the object ({made['metadata']['name']})"
-            raise status.bad_request(f"{named} does not match the name on the URL ({target.name})")
+    def _updated(self, target: Target, new: Object) -> Object:
+        if new["metadata"]["name"] != target.name:
+            subject = f"the name of the object ({new['metadata']['name']})"
+            raise status.bad_request(f"{subject} does not match the name on the URL ({target.name})")
         of_status = target.subresource == "status"
         return self.store.update(
             target.resource,
             target.namespace,
             target.name,
-            lambda present: _checked(target, present, made),
+            lambda current: _checked(target, current, new),
             of_status=of_status,
         )
 
@@ -227,9 +227,9 @@ class Api:
         options = deletion.options(request.query, _json(request.body) if request.body else {})
         if not target.name:
             return self._delete_collection(request, target, options)
-        left, gone = deletion.delete(self.store, target.resource, target.namespace, target.name, options)
+        left, is_gone = deletion.delete(self.store, target.resource, target.namespace, target.name, options)
         warnings = deletion.warnings(target.resource, options)
-        if gone and target.resource is not POD:
+        if is_gone and target.resource is not POD:
             body = status.success(target.resource, target.name, left["metadata"]["uid"])
             return Reply(code=200, body=body, warnings=warnings)
         return Reply(code=200, body=left, warnings=warnings)
@@ -237,10 +237,10 @@ class Api:
     def _delete_collection(self, request: Request, target: Target, options: deletion.Options) -> Reply:
         if target.resource.namespaced and not target.namespace:
             raise status.not_allowed(request.method)
-        found, version = self.store.all(target.resource, target.namespace, _selected(request, target))
+        objects, version = self.store.all(target.resource, target.namespace, _selected(request, target))
         left = []
-        for one in found:
-            metadata = one["metadata"]
+        for entry in objects:
+            metadata = entry["metadata"]
             with contextlib.suppress(status.ApiError):  # removed meanwhile
                 place = target.resource, metadata.get("namespace", ""), metadata["name"]
                 left.append(deletion.delete(self.store, *place, options)[0])
@@ -250,12 +250,12 @@ class Api:
     def _body(self, request: Request, target: Target) -> tuple[Object, list[str]]:
         if request.content_type.startswith(_PROTOBUF):
             raise _unknown_media("application/json")
-        given = _json(request.body)
-        named = given.get("apiVersion", ""), given.get("kind", "")
-        if named != (target.resource.api_version, target.resource.kind):
-            text = f"no kind {named[1]!r} is registered for version {named[0]!r} at this path"
+        body = _json(request.body)
+        type_of_body = body.get("apiVersion", ""), body.get("kind", "")
+        if type_of_body != (target.resource.api_version, target.resource.kind):
+            text = f"no kind {type_of_body[1]!r} is registered for version {type_of_body[0]!r} at this path"
             raise status.bad_request(text)
-        metadata = given.setdefault("metadata", {})
+        metadata = body.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise status.not_decodable(target.resource, "metadata must be an object")
         if request.method == "POST" and not metadata.get("name") and (prefix := metadata.get("generateName")):
@@ -265,7 +265,7 @@ class Api:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
-        return accepted(target.resource, given, _strictness(request))
+        return accepted(target.resource, body, _strictness(request))
 
 
 def _unknown_media(accepted_type: str) -> status.ApiError:
@@ -278,15 +278,15 @@ def _selected(request: Request, target: Target) -> Callable[[Mapping[str, Any]],
     return selector(labels, fields, target.resource.kind)
 
 
-def _checked(target: Target, present: Object, made: Object) -> Object:
+def _checked(target: Target, current: Object, new: Object) -> Object:
     """Return a change of an object that the server allows.
 
     Raises:
         ApiError: The change is not allowed.
     """
-    if not target.subresource and (causes := dict(rules.problems_of_update(target.resource, present, made))):
+    if not target.subresource and (causes := dict(rules.problems_of_update(target.resource, current, new))):
         raise status.invalid(target.resource, target.name, causes)
-    return made
+    return new
 
 
 def _strictness(request: Request) -> str:
@@ -295,16 +295,16 @@ def _strictness(request: Request) -> str:
 
 def _json(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except ValueError as error:
         raise status.bad_request(f"the object provided is unrecognized: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise status.bad_request("the object provided is unrecognized: it is not an object")
-    return found
+    return value
 
 
-def _place(one: Mapping[str, Any]) -> list[str]:
-    return [one["metadata"].get("namespace", ""), one["metadata"]["name"]]
+def _place(entry: Mapping[str, Any]) -> list[str]:
+    return [entry["metadata"].get("namespace", ""), entry["metadata"]["name"]]
 
 
 def _continuation(token: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def make_certificate(folder: Path) -> Certificate:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(root_key, hashes.SHA256())
     )
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")]))
         .issuer_name(root_name)
@@ -58,7 +58,7 @@ def make_certificate(folder: Path) -> Certificate:
         .sign(root_key, hashes.SHA256())
     )
     chain, key_file = folder / "server.pem", folder / "server-key.pem"
-    chain.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     key_file.touch(mode=0o600)
     key_file.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

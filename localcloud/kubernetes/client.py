@@ -33,17 +33,17 @@ class Client:
     def dependents(self, owner: Object, resource: Resource) -> list[Object]:
         """Return the objects of a resource that an object controls."""
         uid = owner["metadata"]["uid"]
-        found = [one for key, one in self.store.dependents(uid) if key[0] is resource]
-        return [one for one in found if (controller_of(one) or {}).get("uid") == uid]
+        dependents = [entry for key, entry in self.store.dependents(uid) if key[0] is resource]
+        return [entry for entry in dependents if (controller_of(entry) or {}).get("uid") == uid]
 
-    def create(self, resource: Resource, namespace: str, given: Object) -> Object:
+    def create(self, resource: Resource, namespace: str, new: Object) -> Object:
         """Create an object, and return it.
 
         Raises:
             ApiError: The server refuses it.
         """
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return self._request("POST", _path(resource, namespace), {**kind, **given})
+        return self._request("POST", _path(resource, namespace), {**kind, **new})
 
     def delete(  # noqa: PLR0913 - the options are keyword-only
         self,
@@ -71,24 +71,24 @@ class Client:
             return False
         return True
 
-    def update(self, resource: Resource, one: Object, change: Callable[[Object], None]) -> Object | None:
+    def update(self, resource: Resource, entry: Object, change: Callable[[Object], None]) -> Object | None:
         """Change an object, and return it; None if it does not exist any more with this uid."""
-        return self._update(resource, one, change, of_status=False)
+        return self._update(resource, entry, change, of_status=False)
 
-    def update_status(self, resource: Resource, one: Object, change: Callable[[Object], None]) -> Object | None:
+    def update_status(self, resource: Resource, entry: Object, change: Callable[[Object], None]) -> Object | None:
         """Change the status of an object, and return it; None if it does not exist any more with this uid."""
-        return self._update(resource, one, change, of_status=True)
+        return self._update(resource, entry, change, of_status=True)
 
     def _update(
-        self, resource: Resource, one: Object, change: Callable[[Object], None], *, of_status: bool
+        self, resource: Resource, entry: Object, change: Callable[[Object], None], *, of_status: bool
     ) -> Object | None:
-        metadata = one["metadata"]
+        metadata = entry["metadata"]
 
-        def changed(present: Object) -> Object:
-            if present["metadata"]["uid"] != metadata["uid"]:
+        def changed(current: Object) -> Object:
+            if current["metadata"]["uid"] != metadata["uid"]:
                 raise _GoneError
-            change(present)
-            return present
+            change(current)
+            return current
 
         try:
             return self.store.update(
@@ -104,9 +104,11 @@ class Client:
     def _request(self, method: str, path: str, body: Any) -> Object:
         reply = self.api.answer(Request(method=method, path=path, body=json.dumps(body).encode()))
         if reply.code >= 400:  # an error
-            found = reply.body
-            details = found.get("details") or {}
-            raise ApiError(code=reply.code, reason=found["reason"], message=found["message"], details=details)
+            body_of_reply = reply.body
+            details = body_of_reply.get("details") or {}
+            raise ApiError(
+                code=reply.code, reason=body_of_reply["reason"], message=body_of_reply["message"], details=details
+            )
         return dict(reply.body)
 
 
@@ -114,17 +116,17 @@ class _GoneError(Exception):
     """The object was replaced by another one of its name."""
 
 
-def controller_of(one: Object) -> dict[str, Any] | None:
+def controller_of(entry: Object) -> dict[str, Any] | None:
     """Return the owner reference of the controller of an object."""
-    owners = one["metadata"].get("ownerReferences") or []
+    owners = entry["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def controller_reference(resource: Resource, owner: Object) -> dict[str, Any]:
     """Return the owner reference that makes an object the controller of another one."""
     metadata = owner["metadata"]
-    named = {"apiVersion": resource.api_version, "kind": resource.kind, "name": metadata["name"]}
-    return {**named, "uid": metadata["uid"], "controller": True, "blockOwnerDeletion": True}
+    reference = {"apiVersion": resource.api_version, "kind": resource.kind, "name": metadata["name"]}
+    return {**reference, "uid": metadata["uid"], "controller": True, "blockOwnerDeletion": True}
 
 
 def _path(resource: Resource, namespace: str) -> str:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _MODE = 0o644
 
 
-def with_defaults_of_kind(resource: Resource, made: Object) -> Object:
+def with_defaults_of_kind(resource: Resource, new: Object) -> Object:
     """Add the defaults of a built-in kind to an object with correct types, and return it."""
-    spec = made.get("spec")
+    spec = new.get("spec")
     if resource.is_custom or not isinstance(spec, dict):
-        return made
+        return new
     if resource.kind == "Pod":
         _pod(spec)
         spec.setdefault("enableServiceLinks", True)
@@ -35,7 +35,7 @@ def with_defaults_of_kind(resource: Resource, made: Object) -> Object:
             port.setdefault("targetPort", port.get("port"))
     elif resource.kind == "Deployment" and spec.get("template"):
         _pod(spec["template"].setdefault("spec", {}))
-    return made
+    return new
 
 
 def _job(spec: dict[str, Any]) -> None:

@@ -52,14 +52,14 @@ def options(query: Mapping[str, str], body: Mapping[str, Any]) -> Options:
     """
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy", "")
     if propagation and propagation not in _POLICIES:
-        known = ", ".join(f'"{one}"' for one in sorted((*_POLICIES, "nil")))
-        what = f'propagationPolicy: Unsupported value: "{propagation}": supported values: {known}'
-        message = f"DeleteOptions.meta.k8s.io is invalid: {what}"
+        policies = ", ".join(f'"{policy}"' for policy in sorted((*_POLICIES, "nil")))
+        problem = f'propagationPolicy: Unsupported value: "{propagation}": supported values: {policies}'
+        message = f"DeleteOptions.meta.k8s.io is invalid: {problem}"
         raise status.ApiError(code=422, reason="Invalid", message=message)
-    given = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     return Options(
         propagation=propagation,
-        grace_seconds=None if given is None else max(0, int(given)),
+        grace_seconds=None if grace is None else max(0, int(grace)),
         preconditions=body.get("preconditions") or {},
     )
 
@@ -77,16 +77,16 @@ def delete(store: Store, resource: Resource, namespace: str, name: str, chosen: 
     """
 
     def finalizers(present: list[str]) -> list[str]:
-        kept = [one for one in present if one not in (FOREGROUND, ORPHAN)]
+        remaining = [finalizer for finalizer in present if finalizer not in (FOREGROUND, ORPHAN)]
         if chosen.propagation == "Orphan":
-            return [*kept, ORPHAN]
+            return [*remaining, ORPHAN]
         if chosen.propagation == "Foreground":
-            return [*kept, FOREGROUND]
+            return [*remaining, FOREGROUND]
         if chosen.propagation == "Background":
-            return kept
+            return remaining
         if ORPHAN in present or FOREGROUND in present:
             return present
-        return [*kept, ORPHAN] if _orphans_by_default(resource) else kept
+        return [*remaining, ORPHAN] if _orphans_by_default(resource) else remaining
 
     def grace_seconds(present: Object) -> int:
         _check(resource, name, present, chosen)
@@ -95,19 +95,19 @@ def delete(store: Store, resource: Resource, namespace: str, name: str, chosen: 
     return store.delete(resource, namespace, name, finalizers=finalizers, grace_seconds=grace_seconds)
 
 
-def _check(resource: Resource, name: str, present: Object, chosen: Options) -> None:
-    for field_name, wanted in chosen.preconditions.items():
-        found = present["metadata"].get(field_name, "")
-        if found != wanted:
-            shown = {"uid": "UID", "resourceVersion": "ResourceVersion"}.get(field_name, field_name)
-            raise status.precondition_failed(resource, name, shown, wanted, found)
+def _check(resource: Resource, name: str, current: Object, chosen: Options) -> None:
+    for field_name, required in chosen.preconditions.items():
+        actual = current["metadata"].get(field_name, "")
+        if actual != required:
+            label = {"uid": "UID", "resourceVersion": "ResourceVersion"}.get(field_name, field_name)
+            raise status.precondition_failed(resource, name, label, required, actual)
 
 
-def _grace_of_pod(pod: Object, asked: int | None) -> int:
+def _grace_of_pod(pod: Object, requested: int | None) -> int:
     """Return a pod's grace period: none without a node, or if it has ended (pkg/registry/core/pod/strategy.go)."""
     if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0
-    return int(pod["spec"]["terminationGracePeriodSeconds"]) if asked is None else asked
+    return int(pod["spec"]["terminationGracePeriodSeconds"]) if requested is None else requested
 
 
 def _orphans_by_default(resource: Resource) -> bool:

@@ -29,39 +29,44 @@ _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 def discovery(path: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
     """Return the reply to a path of the discovery, or None for other paths."""
-    parts, known = path.strip("/").split("/"), list(resources)
+    parts, served = path.strip("/").split("/"), list(resources)
     if parts == ["version"]:
         return dict(VERSION)
     if parts == ["api"]:
         return {"kind": "APIVersions", "versions": ["v1"]}
     if parts == ["apis"]:
-        named = dict.fromkeys(one.group for one in known if one.group)
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name, known) for name in named]}
+        groups = dict.fromkeys(resource.group for resource in served if resource.group)
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name, served) for name in groups]}
     if parts == ["api", "v1"]:
-        return _list("v1", known)
+        return _list("v1", served)
     if parts[0] == "apis" and len(parts) == 3:  # group and version
-        found = _list(f"{parts[1]}/{parts[2]}", known)
-        return found if found["resources"] else None
+        listed = _list(f"{parts[1]}/{parts[2]}", served)
+        return listed if listed["resources"] else None
     return None
 
 
 def _group(name: str, resources: Iterable[Resource]) -> dict[str, Any]:
-    served = dict.fromkeys(one.version for one in resources if one.group == name)
+    served = dict.fromkeys(resource.version for resource in resources if resource.group == name)
     versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in served]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def _list(api_version: str, resources: Iterable[Resource]) -> dict[str, Any]:
     entries = []
-    for one in resources:
-        if one.api_version != api_version:
+    for resource in resources:
+        if resource.api_version != api_version:
             continue
-        entry = {"name": one.plural, "singularName": one.kind.lower(), "namespaced": one.namespaced, "kind": one.kind}
-        entries.append({**entry, "verbs": list(_VERBS), "shortNames": list(one.short_names)})
-        if one.has_status:
+        entry = {
+            "name": resource.plural,
+            "singularName": resource.kind.lower(),
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+        }
+        entries.append({**entry, "verbs": list(_VERBS), "shortNames": list(resource.short_names)})
+        if resource.has_status:
             entries.append(
-                {**entry, "name": f"{one.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
+                {**entry, "name": f"{resource.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
             )
-        if one.kind == "Pod" and not one.group:
+        if resource.kind == "Pod" and not resource.group:
             entries += [_LOG, _EVICTION]
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}

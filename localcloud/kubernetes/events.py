@@ -42,28 +42,28 @@ class Recorder:
         self._known: dict[tuple[str, ...], tuple[Object, float]] = {}
         self._lock = threading.Lock()
 
-    def normal(self, one: Object, reason: str, message: str, field_path: str = "") -> None:
+    def normal(self, subject: Object, reason: str, message: str, field_path: str = "") -> None:
         """Report a normal event about an object."""
-        self._record(one, "Normal", reason, message, field_path)
+        self._record(subject, "Normal", reason, message, field_path)
 
-    def warning(self, one: Object, reason: str, message: str, field_path: str = "") -> None:
+    def warning(self, subject: Object, reason: str, message: str, field_path: str = "") -> None:
         """Report a problem of an object."""
-        self._record(one, "Warning", reason, message, field_path)
+        self._record(subject, "Warning", reason, message, field_path)
 
-    def _record(self, one: Object, kind: str, reason: str, message: str, field_path: str) -> None:
-        message, metadata, now = message[:_MAX_MESSAGE], one["metadata"], timestamp()
+    def _record(self, subject: Object, kind: str, reason: str, message: str, field_path: str) -> None:
+        message, metadata, now = message[:_MAX_MESSAGE], subject["metadata"], timestamp()
         with self._lock:
             key = (metadata["uid"], kind, reason, message, field_path)
-            known, at = self._known.get(key, (None, 0.0))
-            if known and time.monotonic() - at < _AGAIN_SECONDS:
+            earlier, at = self._known.get(key, (None, 0.0))
+            if earlier and time.monotonic() - at < _AGAIN_SECONDS:
                 return
-            if known and self._client.update(EVENT, known, lambda event: _again(event, now)):
-                self._known[key] = (known, time.monotonic())
+            if earlier and self._client.update(EVENT, earlier, lambda event: _again(event, now)):
+                self._known[key] = (earlier, time.monotonic())
                 return
             place = metadata.get("namespace") or "default"
             involved = {
-                "kind": one["kind"],
-                "apiVersion": one["apiVersion"],
+                "kind": subject["kind"],
+                "apiVersion": subject["apiVersion"],
                 "name": metadata["name"],
                 "uid": metadata["uid"],
                 "resourceVersion": metadata["resourceVersion"],
@@ -85,10 +85,10 @@ class Recorder:
                 "reportingInstance": "",
             }
             try:
-                made = self._client.create(EVENT, place, event)
+                created = self._client.create(EVENT, place, event)
             except ApiError:  # the namespace is gone
                 return
-            self._known[key] = (made, time.monotonic())
+            self._known[key] = (created, time.monotonic())
 
 
 def _again(event: Object, now: str) -> None:

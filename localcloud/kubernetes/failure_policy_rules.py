@@ -63,7 +63,9 @@ def _exit_codes(spec: Mapping[str, Any], codes: Mapping[str, Any], path: str) ->
     operator, values, name = codes.get("operator") or "", codes.get("values") or [], codes.get("containerName")
     yield from _choice(f"{path}.operator", operator, _OPERATORS)
     pod = spec["template"]["spec"]
-    names = [one.get("name") for one in (*(pod.get("containers") or []), *(pod.get("initContainers") or []))]
+    names = [
+        container.get("name") for container in (*(pod.get("containers") or []), *(pod.get("initContainers") or []))
+    ]
     if name is not None and name not in names:
         yield f"{path}.containerName", f'Invalid value: "{name}": {_CONTAINER_RULE}'
     if not values:
@@ -79,11 +81,14 @@ def _exit_codes(spec: Mapping[str, Any], codes: Mapping[str, Any], path: str) ->
         yield f"{path}.values", f"Invalid value: {json.dumps(values, separators=(',', ':'))}: must be ordered"
 
 
-def _choice(path: str, value: str, known: tuple[str, ...]) -> Iterator[Problem]:
+def _choice(path: str, value: str, choices: tuple[str, ...]) -> Iterator[Problem]:
     if not value:
-        yield path, f"Required value: valid values: [{' '.join(json.dumps(one) for one in known)}]"
-    elif value not in known:
-        yield path, f'Unsupported value: "{value}": supported values: {", ".join(json.dumps(one) for one in known)}'
+        yield path, f"Required value: valid values: [{' '.join(json.dumps(choice) for choice in choices)}]"
+    elif value not in choices:
+        yield (
+            path,
+            f'Unsupported value: "{value}": supported values: {", ".join(json.dumps(choice) for choice in choices)}',
+        )
 
 
 def _too_many(number: int, most: int) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 
-def merged(present: Any, patch: Any) -> Any:
+def merged(current: Any, patch: Any) -> Any:
     """Return a value with a patch applied: null removes a member, other objects are merged, the rest replaces."""
     if not isinstance(patch, dict):
         return patch
-    result = dict(present) if isinstance(present, dict) else {}
+    result = dict(current) if isinstance(current, dict) else {}
     for name, value in patch.items():
         if value is None:
             result.pop(name, None)

@@ -18,14 +18,16 @@ _ROOT = "/openapi/v3"
 
 def openapi(path: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
     """Return the reply to a path of the description, or None for other paths."""
-    known = list(resources)
-    places = {_place(one): one.api_version for one in known}
+    served = list(resources)
+    places = {_place(resource): resource.api_version for resource in served}
     if path == _ROOT:
         return {"paths": {place: {"serverRelativeURL": f"{_ROOT}/{place}"} for place in places}}
     version = places.get(path.removeprefix(f"{_ROOT}/"))
     if version is None:
         return None
-    paths = {_object_path(one): {"patch": _patch(one)} for one in known if one.api_version == version}
+    paths = {
+        _object_path(resource): {"patch": _patch(resource)} for resource in served if resource.api_version == version
+    }
     return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.2"}, "paths": paths}
 
 

@@ -37,19 +37,23 @@ def target_of(path: str, resources: Iterable[Resource]) -> Target | None:
     """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 1:
-        group, version, rest = "", parts[1], parts[2:]
+        group, version, segments = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) > 2:  # group and version
-        group, version, rest = parts[1], parts[2], parts[3:]
+        group, version, segments = parts[1], parts[2], parts[3:]
     else:
         return None
-    served = {one.plural: one for one in resources if (one.group, one.version) == (group, version)}
+    served = {
+        served_resource.plural: served_resource
+        for served_resource in resources
+        if (served_resource.group, served_resource.version) == (group, version)
+    }
     namespace = ""
-    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] in served:  # namespaces/NAME/PLURAL
-        namespace, rest = rest[1], rest[2:]
-    if not rest or rest[0] not in served or len(rest) > 3:  # PLURAL/NAME/SUBRESOURCE
+    if len(segments) > 2 and segments[0] == "namespaces" and segments[2] in served:  # namespaces/NAME/PLURAL
+        namespace, segments = segments[1], segments[2:]
+    if not segments or segments[0] not in served or len(segments) > 3:  # PLURAL/NAME/SUBRESOURCE
         return None
-    name, subresource = (*rest[1:], "", "")[:2]
-    resource = served[rest[0]]
+    name, subresource = (*segments[1:], "", "")[:2]
+    resource = served[segments[0]]
     if bool(namespace) != resource.namespaced and (name or namespace):
         return None
     return Target(resource=resource, namespace=namespace, name=name, subresource=subresource)

@@ -57,20 +57,20 @@ def log(
         return iter(())
     if lost := _lost_container(pod, container):
         return iter((f"unable to retrieve container logs for {lost}".encode(),))
-    found = logs.find(pod["metadata"]["uid"], container, previous=previous)
-    if found is None and previous:
+    log_of_container = logs.find(pod["metadata"]["uid"], container, previous=previous)
+    if log_of_container is None and previous:
         raise status.bad_request(f'previous terminated container "{container}" in pod "{target.name}" not found')
-    if found is None:
-        what = f'container "{container}" in pod "{target.name}" is waiting to start: {_waiting(pod, container)}'
-        raise status.bad_request(what)
+    if log_of_container is None:
+        message = f'container "{container}" in pod "{target.name}" is waiting to start: {_waiting(pod, container)}'
+        raise status.bad_request(message)
     timestamps = query.get("timestamps") == "true"
-    present = found.lines()
-    lines: Iterable[Line] = selected(present, query)
+    lines_so_far = log_of_container.lines()
+    lines: Iterable[Line] = selected(lines_so_far, query)
     if query.get("follow") == "true":
-        skipped = len(present) - len(selected(present, query))
-        lines = (line for number, line in enumerate(found.follow(stopped)) if number >= skipped)
-    shown = (line.shown(timestamps=timestamps) for line in lines)
-    return _limited(shown, int(query["limitBytes"])) if "limitBytes" in query else shown
+        skipped = len(lines_so_far) - len(selected(lines_so_far, query))
+        lines = (line for number, line in enumerate(log_of_container.follow(stopped)) if number >= skipped)
+    printed = (line.shown(timestamps=timestamps) for line in lines)
+    return _limited(printed, int(query["limitBytes"])) if "limitBytes" in query else printed
 
 
 def _limited(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
@@ -110,33 +110,35 @@ def _disrupted(pod: Object) -> Object:
     return pod
 
 
-def _container(pod: Object, asked: str) -> str:
-    main = [one["name"] for one in pod["spec"]["containers"]]
-    init = [one["name"] for one in pod["spec"].get("initContainers") or []]
+def _container(pod: Object, requested: str) -> str:
+    main = [container["name"] for container in pod["spec"]["containers"]]
+    init = [container["name"] for container in pod["spec"].get("initContainers") or []]
     name = pod["metadata"]["name"]
-    if not asked:
+    if not requested:
         if len(main) == 1:
             return str(main[0])
-        others = f" or one of the init containers: [{' '.join(init)}]" if init else ""
+        choices = f" or one of the init containers: [{' '.join(init)}]" if init else ""
         names = " ".join(main)
-        raise status.bad_request(f"a container name must be specified for pod {name}, choose one of: [{names}]{others}")
-    if asked not in (*main, *init):
-        raise status.bad_request(f"container {asked} is not valid for pod {name}")
-    return asked
+        raise status.bad_request(
+            f"a container name must be specified for pod {name}, choose one of: [{names}]{choices}"
+        )
+    if requested not in (*main, *init):
+        raise status.bad_request(f"container {requested} is not valid for pod {name}")
+    return requested
 
 
 def _lost_container(pod: Object, container: str) -> str:
     """Return the id of a container that the kubelet has removed while the pod exists; empty if it has not."""
-    found, is_deleted = pod.get("status") or {}, "deletionTimestamp" in pod["metadata"]
-    if found.get("phase") in _ENDED and (is_deleted or found.get("reason") == "Evicted"):
+    status_, is_deleted = pod.get("status") or {}, "deletionTimestamp" in pod["metadata"]
+    if status_.get("phase") in _ENDED and (is_deleted or status_.get("reason") == "Evicted"):
         return str(_status(pod, container).get("containerID") or "")
     return ""
 
 
 def _status(pod: Object, container: str) -> Mapping[str, Any]:
-    found = pod.get("status") or {}
-    statuses = [*(found.get("initContainerStatuses") or []), *(found.get("containerStatuses") or [])]
-    return next((one for one in statuses if one["name"] == container), {})
+    pod_status = pod.get("status") or {}
+    statuses = [*(pod_status.get("initContainerStatuses") or []), *(pod_status.get("containerStatuses") or [])]
+    return next((container_status for container_status in statuses if container_status["name"] == container), {})
 
 
 def _waiting(pod: Object, container: str) -> str:

@@ -58,32 +58,36 @@ def _baseline(spec: dict[str, Any]) -> Iterator[str]:
     shared = [f"{name}=true" for name in _HOST_NAMESPACES if spec.get(name)]
     if shared:
         yield f"host namespaces ({', '.join(shared)})"
-    if names := _named(spec, lambda one: bool(_context(one).get("privileged"))):
+    if names := _named(spec, lambda container: bool(_context(container).get("privileged"))):
         yield f"privileged ({names} must not set securityContext.privileged=true)"
-    if names := _named(spec, lambda one: not _added(one) <= _CAPABILITIES):
-        found = {name for one in _containers(spec) for name in _added(one) - _CAPABILITIES}
-        added = ", ".join(f'"{name}"' for name in sorted(found))
+    if names := _named(spec, lambda container: not _added(container) <= _CAPABILITIES):
+        capabilities = {name for container in _containers(spec) for name in _added(container) - _CAPABILITIES}
+        added = ", ".join(f'"{name}"' for name in sorted(capabilities))
         yield f"non-default capabilities ({names} must not include {added} in securityContext.capabilities.add)"
-    if hosts := [one["name"] for one in spec.get("volumes") or [] if "hostPath" in one]:
+    if hosts := [volume["name"] for volume in spec.get("volumes") or [] if "hostPath" in volume]:
         yield f"hostPath volumes ({_quoted('volume', hosts)})"
 
 
 def _restricted(spec: dict[str, Any]) -> Iterator[str]:
     pod = spec.get("securityContext") or {}
-    if other := [one["name"] for one in spec.get("volumes") or [] if not _VOLUMES & one.keys()]:
-        yield f"restricted volume types ({_quoted('volume', other)} uses a restricted volume type)"
-    if names := _named(spec, lambda one: _context(one).get("allowPrivilegeEscalation") is not False):
+    if volumes := [volume["name"] for volume in spec.get("volumes") or [] if not _VOLUMES & volume.keys()]:
+        yield f"restricted volume types ({_quoted('volume', volumes)} uses a restricted volume type)"
+    if names := _named(spec, lambda container: _context(container).get("allowPrivilegeEscalation") is not False):
         yield (f"allowPrivilegeEscalation != false ({names} must set securityContext.allowPrivilegeEscalation=false)")
-    if names := _named(spec, lambda one: "ALL" not in ((_context(one).get("capabilities") or {}).get("drop") or [])):
+    if names := _named(
+        spec, lambda container: "ALL" not in ((_context(container).get("capabilities") or {}).get("drop") or [])
+    ):
         yield f'unrestricted capabilities ({names} must set securityContext.capabilities.drop=["ALL"])'
-    if names := _named(spec, lambda one: _context(one).get("runAsNonRoot", pod.get("runAsNonRoot")) is not True):
+    if names := _named(
+        spec, lambda container: _context(container).get("runAsNonRoot", pod.get("runAsNonRoot")) is not True
+    ):
         yield f"runAsNonRoot != true (pod or {names} must set securityContext.runAsNonRoot=true)"
     if pod.get("runAsUser") == 0:
         yield "runAsUser=0 (pod must not set runAsUser=0)"
-    elif names := _named(spec, lambda one: _context(one).get("runAsUser") == 0):
+    elif names := _named(spec, lambda container: _context(container).get("runAsUser") == 0):
         yield f"runAsUser=0 ({names} must not set runAsUser=0)"
     profile = pod.get("seccompProfile")
-    if names := _named(spec, lambda one: not _is_confined(_context(one).get("seccompProfile") or profile)):
+    if names := _named(spec, lambda container: not _is_confined(_context(container).get("seccompProfile") or profile)):
         kinds = '"RuntimeDefault" or "Localhost"'
         yield f"seccompProfile (pod or {names} must set securityContext.seccompProfile.type to {kinds})"
 
@@ -98,7 +102,7 @@ def _added(container: dict[str, Any]) -> set[str]:
 
 def _named(spec: dict[str, Any], violates: Callable[[dict[str, Any]], bool]) -> str:
     """Return the names of the containers that violate a rule; empty if there is none."""
-    names = [one["name"] for one in _containers(spec) if violates(one)]
+    names = [container["name"] for container in _containers(spec) if violates(container)]
     return _quoted("container", names) if names else ""
 
 

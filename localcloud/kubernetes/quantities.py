@@ -47,11 +47,11 @@ def requests(spec: Mapping[str, Any]) -> Counter[str]:
     total = sidecars
     for container in spec.get("containers") or []:
         total = total + _of(container)
-    found = total | largest
-    found["pods"] = 1000
-    return found
+    totals = total | largest
+    totals["pods"] = 1000
+    return totals
 
 
 def _of(container: Mapping[str, Any]) -> Counter[str]:
-    asked = (container.get("resources") or {}).get("requests") or {}
-    return Counter({name: int(amount(value) * 1000) for name, value in asked.items()})
+    requested = (container.get("resources") or {}).get("requests") or {}
+    return Counter({name: int(amount(value) * 1000) for name, value in requested.items()})

@@ -91,14 +91,14 @@ def refused(user: User, target: Target, access: Access) -> ApiError:
     return forbidden(target.resource, target.name, text)
 
 
-def _includes(values: Iterable[str] | None, wanted: str) -> bool:
-    return any(value in ("*", wanted) for value in values or ())
+def _includes(values: Iterable[str] | None, value_: str) -> bool:
+    return any(value in ("*", value_) for value in values or ())
 
 
-def _includes_resource(values: Iterable[str] | None, wanted: str) -> bool:
+def _includes_resource(values: Iterable[str] | None, resource: str) -> bool:
     """Return True if a rule names a resource; "*/log" is the subresource of every resource."""
-    subresource = re.sub(r"^[^/]*", "*", wanted)
-    return any(value in ("*", wanted) or (value == subresource and "/" in wanted) for value in values or ())
+    subresource = re.sub(r"^[^/]*", "*", resource)
+    return any(value in ("*", resource) or (value == subresource and "/" in resource) for value in values or ())
 
 
 def _rules(store: Store, user: User, namespace: str) -> Iterator[Mapping[str, Any]]:

@@ -38,27 +38,27 @@ _POD_UPDATE = (
 )
 
 
-def problems(resource: Resource, made: Object) -> Iterator[Problem]:
+def problems(resource: Resource, new: Object) -> Iterator[Problem]:
     """Yield the problems of an object whose types are correct."""
-    yield from _annotations(made.get("metadata") or {}, "metadata")
-    spec = made.get("spec")
+    yield from _annotations(new.get("metadata") or {}, "metadata")
+    spec = new.get("spec")
     if resource.is_custom or not isinstance(spec, dict):
         return
     if resource.kind == "Pod":
         yield from _pod(spec, "spec")
     elif resource.kind == "Job":
-        yield from _job(made, spec)
+        yield from _job(new, spec)
 
 
-def problems_of_update(resource: Resource, present: Object, wanted: Object) -> Iterator[Problem]:
+def problems_of_update(resource: Resource, current: Object, changed: Object) -> Iterator[Problem]:
     """Yield the problems of a change of an object."""
-    before, after = present.get("spec"), wanted.get("spec")
+    before, after = current.get("spec"), changed.get("spec")
     if resource.is_custom or not isinstance(before, dict) or not isinstance(after, dict):
         return
     if resource.kind == "Pod" and _fixed_of_pod(before) != _fixed_of_pod(after):
         yield "spec", _POD_UPDATE
     elif resource.kind == "Job":
-        yield from _job_update(present, before, after)
+        yield from _job_update(current, before, after)
 
 
 def _annotations(metadata: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -67,13 +67,13 @@ def _annotations(metadata: Mapping[str, Any], path: str) -> Iterator[Problem]:
         yield f"{path}.annotations", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
 
 
-def _job(made: Object, spec: dict[str, Any]) -> Iterator[Problem]:
+def _job(job: Object, spec: dict[str, Any]) -> Iterator[Problem]:
     yield from _numbers_and_choices(spec)
     indexed, completions = spec["completionMode"] == "Indexed", spec.get("completions")
     if indexed and completions is None:
         yield "spec.completions", "Required value: when completion mode is Indexed"
-    elif indexed and completions and not _is_label(hostname := f"{made['metadata'].get('name', '')}-{completions - 1}"):
-        name = made["metadata"].get("name", "")
+    elif indexed and completions and not _is_label(hostname := f"{job['metadata'].get('name', '')}-{completions - 1}"):
+        name = job["metadata"].get("name", "")
         why = f"will not able to create pod with invalid DNS label: {hostname}"
         yield "metadata.name", f'Invalid value: "{name}": {why}'
     if spec.get("successPolicy") and not indexed:
@@ -95,17 +95,17 @@ def _numbers_and_choices(spec: dict[str, Any]) -> Iterator[Problem]:
         if isinstance(value := spec.get(name), int) and value < 0:
             yield f"spec.{name}", f"Invalid value: {value}: must be greater than or equal to 0"
     choices = {"completionMode": ("Indexed", "NonIndexed"), "podReplacementPolicy": ("Failed", "TerminatingOrFailed")}
-    for name, known in choices.items():
-        yield from _choice(f"spec.{name}", spec[name], known)
+    for name, choices_of_field in choices.items():
+        yield from _choice(f"spec.{name}", spec[name], choices_of_field)
 
 
-def _choice(path: str, value: object, known: tuple[str, ...]) -> Iterator[Problem]:
-    if value not in known:
-        shown = ", ".join(f'"{one}"' for one in known)
-        yield path, f'Unsupported value: "{value}": supported values: {shown}'
+def _choice(path: str, value: object, choices: tuple[str, ...]) -> Iterator[Problem]:
+    if value not in choices:
+        listed = ", ".join(f'"{choice}"' for choice in choices)
+        yield path, f'Unsupported value: "{value}": supported values: {listed}'
 
 
-def _job_update(present: Object, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Problem]:
+def _job_update(current: Object, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Problem]:
     for name in _IMMUTABLE_OF_JOBS:
         if before.get(name) != after.get(name):
             yield f"spec.{name}", _immutable(after.get(name))
@@ -113,7 +113,7 @@ def _job_update(present: Object, before: dict[str, Any], after: dict[str, Any]) 
     if before.get("completions") != after.get("completions") and not elastic:
         yield "spec.completions", _immutable(after.get("completions"))
     old, new = before.get("template") or {}, after.get("template") or {}
-    if before.get("suspend") and not (present.get("status") or {}).get("startTime"):
+    if before.get("suspend") and not (current.get("status") or {}).get("startTime"):
         # Kueue changes these fields of a job that has not started (KEP-2926).
         old, new = _without_scheduling(old), _without_scheduling(new)
     if old != new:
@@ -137,7 +137,7 @@ def _fixed_of_pod(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a pod that an update must not change."""
     fixed = {name: value for name, value in spec.items() if name not in _MUTABLE_OF_PODS}
     for name in ("initContainers", "containers"):
-        fixed[name] = [{**one, "image": "", "imagePullPolicy": ""} for one in fixed.get(name) or []]
+        fixed[name] = [{**container, "image": "", "imagePullPolicy": ""} for container in fixed.get(name) or []]
     return fixed
 
 

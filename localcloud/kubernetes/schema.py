@@ -56,9 +56,13 @@ STRING, INTEGER, BOOLEAN = Schema(type="string"), Schema(type="integer"), Schema
 @cache
 def of_model(model: type[Any]) -> Schema:
     """Return the schema of a struct of `lightkube-models`."""
-    known = msgspec.structs.fields(model)
-    required = tuple(one.encode_name for one in known if one.required)
-    return Schema(type="object", fields=_Fields({one.encode_name: one.type for one in known}), required=required)
+    fields = msgspec.structs.fields(model)
+    required = tuple(field_info.encode_name for field_info in fields if field_info.required)
+    return Schema(
+        type="object",
+        fields=_Fields({field_info.encode_name: field_info.type for field_info in fields}),
+        required=required,
+    )
 
 
 class _Fields(dict[str, Schema]):
@@ -77,7 +81,7 @@ class _Fields(dict[str, Schema]):
 def _of_hint(hint: Any) -> Schema:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        kinds = [one for one in arguments if one is not type(None)]
+        kinds = [argument for argument in arguments if argument is not type(None)]
         return _of_hint(kinds[0]) if len(kinds) == 1 else ANY  # int or string
     if origin is list:
         return Schema(type="array", items=_of_hint(arguments[0]))
@@ -106,8 +110,8 @@ def unknown_fields(value: object, schema: Schema, path: str = "") -> Iterator[st
 def without_unknown_fields(value: Any, schema: Schema) -> Any:
     """Return a value without the fields that its schema does not have, as the server stores it."""
     if isinstance(value, dict):
-        kept = {name: inner for name, inner in value.items() if not schema.fields or name in schema.fields}
-        return {name: without_unknown_fields(inner, _inner(schema, name)) for name, inner in kept.items()}
+        known_fields = {name: inner for name, inner in value.items() if not schema.fields or name in schema.fields}
+        return {name: without_unknown_fields(inner, _inner(schema, name)) for name, inner in known_fields.items()}
     if isinstance(value, list):
         return [without_unknown_fields(inner, schema.items or ANY) for inner in value]
     return value
@@ -127,10 +131,10 @@ def wrong_types(value: object, schema: Schema, path: str = "") -> Iterator[tuple
     """Yield the path, the required type and the found type of values of other types."""
     if value is None:
         return
-    found = _type_of(value)
+    actual = _type_of(value)
     accepted = _PYTHON[schema.type]
     if not isinstance(value, accepted) or (isinstance(value, bool) and schema.type not in ("boolean", "any")):
-        yield path, schema.type, found
+        yield path, schema.type, actual
         return
     if isinstance(value, dict):
         for name, inner in value.items():

@@ -43,57 +43,57 @@ def selector(labels: str, fields: str, kind: str) -> Callable[[Mapping[str, Any]
         ApiError: A selector cannot be read.
     """
     tests = [_label_test(part.strip()) for part in _SEPARATOR.split(labels) if part.strip()]
-    known = (*_SELECTABLE, *_SELECTABLE_OF.get(kind, ()))
-    tests += [_field_test(part.strip(), known) for part in fields.split(",") if part.strip()]
-    return lambda one: all(test(one) for test in tests)
+    fields_of_kind = (*_SELECTABLE, *_SELECTABLE_OF.get(kind, ()))
+    tests += [_field_test(part.strip(), fields_of_kind) for part in fields.split(",") if part.strip()]
+    return lambda candidate: all(test(candidate) for test in tests)
 
 
-def matches_labels(wanted: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+def matches_labels(label_selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
     """Return True if labels match a LabelSelector; an empty one matches all labels, and an absent one none."""
-    if wanted is None:
+    if label_selector is None:
         return False
-    if not (wanted.get("matchLabels") or {}).items() <= labels.items():
+    if not (label_selector.get("matchLabels") or {}).items() <= labels.items():
         return False
-    for one in wanted.get("matchExpressions") or []:
-        value, operator = labels.get(one["key"]), one["operator"]
+    for expression in label_selector.get("matchExpressions") or []:
+        value, operator = labels.get(expression["key"]), expression["operator"]
         if operator in ("Exists", "DoesNotExist"):
-            found = (value is not None) is (operator == "Exists")
+            holds = (value is not None) is (operator == "Exists")
         else:
-            found = (value in (one.get("values") or [])) is (operator == "In")
-        if not found:
+            holds = (value in (expression.get("values") or [])) is (operator == "In")
+        if not holds:
             return False
     return True
 
 
 def _label_test(part: str) -> Callable[[Mapping[str, Any]], bool]:
-    if found := _SET.fullmatch(part):
-        values = {value.strip() for value in found["values"].split(",")}
-        wanted, key = found["operator"] == "in", found["key"]
-        return lambda one: (_labels(one).get(key) in values) is wanted
-    if found := _EQUAL.fullmatch(part):
-        wanted, key, value = found["operator"] != "!=", found["key"], found["value"]
-        return lambda one: (_labels(one).get(key) == value) is wanted
-    if found := _EXISTS.fullmatch(part):
-        wanted, key = not found["absent"], found["key"]
-        return lambda one: (key in _labels(one)) is wanted
+    if match := _SET.fullmatch(part):
+        values = {value.strip() for value in match["values"].split(",")}
+        expected, key = match["operator"] == "in", match["key"]
+        return lambda candidate: (_labels(candidate).get(key) in values) is expected
+    if match := _EQUAL.fullmatch(part):
+        expected, key, value = match["operator"] != "!=", match["key"], match["value"]
+        return lambda candidate: (_labels(candidate).get(key) == value) is expected
+    if match := _EXISTS.fullmatch(part):
+        expected, key = not match["absent"], match["key"]
+        return lambda candidate: (key in _labels(candidate)) is expected
     raise bad_request(f'unable to parse requirement: "{part}"')
 
 
-def _field_test(part: str, known: tuple[str, ...]) -> Callable[[Mapping[str, Any]], bool]:
-    found = _EQUAL.fullmatch(part)
-    if not found or found["key"] not in known:
+def _field_test(part: str, selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], bool]:
+    match = _EQUAL.fullmatch(part)
+    if not match or match["key"] not in selectable:
         raise bad_request(f'"{part}" is not a known field selector')
-    wanted, path, value = found["operator"] != "!=", found["key"].split("."), found["value"]
-    return lambda one: (_at(one, path) == value) is wanted
+    expected, path, value = match["operator"] != "!=", match["key"].split("."), match["value"]
+    return lambda candidate: (_at(candidate, path) == value) is expected
 
 
-def _labels(one: Mapping[str, Any]) -> Mapping[str, str]:
-    return one["metadata"].get("labels") or {}
+def _labels(candidate: Mapping[str, Any]) -> Mapping[str, str]:
+    return candidate["metadata"].get("labels") or {}
 
 
-def _at(one: Any, path: list[str]) -> str:
+def _at(value: Any, path: list[str]) -> str:
     for name in path:
-        one = one.get(name, "") if isinstance(one, dict) else ""
-    if isinstance(one, bool):
-        return str(one).lower()
-    return str(one.get("component", "") if isinstance(one, dict) else one)  # an event's source
+        value = value.get(name, "") if isinstance(value, dict) else ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value.get("component", "") if isinstance(value, dict) else value)  # an event's source

@@ -84,5 +84,5 @@ class ServerFaults:
 
     def watch_ended(self) -> Callable[[], bool]:
         """Return a function that returns True once a watch that begins now must end."""
-        begun = self._watches
-        return lambda: self._watches != begun
+        watches_before = self._watches
+        return lambda: self._watches != watches_before

@@ -62,9 +62,9 @@ def outdated(resource: Resource, name: str) -> ApiError:
     return ApiError(code=409, reason="Conflict", message=message, details=_details(resource, name))
 
 
-def precondition_failed(resource: Resource, name: str, what: str, wanted: str, found: str) -> ApiError:
+def precondition_failed(resource: Resource, name: str, field: str, required: str, actual: str) -> ApiError:
     """Return the error for a precondition that does not hold."""
-    why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    why = f"Precondition failed: {field} in precondition: {required}, {field} in object meta: {actual}"
     message = f'Operation cannot be fulfilled on {resource.qualified_kind} "{name}": {why}'
     return ApiError(code=409, reason="Conflict", message=message, details=_details(resource, name))
 
@@ -105,9 +105,9 @@ def not_decodable(resource: Resource, problems: str) -> ApiError:
     return bad_request(f"{start}: {problems}")
 
 
-def expired(wanted: int, oldest: int) -> ApiError:
+def expired(version: int, oldest: int) -> ApiError:
     """Return the error for a resourceVersion of which the server has no history any more."""
-    message = f"too old resource version: {wanted} ({oldest})"
+    message = f"too old resource version: {version} ({oldest})"
     return ApiError(code=410, reason="Expired", message=message)
 
 

@@ -81,7 +81,7 @@ class Store:
         self,
         resource: Resource,
         namespace: str,
-        given: Object,
+        new: Object,
         prepare: Callable[[Object], None] = lambda _: None,
     ) -> Object:
         """Store a new object, and return it.
@@ -89,15 +89,15 @@ class Store:
         Args:
             resource: The resource.
             namespace: The object's namespace.
-            given: The object.
+            new: The object.
             prepare: Completes the object once it has its uid; the cluster does not change meanwhile.
 
         Raises:
             ApiError: The name is taken, or `prepare` refuses the object.
         """
         with self._changed:
-            made = copy.deepcopy(given)
-            metadata = made["metadata"]
+            created = copy.deepcopy(new)
+            metadata = created["metadata"]
             key = (resource, namespace, metadata["name"])
             if existing := self._objects.get(key):
                 deleting = "deletionTimestamp" in existing["metadata"]
@@ -110,9 +110,9 @@ class Store:
             if resource.namespaced:
                 metadata["namespace"] = namespace
             if resource.has_status:
-                made.pop("status", None)
-            prepare(made)
-            return self._commit("ADDED", key, made, None)
+                created.pop("status", None)
+            prepare(created)
+            return self._commit("ADDED", key, created, None)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Return an object.
@@ -121,9 +121,9 @@ class Store:
             ApiError: It does not exist.
         """
         with self._changed:
-            if (found := self._objects.get((resource, namespace, name))) is None:
+            if (stored := self._objects.get((resource, namespace, name))) is None:
                 raise status.not_found(resource, name)
-            return copy.deepcopy(found)
+            return copy.deepcopy(stored)
 
     def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object, or None if it does not exist."""
@@ -142,8 +142,8 @@ class Store:
         """
         with self._changed:
             keys = [key for key in self._objects if key[0] is resource and namespace in ("", key[1])]
-            found = [self._objects[key] for key in sorted(keys, key=lambda key: key[1:])]
-            return [copy.deepcopy(one) for one in found if where(one)], self._version
+            objects = [self._objects[key] for key in sorted(keys, key=lambda key: key[1:])]
+            return [copy.deepcopy(entry) for entry in objects if where(entry)], self._version
 
     def present_keys(self) -> list[Key]:
         """Return the keys of all objects."""
@@ -178,19 +178,19 @@ class Store:
             ApiError: The object does not exist, or has another resource version.
         """
         with self._changed:
-            present = self.get(resource, namespace, name)
-            wanted = change(copy.deepcopy(present))
-            expected = wanted["metadata"].get("resourceVersion")
-            if expected not in (None, "", present["metadata"]["resourceVersion"]):
+            current = self.get(resource, namespace, name)
+            changed = change(copy.deepcopy(current))
+            expected = changed["metadata"].get("resourceVersion")
+            if expected not in (None, "", current["metadata"]["resourceVersion"]):
                 raise status.outdated(resource, name)
-            made = _merged(resource, present, wanted, of_status=of_status)
-            if made == present:
-                return present
+            merged = _merged(resource, current, changed, of_status=of_status)
+            if merged == current:
+                return current
             key = (resource, namespace, name)
-            removed = "deletionTimestamp" in made["metadata"] and not _has_finalizers(resource, made)
-            if removed and not made["metadata"].get("deletionGracePeriodSeconds"):
-                return self._commit("DELETED", key, made, present)
-            return self._commit("MODIFIED", key, made, present)
+            removed = "deletionTimestamp" in merged["metadata"] and not _has_finalizers(resource, merged)
+            if removed and not merged["metadata"].get("deletionGracePeriodSeconds"):
+                return self._commit("DELETED", key, merged, current)
+            return self._commit("MODIFIED", key, merged, current)
 
     def delete(
         self,
@@ -198,7 +198,7 @@ class Store:
         namespace: str,
         name: str,
         *,
-        finalizers: Callable[[list[str]], list[str]] = lambda present: present,
+        finalizers: Callable[[list[str]], list[str]] = lambda current: current,
         grace_seconds: Callable[[Object], int] = lambda _: 0,
     ) -> tuple[Object, bool]:
         """Delete an object, or mark it while it has finalizers or a grace period.
@@ -214,22 +214,22 @@ class Store:
             The object's last state, and whether it is gone.
         """
         with self._changed:
-            present = self.get(resource, namespace, name)
-            made = copy.deepcopy(present)
-            metadata, key = made["metadata"], (resource, namespace, name)
+            current = self.get(resource, namespace, name)
+            marked = copy.deepcopy(current)
+            metadata, key = marked["metadata"], (resource, namespace, name)
             metadata["finalizers"] = finalizers(metadata.get("finalizers") or [])
             if not metadata["finalizers"]:
                 del metadata["finalizers"]
-            grace = grace_seconds(present)
-            if not grace and not _has_finalizers(resource, made):
-                return self._commit("DELETED", key, made, present), True
+            grace = grace_seconds(current)
+            if not grace and not _has_finalizers(resource, marked):
+                return self._commit("DELETED", key, marked, current), True
             if "deletionTimestamp" not in metadata or grace < metadata["deletionGracePeriodSeconds"]:
                 if "deletionTimestamp" not in metadata and resource.has_generation:
                     metadata["generation"] += 1
                 metadata |= self._deletion(metadata, grace)
-            if made != present:
-                made = self._commit("MODIFIED", key, made, present)
-            return made, False
+            if marked != current:
+                marked = self._commit("MODIFIED", key, marked, current)
+            return marked, False
 
     def changes(self, since: int) -> list[Change]:
         """Return the changes after a resource version.
@@ -254,9 +254,9 @@ class Store:
         with self._changed:
             self._history.clear()
 
-    def _commit(self, kind: str, key: Key, made: Object, before: Object | None) -> Object:
+    def _commit(self, kind: str, key: Key, new: Object, before: Object | None) -> Object:
         self._version += 1
-        made["metadata"]["resourceVersion"] = str(self._version)
+        new["metadata"]["resourceVersion"] = str(self._version)
         for uid in _owners(before):
             self._dependents[uid].discard(key)
             if not self._dependents[uid]:
@@ -264,13 +264,13 @@ class Store:
         if kind == "DELETED":
             del self._objects[key]
         else:
-            self._objects[key] = made
-            for uid in _owners(made):
+            self._objects[key] = new
+            for uid in _owners(new):
                 self._dependents.setdefault(uid, set()).add(key)
-        after = copy.deepcopy(made)
+        after = copy.deepcopy(new)
         self._history.append(Change(version=self._version, type=kind, resource=key[0], after=after, before=before))
         self._changed.notify_all()
-        return copy.deepcopy(made)
+        return copy.deepcopy(new)
 
     def _deletion(self, metadata: Object, grace: int) -> Object:
         """Return the fields of an object that is deleted, now or within a shorter time than before.
@@ -295,34 +295,34 @@ def _place(key: Key) -> tuple[str, str, str]:
     return key[0].full_name, key[1], key[2]
 
 
-def _has_finalizers(resource: Resource, one: Object) -> bool:
+def _has_finalizers(resource: Resource, entry: Object) -> bool:
     """Return True if an object must be kept; a namespace also has finalizers in its specification."""
-    inner = (one.get("spec") or {}).get("finalizers") if resource.kind == "Namespace" else None
-    return bool(one["metadata"].get("finalizers") or inner)
+    inner = (entry.get("spec") or {}).get("finalizers") if resource.kind == "Namespace" else None
+    return bool(entry["metadata"].get("finalizers") or inner)
 
 
-def _owners(one: Object | None) -> set[str]:
+def _owners(entry: Object | None) -> set[str]:
     """Return the uids of an object's owners."""
-    return {owner["uid"] for owner in (one or {"metadata": {}})["metadata"].get("ownerReferences") or ()}
+    return {owner["uid"] for owner in (entry or {"metadata": {}})["metadata"].get("ownerReferences") or ()}
 
 
-def _merged(resource: Resource, present: Object, wanted: Object, *, of_status: bool) -> Object:
+def _merged(resource: Resource, current: Object, changed: Object, *, of_status: bool) -> Object:
     """Return the object that an update stores: the server keeps some fields."""
     if of_status:
-        return {**present, "status": wanted.get("status", {})}
-    made = copy.deepcopy(wanted)
-    made["metadata"] = {name: value for name, value in made["metadata"].items() if name not in _OWNED_BY_SERVER}
-    made["metadata"] |= {name: present["metadata"][name] for name in _OWNED_BY_SERVER if name in present["metadata"]}
-    if not made["metadata"].get("finalizers"):
-        made["metadata"].pop("finalizers", None)
+        return {**current, "status": changed.get("status", {})}
+    merged = copy.deepcopy(changed)
+    merged["metadata"] = {name: value for name, value in merged["metadata"].items() if name not in _OWNED_BY_SERVER}
+    merged["metadata"] |= {name: current["metadata"][name] for name in _OWNED_BY_SERVER if name in current["metadata"]}
+    if not merged["metadata"].get("finalizers"):
+        merged["metadata"].pop("finalizers", None)
     if resource.has_status:
-        made.pop("status", None)
-        made |= {"status": present["status"]} if "status" in present else {}
-    if resource.has_generation and _content(made) != _content(present):
-        made["metadata"]["generation"] += 1
-    return made
+        merged.pop("status", None)
+        merged |= {"status": current["status"]} if "status" in current else {}
+    if resource.has_generation and _content(merged) != _content(current):
+        merged["metadata"]["generation"] += 1
+    return merged
 
 
-def _content(one: Object) -> list[tuple[str, Any]]:
+def _content(entry: Object) -> list[tuple[str, Any]]:
     """Return all of an object that its generation counts."""
-    return sorted((name, value) for name, value in one.items() if name not in ("metadata", "status"))
+    return sorted((name, value) for name, value in entry.items() if name not in ("metadata", "status"))

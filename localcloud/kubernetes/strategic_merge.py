@@ -26,17 +26,17 @@ _DIRECTIVE = "$patch"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 
 
-def strategically_merged(present: Any, patch: Any) -> Any:
+def strategically_merged(current: Any, patch: Any) -> Any:
     """Return a value with a patch applied."""
     if not isinstance(patch, dict):
         return patch
     if patch.get(_DIRECTIVE) == "replace":
         return {name: value for name, value in patch.items() if name != _DIRECTIVE}
-    result = dict(present) if isinstance(present, dict) else {}
+    result = dict(current) if isinstance(current, dict) else {}
     for name, value in patch.items():
         if name.startswith(_DELETE_FROM):
             field = name.removeprefix(_DELETE_FROM)
-            result[field] = [one for one in result.get(field) or [] if one not in value]
+            result[field] = [element for element in result.get(field) or [] if element not in value]
         elif name.startswith("$"):
             continue
         elif value is None:
@@ -48,18 +48,18 @@ def strategically_merged(present: Any, patch: Any) -> Any:
     return result
 
 
-def _list(name: str, present: list[Any], patch: list[Any]) -> list[Any]:
+def _list(name: str, current: list[Any], patch: list[Any]) -> list[Any]:
     if name in _SETS:
-        return list(dict.fromkeys([*present, *patch]))
+        return list(dict.fromkeys([*current, *patch]))
     key = _KEYS.get(name)
-    if key is None or not all(isinstance(one, dict) for one in (*present, *patch)):
+    if key is None or not all(isinstance(element, dict) for element in (*current, *patch)):
         return patch
-    if any(one == {_DIRECTIVE: "replace"} for one in patch):
-        return [one for one in patch if _DIRECTIVE not in one]
-    items = {one.get(key): one for one in present}
-    for one in patch:
-        if one.get(_DIRECTIVE) == "delete":
-            items.pop(one.get(key), None)
+    if any(element == {_DIRECTIVE: "replace"} for element in patch):
+        return [element for element in patch if _DIRECTIVE not in element]
+    items = {element.get(key): element for element in current}
+    for element in patch:
+        if element.get(_DIRECTIVE) == "delete":
+            items.pop(element.get(key), None)
         else:
-            items[one.get(key)] = strategically_merged(items.get(one.get(key)), one)
+            items[element.get(key)] = strategically_merged(items.get(element.get(key)), element)
     return list(items.values())

@@ -34,13 +34,13 @@ def table(resource: Resource, objects: list[Object], metadata: dict[str, Any]) -
     kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
     rows = [
         {
-            "cells": [one["metadata"]["name"], *cells(one), _age(one["metadata"].get("creationTimestamp"))],
-            "object": {**kind, "metadata": one["metadata"]},
+            "cells": [entry["metadata"]["name"], *cells(entry), _age(entry["metadata"].get("creationTimestamp"))],
+            "object": {**kind, "metadata": entry["metadata"]},
         }
-        for one in objects
+        for entry in objects
     ]
-    head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-    return {**head, "columnDefinitions": columns, "rows": rows}
+    header = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return {**header, "columnDefinitions": columns, "rows": rows}
 
 
 def as_tables(resource: Resource, events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -53,12 +53,17 @@ def as_tables(resource: Resource, events: Iterator[dict[str, Any]]) -> Iterator[
         if event["type"] == "ERROR":
             yield event
             continue
-        one = event["object"]
+        entry = event["object"]
         if event["type"] == "BOOKMARK":  # it has no content
-            one = {**one, "metadata": {"name": "", **one["metadata"]}, "spec": {"containers": []}, "involvedObject": {}}
-        version = {"resourceVersion": one["metadata"]["resourceVersion"]}
-        made = table(resource, [one], version)
-        yield {**event, "object": made if is_first else {**made, "columnDefinitions": None}}
+            entry = {
+                **entry,
+                "metadata": {"name": "", **entry["metadata"]},
+                "spec": {"containers": []},
+                "involvedObject": {},
+            }
+        version = {"resourceVersion": entry["metadata"]["resourceVersion"]}
+        table_object = table(resource, [entry], version)
+        yield {**event, "object": table_object if is_first else {**table_object, "columnDefinitions": None}}
         is_first = False
 
 
@@ -72,22 +77,22 @@ def _age(since: str | None) -> str:
     return f"{seconds}s"
 
 
-def _pod(one: Object) -> list[str]:
-    status = one.get("status") or {}
+def _pod(pod: Object) -> list[str]:
+    status = pod.get("status") or {}
     init, main = (status.get(name) or [] for name in ("initContainerStatuses", "containerStatuses"))
     sidecars = {
-        item["name"] for item in one["spec"].get("initContainers") or [] if item.get("restartPolicy") == "Always"
+        item["name"] for item in pod["spec"].get("initContainers") or [] if item.get("restartPolicy") == "Always"
     }
     counted = [*main, *(item for item in init if item["name"] in sidecars)]
-    total = len(one["spec"]["containers"]) + len(sidecars)
+    total = len(pod["spec"]["containers"]) + len(sidecars)
     ready = sum(item["ready"] for item in counted if "running" in item["state"])
     restarts = sum(item["restartCount"] for item in counted)
-    return [f"{ready}/{total}", _reason(one, init, main), str(restarts)]
+    return [f"{ready}/{total}", _reason(pod, init, main), str(restarts)]
 
 
-def _reason(one: Object, init: list[Object], main: list[Object]) -> str:
+def _reason(pod: Object, init: list[Object], main: list[Object]) -> str:
     """Return the status of a pod: a reason of its containers, or its phase."""
-    status, reason = one.get("status") or {}, ""
+    status, reason = pod.get("status") or {}, ""
     reason = status.get("reason") or status.get("phase", "Unknown")
     done = sum(item["ready"] for item in init)
     for item in init:
@@ -97,32 +102,38 @@ def _reason(one: Object, init: list[Object], main: list[Object]) -> str:
     if done < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
         reason = f"Init:{done}/{len(init)}"
     for item in main if not reason.startswith("Init:") else []:
-        found = item["state"].get("waiting") or item["state"].get("terminated") or {}
-        reason = found.get("reason") or reason
-    return "Terminating" if "deletionTimestamp" in one["metadata"] else str(reason)
+        state = item["state"].get("waiting") or item["state"].get("terminated") or {}
+        reason = state.get("reason") or reason
+    return "Terminating" if "deletionTimestamp" in pod["metadata"] else str(reason)
 
 
-def _job(one: Object) -> list[str]:
-    status, spec = one.get("status") or {}, one["spec"]
+def _job(job: Object) -> list[str]:
+    status, spec = job.get("status") or {}, job["spec"]
     true = [item["type"] for item in status.get("conditions") or [] if item["status"] == "True"]
     state = next((name for name in ("Complete", "Failed", "Suspended", "FailureTarget") if name in true), "Running")
-    state = "Terminating" if "deletionTimestamp" in one["metadata"] and state == "Running" else state
+    state = "Terminating" if "deletionTimestamp" in job["metadata"] and state == "Running" else state
     started, ended = status.get("startTime"), status.get("completionTime")
     duration = f"{int(seconds_since(started) - (seconds_since(ended) if ended else 0))}s" if started else ""
     return [state, f"{status.get('succeeded', 0)}/{spec.get('completions', 1)}", duration]
 
 
-def _node(one: Object) -> list[str]:
-    conditions = {item["type"]: item["status"] for item in (one.get("status") or {}).get("conditions") or []}
+def _node(node: Object) -> list[str]:
+    conditions = {item["type"]: item["status"] for item in (node.get("status") or {}).get("conditions") or []}
     state = "Ready" if conditions.get("Ready") == "True" else "NotReady"
-    state += ",SchedulingDisabled" if one["spec"].get("unschedulable") else ""
-    return [state, "<none>", str(((one.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion", ""))]
+    state += ",SchedulingDisabled" if node["spec"].get("unschedulable") else ""
+    return [state, "<none>", str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion", ""))]
 
 
-def _event(one: Object) -> list[str]:
-    involved = one["involvedObject"]
+def _event(event: Object) -> list[str]:
+    involved = event["involvedObject"]
     place = f"{involved.get('kind', '').lower()}/{involved.get('name', '')}"
-    return [_age(one.get("lastTimestamp")), one.get("type", ""), one.get("reason", ""), place, one.get("message", "")]
+    return [
+        _age(event.get("lastTimestamp")),
+        event.get("type", ""),
+        event.get("reason", ""),
+        place,
+        event.get("message", ""),
+    ]
 
 
 _COLUMNS: dict[str, tuple[tuple[str, ...], Callable[[Object], list[str]]]] = {

@@ -28,7 +28,7 @@ _QUEUE = "kueue.x-k8s.io/queue-name"
 _POLICY = "hyperpod-task-governance-admission-policy"
 
 
-def check(namespace: Object, resource: Resource, made: Object) -> None:
+def check(namespace: Object, resource: Resource, new: Object) -> None:
     """Refuse a workload without a queue in a managed namespace.
 
     Raises:
@@ -37,7 +37,7 @@ def check(namespace: Object, resource: Resource, made: Object) -> None:
     if resource not in (POD, JOB, MPI_JOB_RESOURCE):
         return
     if MANAGED.items() <= (namespace["metadata"].get("labels") or {}).items():
-        metadata = made["metadata"]
+        metadata = new["metadata"]
         if not (metadata.get("labels") or {}).get(_QUEUE):
             why = f"The label '{_QUEUE}' is either missing or does not have a value set."
             raise denied(resource, metadata["name"], _POLICY, why)

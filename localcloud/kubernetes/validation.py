@@ -29,46 +29,46 @@ _MAX_LABEL = 63
 _GO_TYPES = {"object": "object", "array": "array", "string": "string", "integer": "number", "boolean": "bool"}
 
 
-def accepted(resource: Resource, given: dict[str, Any], field_validation: str) -> tuple[dict[str, Any], list[str]]:
+def accepted(resource: Resource, body: dict[str, Any], field_validation: str) -> tuple[dict[str, Any], list[str]]:
     """Return the object that the server stores for a body, and its warnings.
 
     Args:
         resource: The resource.
-        given: The body.
+        body: The body.
         field_validation: The request's parameter: Strict, Warn or Ignore.
 
     Raises:
         ApiError: The body is not accepted.
     """
-    unknown = [f'unknown field "{path}"' for path in schema.unknown_fields(given, resource.schema)]
+    unknown = [f'unknown field "{path}"' for path in schema.unknown_fields(body, resource.schema)]
     if unknown and field_validation == "Strict":
         raise status.not_decodable(resource, f"strict decoding error: {', '.join(unknown)}")
-    made = schema.without_unknown_fields(given, resource.schema)
-    _check_types(resource, made)
-    made = with_defaults_of_kind(resource, schema.with_defaults(made, resource.schema))
-    causes = dict(_problems(resource, made))
+    new = schema.without_unknown_fields(body, resource.schema)
+    _check_types(resource, new)
+    new = with_defaults_of_kind(resource, schema.with_defaults(new, resource.schema))
+    causes = dict(_problems(resource, new))
     if causes:
-        raise status.invalid(resource, made["metadata"].get("name", ""), causes)
-    return made, unknown if field_validation != "Ignore" else []
+        raise status.invalid(resource, new["metadata"].get("name", ""), causes)
+    return new, unknown if field_validation != "Ignore" else []
 
 
-def _check_types(resource: Resource, given: dict[str, Any]) -> None:
-    wrong = list(schema.wrong_types(given, resource.schema))
+def _check_types(resource: Resource, body: dict[str, Any]) -> None:
+    wrong = list(schema.wrong_types(body, resource.schema))
     if not wrong:
         return
     if resource.is_custom:
         causes = {
-            path: f'Invalid value: "{found}": {path} in body must be of type {wanted}: "{found}"'
-            for path, wanted, found in wrong
+            path: f'Invalid value: "{actual}": {path} in body must be of type {required}: "{actual}"'
+            for path, required, actual in wrong
         }
-        raise status.invalid(resource, given["metadata"].get("name", ""), causes)
-    path, wanted, found = wrong[0]
-    what = f"json: cannot unmarshal {_GO_TYPES.get(found, found)} into Go struct field"
-    raise status.not_decodable(resource, f"{what} {resource.kind}.{path} of type {wanted}")
+        raise status.invalid(resource, body["metadata"].get("name", ""), causes)
+    path, required, actual = wrong[0]
+    error = f"json: cannot unmarshal {_GO_TYPES.get(actual, actual)} into Go struct field"
+    raise status.not_decodable(resource, f"{error} {resource.kind}.{path} of type {required}")
 
 
-def _problems(resource: Resource, made: dict[str, Any]) -> list[tuple[str, str]]:
-    name = str(made["metadata"].get("name", ""))
+def _problems(resource: Resource, new: dict[str, Any]) -> list[tuple[str, str]]:
+    name = str(new["metadata"].get("name", ""))
     problems = []
     if not name:
         problems.append(("metadata.name", "Required value: name or generateName is required"))
@@ -76,9 +76,9 @@ def _problems(resource: Resource, made: dict[str, Any]) -> list[tuple[str, str]]
         problems.append(("metadata.name", f'Invalid value: "{name}": must be no more than {_MAX_NAME} characters'))
     elif not _SUBDOMAIN.fullmatch(name):
         problems.append(("metadata.name", f'Invalid value: "{name}": {_SUBDOMAIN_RULE}'))
-    for key, value in (made["metadata"].get("labels") or {}).items():
+    for key, value in (new["metadata"].get("labels") or {}).items():
         if len(value) > _MAX_LABEL or not _LABEL_VALUE.fullmatch(value):
             rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.'"
             problems.append((f"metadata.labels.{key}", f'Invalid value: "{value}": {rule}'))
-    problems += schema.violations(made, resource.schema)
-    return problems or list(rules.problems(resource, made))
+    problems += schema.violations(new, resource.schema)
+    return problems or list(rules.problems(resource, new))

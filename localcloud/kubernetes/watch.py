@@ -44,15 +44,15 @@ def events(
     """
     kind = target.resource.kind
     matches = selector(query.get("labelSelector", ""), query.get("fieldSelector", ""), kind)
-    given = query.get("resourceVersion") or "0"
-    if not given.isdigit():
-        text = f'Invalid value: "{given}": strconv.ParseUint: parsing "{given}": invalid syntax'
+    version = query.get("resourceVersion") or "0"
+    if not version.isdigit():
+        text = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         raise bad_request(f"resourceVersion: {text}")
-    initial = _sends_initial_events(query, int(given))
+    initial = _sends_initial_events(query, int(version))
     until = time.monotonic() + float(query.get("timeoutSeconds") or _DEFAULT_SECONDS)
     watch = _Watch(store=store, target=target, matches=matches, ended=lambda: stopped() or time.monotonic() >= until)
     bookmarks = query.get("allowWatchBookmarks") == "true"
-    return watch.events(int(given), initial, _BOOKMARK_SECONDS if bookmarks else float("inf"))
+    return watch.events(int(version), initial, _BOOKMARK_SECONDS if bookmarks else float("inf"))
 
 
 def _sends_initial_events(query: Mapping[str, str], version: int) -> bool:
@@ -65,15 +65,15 @@ def _sends_initial_events(query: Mapping[str, str], version: int) -> bool:
     Raises:
         ApiError: The parameters contradict each other.
     """
-    given, match = query.get("sendInitialEvents", ""), query.get("resourceVersionMatch", "")
+    requested, match = query.get("sendInitialEvents", ""), query.get("resourceVersionMatch", "")
     problem = ""
-    if given and match != "NotOlderThan":
+    if requested and match != "NotOlderThan":
         problem = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-    elif match and not given:
+    elif match and not requested:
         problem = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     if problem:
         raise invalid_option("resourceVersionMatch", f"Forbidden: {problem}")
-    return given in ("1", "true") if given else version == 0
+    return requested in ("1", "true") if requested else version == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +102,8 @@ class _Watch:
         """
         if initial or version == 0:
             objects, version = self.store.all(self.target.resource, self.target.namespace)
-            found = [one for one in objects if initial and self._concerns(one) and self.matches(one)]
-            yield from ({"type": "ADDED", "object": one} for one in found)
+            initial_objects = [entry for entry in objects if initial and self._concerns(entry) and self.matches(entry)]
+            yield from ({"type": "ADDED", "object": entry} for entry in initial_objects)
             if initial and bookmark_seconds < float("inf"):
                 yield self._bookmark(version, _END_OF_INITIAL_EVENTS)
         next_bookmark = time.monotonic() + bookmark_seconds
@@ -124,8 +124,8 @@ class _Watch:
 
     def _bookmark(self, version: int, metadata: Mapping[str, Any]) -> dict[str, Any]:
         resource = self.target.resource
-        one = {"kind": resource.kind, "apiVersion": resource.api_version}
-        return {"type": "BOOKMARK", "object": {**one, "metadata": {"resourceVersion": str(version), **metadata}}}
+        bookmark = {"kind": resource.kind, "apiVersion": resource.api_version}
+        return {"type": "BOOKMARK", "object": {**bookmark, "metadata": {"resourceVersion": str(version), **metadata}}}
 
     def _event(self, change: Change) -> dict[str, Any] | None:
         if change.resource is not self.target.resource or not self._concerns(change.after):
@@ -137,7 +137,7 @@ class _Watch:
         kind = "MODIFIED" if did and does else "ADDED" if does else "DELETED"
         return {"type": kind, "object": change.after}
 
-    def _concerns(self, one: Mapping[str, Any]) -> bool:
-        metadata = one["metadata"]
-        wanted = self.target
-        return wanted.namespace in ("", metadata.get("namespace", "")) and wanted.name in ("", metadata["name"])
+    def _concerns(self, entry: Mapping[str, Any]) -> bool:
+        metadata = entry["metadata"]
+        watched = self.target
+        return watched.namespace in ("", metadata.get("namespace", "")) and watched.name in ("", metadata["name"])

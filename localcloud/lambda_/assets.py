@@ -60,8 +60,8 @@ def runtime_packages(parent: Path) -> Path:
 @cache
 def _sources() -> list[Path]:
     """Return the paths of those packages in this interpreter. Cached, because each invocation needs them."""
-    found = [importlib.util.find_spec(name) for name in RUNTIME_PACKAGES]
-    origins = [Path(spec.origin) for spec in found if spec and spec.origin]
+    specs = [importlib.util.find_spec(name) for name in RUNTIME_PACKAGES]
+    origins = [Path(spec.origin) for spec in specs if spec and spec.origin]
     return [origin.parent if origin.name == "__init__.py" else origin for origin in origins]
 
 

@@ -29,10 +29,10 @@ def send_result(
         outcome: Result of the last attempt.
         attempts: Number of attempts.
     """
-    wanted = config.get("DestinationConfig", {}).get("OnFailure" if outcome.error else "OnSuccess", {})
-    if wanted.get("Destination"):
+    destination = config.get("DestinationConfig", {}).get("OnFailure" if outcome.error else "OnSuccess", {})
+    if destination.get("Destination"):
         record = _invocation_record(function, event, outcome, attempts)
-        send_to_queue(wanted["Destination"], json.dumps(record))
+        send_to_queue(destination["Destination"], json.dumps(record))
     dead_letter_queue = getattr(function, "dead_letter_target", None)
     if outcome.error and dead_letter_queue:
         send_to_queue(dead_letter_queue, event.decode(), _dead_letter_attributes(outcome))
@@ -104,8 +104,8 @@ def send_discarded(
 
 def on_failure(config: dict[str, Any] | None) -> str:
     """Return the ARN of a destination for failures; empty if there is none."""
-    found = ((config or {}).get("OnFailure") or {}).get("Destination")
-    return str(found or "")
+    destination = ((config or {}).get("OnFailure") or {}).get("Destination")
+    return str(destination or "")
 
 
 def _seconds_as_text(seconds: float) -> str:

@@ -38,14 +38,14 @@ def check_function(operation: str, request: dict[str, Any], role: str, arn: str)
     Raises:
         LambdaClientError: A member is invalid, or Lambda may not assume the role.
     """
-    found = violations("lambda", operation, request)
+    problems = violations("lambda", operation, request)
     for name, limit in (("Timeout", MAX_TIMEOUT), ("MemorySize", MAX_MEMORY)):
         if (value := request.get(name) or 0) > limit:
             member = name[0].lower() + name[1:]
             rule = f"Member must have value less than or equal to {limit}"
-            found.append(f"Value '{value}' at '{member}' failed to satisfy constraint: {rule}")
-    if found:
-        raise LambdaClientError("ValidationException", sentence(found))
+            problems.append(f"Value '{value}' at '{member}' failed to satisfy constraint: {rule}")
+    if problems:
+        raise LambdaClientError("ValidationException", sentence(problems))
     _check_variables((request.get("Environment") or {}).get("Variables") or {})
     trust = trust_of(role.rpartition("/")[2], role.split(":")[4])
     if not allows_service(trust, "sts:AssumeRole", "lambda.amazonaws.com", arn):

@@ -70,9 +70,9 @@ class FunctionsBackend(LambdaBackend):
         check_function("CreateFunction", spec, spec["Role"], arn)
         check_network(spec.get("VpcConfig"), spec["Role"], self.region_name)
         function = super().create_function(spec)
-        found = self.get_function(spec["FunctionName"])
-        found.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
-        found.logging_config = spec.get("LoggingConfig", {})
+        created = self.get_function(spec["FunctionName"])
+        created.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
+        created.logging_config = spec.get("LoggingConfig", {})
         return function
 
     def update_function_configuration(
@@ -114,7 +114,10 @@ class FunctionsBackend(LambdaBackend):
         where = {"RegionName": self.region_name, "AccountId": self.account_id}
         mapping = EventSourceMapping({**spec, **where, "FunctionArn": function.function_arn})
         same = (mapping.function_arn, mapping.event_source_arn)
-        if any((known.function_arn, known.event_source_arn) == same for known in self._event_source_mappings.values()):
+        if any(
+            (existing.function_arn, existing.event_source_arn) == same
+            for existing in self._event_source_mappings.values()
+        ):
             raise LambdaClientError("ResourceConflictException", "An event source mapping with them already exists")
         self.functions.follow(mapping)
         self._event_source_mappings[mapping.uuid] = mapping
@@ -131,8 +134,8 @@ class FunctionsBackend(LambdaBackend):
         """Run the function's code; the invocation type `Event` only queues the event."""
         function = self.get_function(function_name, qualifier)
         event = body.encode() if isinstance(body, str) else body or b"{}"
-        named = {key.lower(): value for key, value in dict(headers).items()}
-        kind = named.get("x-amz-invocation-type", "RequestResponse")
+        value_by_header = {key.lower(): value for key, value in dict(headers).items()}
+        kind = value_by_header.get("x-amz-invocation-type", "RequestResponse")
         response_headers["x-amz-executed-version"] = str(function.version)
         if kind == "RequestResponse":
             outcome = self.functions.run(function, event, str(uuid.uuid4()))
@@ -265,13 +268,13 @@ class Functions:
         with self._lock:
             stale = [sandbox for sandbox in self._idle if not self._usable(sandbox, spec)]
             self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]
-            found = next((sandbox for sandbox in self._idle if sandbox.spec == spec), None)
-            if found:
-                self._idle.remove(found)
+            sandbox_ = next((sandbox for sandbox in self._idle if sandbox.spec == spec), None)
+            if sandbox_:
+                self._idle.remove(sandbox_)
         for sandbox in stale:
             self._close(sandbox)
-        if found:
-            return found
+        if sandbox_:
+            return sandbox_
         sandbox = Sandbox(self._cloud, spec, self._all)
         if self._stopped:
             self._close(sandbox)

@@ -90,8 +90,8 @@ def _check_permissions(spec: Mapping[str, Any], function: LambdaFunction) -> Non
         return verdict(documents, action, resource, {}) == "Allowed"
 
     if not all(may(f"dynamodb:{name}", "*" if name == "ListStreams" else stream) for name in _ACTIONS):
-        wanted = "GetRecords, GetShardIterator, DescribeStream, and ListStreams Actions on your stream in IAM."
-        raise _invalid(f"Cannot access stream {stream}. Please ensure the role can perform the {wanted}")
+        actions = "GetRecords, GetShardIterator, DescribeStream, and ListStreams Actions on your stream in IAM."
+        raise _invalid(f"Cannot access stream {stream}. Please ensure the role can perform the {actions}")
     queue = on_failure(spec.get("DestinationConfig"))
     if queue and not may("sqs:SendMessage", queue):
         raise _invalid("The function execution role does not have permissions to call SendMessage on SQS")
@@ -105,7 +105,7 @@ def _patterns(spec: Mapping[str, Any]) -> list[EventPattern]:
     """Return the filters of a mapping; a record passes if one of them matches, or if there are none."""
     filters = (spec.get("FilterCriteria") or {}).get("Filters", [])
     try:
-        return [EventPattern.load(found["Pattern"]) for found in filters]
+        return [EventPattern.load(event_filter["Pattern"]) for event_filter in filters]
     except InvalidEventPatternException as error:
         raise _invalid(f"Invalid filter pattern definition. {error}") from None
 
@@ -155,18 +155,18 @@ class StreamPoller:
     def _next_batch(self) -> list[Record]:
         """Return records that pass the filters: a full batch, or those of a whole window; none after the stop."""
         batch: list[Record] = []
-        begun = 0.0
+        began = 0.0
         while not self._stopped.wait(_LOOK_SECONDS):
             patterns = _patterns({"FilterCriteria": self._mapping.filter_criteria})
             while self._mapping.enabled and self._position < len(self._shard.items):
                 record = self._record(self._shard.items[self._position].to_json())
                 self._position += 1
                 if not patterns or any(pattern.matches_event(record) for pattern in patterns):
-                    begun = begun if batch else time.monotonic()
+                    began = began if batch else time.monotonic()
                     batch.append(record)
                 if len(batch) == self._mapping.batch_size:
                     return batch
-            if batch and time.monotonic() - begun >= (self._mapping.max_batch_window or 0):
+            if batch and time.monotonic() - began >= (self._mapping.max_batch_window or 0):
                 return batch
         return []
 

@@ -101,7 +101,7 @@ class AccountLimits:
         """Set a quota in one Region or in all."""
         with self._lock:
             if region == "*":
-                self._granted = {key: kept for key, kept in self._granted.items() if key[::2] != (account, quota)}
+                self._granted = {key: granted for key, granted in self._granted.items() if key[::2] != (account, quota)}
             self._granted[account, region, quota] = value
         self._changed()
 
@@ -118,34 +118,40 @@ class AccountLimits:
             if desired <= self._value(account, region, quota):
                 words = f"You must provide a quota value greater than the current quota value for {quota.name}"
                 raise RequestRefusedError("IllegalArgumentException", words)
-            active = [one for one in self._requests if one.account == account and one.status == "PENDING"]
-            if any((one.region, one.quota) == (region, quota) for one in active):
+            active = [
+                earlier for earlier in self._requests if earlier.account == account and earlier.status == "PENDING"
+            ]
+            if any((earlier.region, earlier.quota) == (region, quota) for earlier in active):
                 words = f"A request for {quota.name} is already active in {region}"
                 raise RequestRefusedError("ResourceAlreadyExistsException", words)
             if len(active) >= MAX_ACTIVE_REQUESTS:
                 words = f"The account already has {MAX_ACTIVE_REQUESTS} active requests for increases"
                 raise RequestRefusedError("QuotaExceededException", words)
-            here = [one for one in active if one.region == region]
-            if region not in DEFAULT_REGIONS and len(here) >= MAX_IN_OPT_IN_REGION:
+            active_in_region = [earlier for earlier in active if earlier.region == region]
+            if region not in DEFAULT_REGIONS and len(active_in_region) >= MAX_IN_OPT_IN_REGION:
                 words = f"The account already has {MAX_IN_OPT_IN_REGION} active requests for increases in {region}"
                 raise RequestRefusedError("QuotaExceededException", words)
-            made = IncreaseRequest(account=account, region=region, quota=quota, desired=desired)
-            self._requests.append(made)
-            return made
+            request = IncreaseRequest(account=account, region=region, quota=quota, desired=desired)
+            self._requests.append(request)
+            return request
 
     def requests(self, account: str, region: str) -> list[IncreaseRequest]:
         """Return all requests of an account in a Region, newest first."""
         with self._lock:
-            return [one for one in reversed(self._requests) if (one.account, one.region) == (account, region)]
+            return [
+                request
+                for request in reversed(self._requests)
+                if (request.account, request.region) == (account, region)
+            ]
 
     def grant(self) -> list[IncreaseRequest]:
         """Grant every pending request and return them."""
         with self._lock:
-            granted = [replace(one, status="APPROVED") for one in self._requests if one.status == "PENDING"]
-            for one in granted:
-                self._granted[one.account, one.region, one.quota] = one.desired
-            by_id = {one.id: one for one in granted}
-            self._requests = [by_id.get(one.id, one) for one in self._requests]
+            granted = [replace(request, status="APPROVED") for request in self._requests if request.status == "PENDING"]
+            for request in granted:
+                self._granted[request.account, request.region, request.quota] = request.desired
+            by_id = {request.id: request for request in granted}
+            self._requests = [by_id.get(request.id, request) for request in self._requests]
         self._changed()
         return granted
 

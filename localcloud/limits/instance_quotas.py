@@ -26,8 +26,8 @@ def training_quotas() -> dict[str, Quota]:
     """
     model: Any = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
     types = model.shape_for("TrainingInstanceType").enum
-    found = (_quota(quota_name(kind, spot=spot)) for kind in types for spot in (False, True))
-    return {quota.name: quota for quota in found}
+    quotas = (_quota(quota_name(kind, spot=spot)) for kind in types for spot in (False, True))
+    return {quota.name: quota for quota in quotas}
 
 
 def _quota(name: str) -> Quota:

@@ -67,7 +67,8 @@ def apply(limits: AccountLimits, grant: Grant) -> list[str]:
         limits.set(grant.account or account(), quota, grant.value, grant.region)
         return [f"{grant.region} {quota.service} {quota.code} {quota.name}: {grant.value:g}"]
     return [
-        f"{one.region} {one.quota.service} {one.quota.code} {one.quota.name}: {one.desired:g}" for one in limits.grant()
+        f"{request.region} {request.quota.service} {request.quota.code} {request.quota.name}: {request.desired:g}"
+        for request in limits.grant()
     ]
 
 

@@ -48,26 +48,26 @@ def _method(
 class _Call:
     """A request with its account and Region."""
 
-    def __init__(self, asked: Mapping[str, Any], account: str, region: str) -> None:
-        self.asked, self.account, self.region = asked, account, region
+    def __init__(self, request: Mapping[str, Any], account: str, region: str) -> None:
+        self.asked, self.account, self.region = request, account, region
 
     def quota(self) -> Quota:
         return find_quota(str(self.asked.get("ServiceCode")), str(self.asked.get("QuotaCode")))
 
-    def page(self, name: str, found: list[Answer]) -> Answer:
+    def page(self, name: str, entries: list[Answer]) -> Answer:
         start = int(self.asked.get("NextToken") or 0)
         end = start + int(self.asked.get("MaxResults") or _PAGE)
-        return {name: found[start:end]} | ({"NextToken": str(end)} if end < len(found) else {})
+        return {name: entries[start:end]} | ({"NextToken": str(end)} if end < len(entries) else {})
 
 
 def _list(cloud: "LocalCloud", call: _Call) -> Answer:
-    found = [_described(cloud, call, quota) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
-    return call.page("Quotas", found)
+    quotas = [_described(cloud, call, quota) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
+    return call.page("Quotas", quotas)
 
 
 def _list_defaults(_cloud: "LocalCloud", call: _Call) -> Answer:
-    found = [_as_answer(call, quota, quota.default) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
-    return call.page("Quotas", found)
+    quotas = [_as_answer(call, quota, quota.default) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
+    return call.page("Quotas", quotas)
 
 
 def _get(cloud: "LocalCloud", call: _Call) -> Answer:
@@ -80,20 +80,20 @@ def _get_default(_cloud: "LocalCloud", call: _Call) -> Answer:
 
 
 def _request(cloud: "LocalCloud", call: _Call) -> Answer:
-    made = cloud.limits.request(call.account, call.region, call.quota(), float(call.asked["DesiredValue"]))
-    return {"RequestedQuota": _change(made)}
+    increase = cloud.limits.request(call.account, call.region, call.quota(), float(call.asked["DesiredValue"]))
+    return {"RequestedQuota": _change(increase)}
 
 
 def _history(cloud: "LocalCloud", call: _Call) -> Answer:
-    wanted = {key: call.asked[key] for key in ("ServiceCode", "Status", "QuotaCode") if call.asked.get(key)}
-    changes = [_change(one) for one in cloud.limits.requests(call.account, call.region)]
-    return call.page("RequestedQuotas", [one for one in changes if wanted.items() <= one.items()])
+    selection = {key: call.asked[key] for key in ("ServiceCode", "Status", "QuotaCode") if call.asked.get(key)}
+    changes = [_change(increase) for increase in cloud.limits.requests(call.account, call.region)]
+    return call.page("RequestedQuotas", [change for change in changes if selection.items() <= change.items()])
 
 
 def _get_change(cloud: "LocalCloud", call: _Call) -> Answer:
-    for one in cloud.limits.requests(call.account, call.region):
-        if one.id == call.asked.get("RequestId"):
-            return {"RequestedQuota": _change(one)}
+    for increase in cloud.limits.requests(call.account, call.region):
+        if increase.id == call.asked.get("RequestId"):
+            return {"RequestedQuota": _change(increase)}
     raise NoSuchQuotaError(f"request {call.asked.get('RequestId')} does not exist")
 
 
@@ -124,16 +124,16 @@ def _as_answer(call: _Call, quota: Quota, value: float) -> Answer:
     }
 
 
-def _change(made: IncreaseRequest) -> Answer:
+def _change(increase: IncreaseRequest) -> Answer:
     return {
-        "Id": made.id,
-        "ServiceCode": made.quota.service,
-        "ServiceName": made.quota.service_name,
-        "QuotaCode": made.quota.code,
-        "QuotaName": made.quota.name,
-        "DesiredValue": made.desired,
-        "Status": made.status,
-        "Created": made.created.timestamp(),
+        "Id": increase.id,
+        "ServiceCode": increase.quota.service,
+        "ServiceName": increase.quota.service_name,
+        "QuotaCode": increase.quota.code,
+        "QuotaName": increase.quota.name,
+        "DesiredValue": increase.desired,
+        "Status": increase.status,
+        "Created": increase.created.timestamp(),
         "GlobalQuota": False,
         "Unit": "None",
     }

@@ -79,12 +79,12 @@ def get_products(request: Mapping[str, Any], region: str) -> dict[str, Any]:
     if region not in ENDPOINTS:  # AWS has no address there, so its clients cannot even connect
         raise RefusedError("InvalidAction", f"pricing has no endpoint in {region}, only in {', '.join(ENDPOINTS)}")
     listed = _listed(str(request.get("ServiceCode") or ""))
-    if found := service_model.violations("pricing", "GetProducts", request):
-        raise RefusedError("InvalidParameterException", service_model.sentence(found))
+    if problems := service_model.violations("pricing", "GetProducts", request):
+        raise RefusedError("InvalidParameterException", service_model.sentence(problems))
     if request.get("FormatVersion", "aws_v1") != "aws_v1":
         raise RefusedError("InvalidParameterException", "Input Parameters are invalid. FormatVersion must be aws_v1")
     filters = request.get("Filters") or []
-    chosen = [json.dumps(product) for product in listed if all(_matches(product, one) for one in filters)]
+    chosen = [json.dumps(product) for product in listed if all(_matches(product, condition) for condition in filters)]
     start, size = _start(request), int(request.get("MaxResults") or PAGE)
     more = {"NextToken": _token(request, start + size)} if start + size < len(chosen) else {}
     return {"FormatVersion": "aws_v1", "PriceList": chosen[start : start + size], **more}
@@ -108,11 +108,11 @@ def _matches(product: Mapping[str, Any], condition: Mapping[str, str]) -> bool:
     field, value, kind = condition["Field"], condition["Value"], condition["Type"]
     described = product["product"]
     values = {"ServiceCode": product["serviceCode"], "productFamily": described["productFamily"]}
-    found = {**values, **described["attributes"]}.get(field)
+    actual = {**values, **described["attributes"]}.get(field)
     if kind in ("TERM_MATCH", "EQUALS"):
-        return bool(found == value)
+        return bool(actual == value)
     if kind == "CONTAINS":
-        return found is not None and value in found
+        return actual is not None and value in actual
     raise RefusedError("InvalidParameterException", f"localcloud does not support filters of type {kind}")
 
 

@@ -24,8 +24,8 @@ Product = dict[str, Any]
 @cache
 def price_list(service: str) -> tuple[Product, ...] | None:
     """Return the products of a service code; None if localcloud has none."""
-    found = {"AmazonSageMaker": _sagemaker, "AWSDataTransfer": _transfer}.get(service)
-    return tuple(found()) if found else None
+    reader = {"AmazonSageMaker": _sagemaker, "AWSDataTransfer": _transfer}.get(service)
+    return tuple(reader()) if reader else None
 
 
 def _sagemaker() -> Iterator[Product]:
@@ -54,20 +54,20 @@ def _sagemaker() -> Iterator[Product]:
 
 
 def _transfer() -> Iterator[Product]:
-    for (here, source), (there, target) in permutations(REGIONS.items(), 2):
+    for (from_region, source), (to_region, target) in permutations(REGIONS.items(), 2):
         for direction, dollars in (("Out", source.transfer), ("In", 0.0)):
-            one, other = (source, target) if direction == "Out" else (target, source)
+            first, second = (source, target) if direction == "Out" else (target, source)
             attributes = {
                 "servicecode": "AWSDataTransfer",
                 "servicename": "AWS Data Transfer",
                 "transferType": f"InterRegion {direction}bound",
                 "fromLocation": source.location,
                 "fromLocationType": _REGION,
-                "fromRegionCode": here,
+                "fromRegionCode": from_region,
                 "toLocation": target.location,
                 "toLocationType": _REGION,
-                "toRegionCode": there,
-                "usagetype": f"{one.prefix}-{other.prefix}-AWS-{direction}-Bytes",
+                "toRegionCode": to_region,
+                "usagetype": f"{first.prefix}-{second.prefix}-AWS-{direction}-Bytes",
                 "operation": "",
             }
             yield _product("AWSDataTransfer", "Data Transfer", attributes, dollars, "GB")

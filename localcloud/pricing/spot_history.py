@@ -38,26 +38,26 @@ def history(region: str, now: datetime) -> Iterator[dict[str, Any]]:
                     }
 
 
-def chosen(prices: Sequence[dict[str, Any]], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+def chosen(prices: Sequence[dict[str, Any]], selection: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the prices in a range of times, and the ones in effect at its start (API reference).
 
     Args:
         prices: All prices, with the newest first.
-        wanted: The values of InstanceType, ProductDescription and AvailabilityZone, and `start` and `end`.
+        selection: The values of InstanceType, ProductDescription and AvailabilityZone, and `start` and `end`.
     """
-    found, effective = [], set()
+    selected, effective = [], set()
     for price in prices:
-        if any(values and price[name] not in values for name, values in wanted.items() if name in price):
+        if any(values and price[name] not in values for name, values in selection.items() if name in price):
             continue
-        if price["Timestamp"] > wanted["end"]:
+        if price["Timestamp"] > selection["end"]:
             continue
         key = price["AvailabilityZone"], price["InstanceType"]
-        if price["Timestamp"] < wanted["start"] and key in effective:
+        if price["Timestamp"] < selection["start"] and key in effective:
             continue
-        if price["Timestamp"] < wanted["start"]:
+        if price["Timestamp"] < selection["start"]:
             effective.add(key)
-        found.append(price)
-    return found
+        selected.append(price)
+    return selected
 
 
 _FILTERS = {
@@ -70,7 +70,7 @@ _FILTERS = {
 def describe(self: SpotInstances) -> ActionResult:
     """Answer DescribeSpotPriceHistory."""
     now = datetime.now(UTC)
-    wanted: dict[str, Any] = {
+    selection: dict[str, Any] = {
         "InstanceType": set(self._get_param("InstanceTypes", [])),
         "ProductDescription": set(self._get_param("ProductDescriptions", [])),
         "start": _time(self._get_param("StartTime")) or now - timedelta(days=90),
@@ -79,15 +79,15 @@ def describe(self: SpotInstances) -> ActionResult:
     for name, values in self._filters_from_querystring().items():
         if name not in _FILTERS:
             raise InvalidParameterValueError(f"The filter '{name}' is invalid")
-        wanted[_FILTERS[name]] = wanted.get(_FILTERS[name], set()) | set(values)
-    found = chosen(list(history(self.region, now)), wanted)
+        selection[_FILTERS[name]] = selection.get(_FILTERS[name], set()) | set(values)
+    prices = chosen(list(history(self.region, now)), selection)
     start, size = int(self._get_param("NextToken") or 0), self._get_int_param("MaxResults", PAGE)
-    more = str(start + size) if start + size < len(found) else ""
-    return ActionResult({"SpotPriceHistory": found[start : start + size], "NextToken": more})
+    more = str(start + size) if start + size < len(prices) else ""
+    return ActionResult({"SpotPriceHistory": prices[start : start + size], "NextToken": more})
 
 
 def _time(value: Any) -> datetime | None:
     if not value:
         return None
-    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -189,6 +189,6 @@ def signal_name(exit_code: int) -> str | None:
         return None
 
 
-def search_path(first: str | Path, rest: str) -> str:
+def search_path(first: str | Path, others_path: str) -> str:
     """Return a PATH with one folder added in front."""
-    return f"{first}{os.pathsep}{rest}"
+    return f"{first}{os.pathsep}{others_path}"

@@ -61,8 +61,8 @@ def _become(command: list[str], report: int) -> "NoReturn":
 
 def _given_environment() -> dict[bytes, bytes]:
     """Return the original environment; Python may have set LC_CTYPE in os.environ (PEP 538)."""
-    with open("/proc/self/environ", "rb") as given:  # noqa: PTH123 - importing pathlib is slow
-        pairs = (variable.partition(b"=") for variable in given.read().split(b"\0") if variable)
+    with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 - importing pathlib is slow
+        pairs = (variable.partition(b"=") for variable in file.read().split(b"\0") if variable)
         return {name: value for name, _, value in pairs}
 
 
@@ -116,10 +116,10 @@ def _descendants() -> set[int]:
                 parents[int(name)] = int(stat.read().rpartition(") ")[2].split()[1])  # proc(5): state, then ppid
         except OSError:
             continue
-    found, new = set[int](), {os.getpid()}
+    descendants, new = set[int](), {os.getpid()}
     while new := {pid for pid, parent in parents.items() if parent in new}:
-        found |= new
-    return found
+        descendants |= new
+    return descendants
 
 
 if __name__ == "__main__":

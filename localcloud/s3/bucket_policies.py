@@ -41,7 +41,7 @@ def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
     applying = [statement for statement in listed if _applies(statement.get("Condition", {}))]
     if not applying:
         return PermissionResult.NEUTRAL
-    plain = [{name: value for name, value in one.items() if name != "Condition"} for one in applying]
+    plain = [{name: value for name, value in applied.items() if name != "Condition"} for applied in applying]
     return IAMPolicy(json.dumps({**policy, "Statement": plain})).is_action_permitted(action, resource)
 
 

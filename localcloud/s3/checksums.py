@@ -31,10 +31,10 @@ def checksum(body: bytes, algorithm: str, encode_base64: bool = True) -> bytes:
     if algorithm not in _CRC:
         return bytes(compute_checksum(body, algorithm, encode_base64))
     width, polynomial = _CRC[algorithm]
-    ones = (1 << width) - 1
+    all_ones = (1 << width) - 1
     message = int.from_bytes(bytes(body).translate(_REFLECTED), "big")
-    rest = _remainder(message << width ^ ones << 8 * len(body), polynomial) ^ ones
-    plain = rest.to_bytes(width // 8, "big").translate(_REFLECTED)[::-1]
+    remainder = _remainder(message << width ^ all_ones << 8 * len(body), polynomial) ^ all_ones
+    plain = remainder.to_bytes(width // 8, "big").translate(_REFLECTED)[::-1]
     return base64.b64encode(plain) if encode_base64 else plain
 
 

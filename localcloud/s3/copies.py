@@ -70,13 +70,13 @@ def _checked_copy_part(response: Any) -> Any:
     AWS's answer to a range beyond the source: https://github.com/versity/versitygw/issues/610.
     """
     _upload(response)
-    source, asked = _source(response), response.headers.get("x-amz-copy-source-range")
-    if not asked and source.size > MAX_COPY_BYTES:
+    source, byte_range = _source(response), response.headers.get("x-amz-copy-source-range")
+    if not byte_range and source.size > MAX_COPY_BYTES:
         raise _too_large()
-    if asked and source.size <= MIN_RANGE_SOURCE_BYTES:
+    if byte_range and source.size <= MIN_RANGE_SOURCE_BYTES:
         message = "The specified copy source is not supported as a byte-range copy source"
         raise S3ClientError("InvalidRequest", message)
-    if asked and int(asked.rpartition("-")[2]) >= source.size:
+    if byte_range and int(byte_range.rpartition("-")[2]) >= source.size:
         message = f"Range specified is not valid for source object of size: {source.size}"
         raise S3ClientError("InvalidArgument", message)
     return _copy_part(response)
@@ -95,8 +95,8 @@ def _checked_post(response: Any, request: Any, body: bytes, *where: Any) -> Any:
     """
     bucket, query, key = where
     if query.get("uploadId"):
-        present = response.backend.get_object(bucket, key)
-        done = present is not None and present.multipart and present.multipart.id == query["uploadId"][0]
+        stored = response.backend.get_object(bucket, key)
+        done = stored is not None and stored.multipart and stored.multipart.id == query["uploadId"][0]
         if not done:
             _check_completion(response, _upload(response), body)
     return _post(response, request, body, *where)
@@ -114,21 +114,21 @@ def _check_completion(response: Any, upload: Any, body: bytes) -> None:
     if (response.headers.get("x-amz-checksum-type") or kind) != kind:
         raise S3ClientError("BadDigest", "The checksum type differs from that of CreateMultipartUpload.")
     expected = response.headers.get(f"x-amz-checksum-{algorithm.lower()}") if algorithm else None
-    whole = kind == "FULL_OBJECT" or algorithm == "CRC64NVME"
-    if expected and whole and expected != checksum(b"".join(part.value for part in parts), algorithm).decode():
+    is_of_object = kind == "FULL_OBJECT" or algorithm == "CRC64NVME"
+    if expected and is_of_object and expected != checksum(b"".join(part.value for part in parts), algorithm).decode():
         raise S3ClientError("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
 
 
 def _head_with_checksum_type(response: Any, bucket: str, query: Any, key_name: str, headers: Any) -> Any:
     """HeadObject with x-amz-checksum-type, and with the number of parts behind a checksum of their checksums."""
-    status, head, body = _head(response, bucket, query, key_name, headers)
-    found = response.backend.get_object(bucket, key_name, version_id=query.get("versionId", [None])[0])
-    name = f"x-amz-checksum-{(getattr(found, 'checksum_algorithm', '') or '').lower()}"
-    if name in head:
-        head["x-amz-checksum-type"] = found.checksum_type or "FULL_OBJECT"
-        if found.checksum_type == "COMPOSITE":
-            head[name] = f"{found.checksum_value}-{found.checksum_parts}"
-    return status, head, body
+    status, response_headers, body = _head(response, bucket, query, key_name, headers)
+    stored = response.backend.get_object(bucket, key_name, version_id=query.get("versionId", [None])[0])
+    name = f"x-amz-checksum-{(getattr(stored, 'checksum_algorithm', '') or '').lower()}"
+    if name in response_headers:
+        response_headers["x-amz-checksum-type"] = stored.checksum_type or "FULL_OBJECT"
+        if stored.checksum_type == "COMPOSITE":
+            response_headers[name] = f"{stored.checksum_value}-{stored.checksum_parts}"
+    return status, response_headers, body
 
 
 def _upload(response: Any) -> Any:
@@ -137,11 +137,11 @@ def _upload(response: Any) -> Any:
     Raises:
         NoSuchUpload: It was completed or aborted, or has never existed.
     """
-    named = response.querystring["uploadId"][0]
-    found = response.backend.get_bucket(response.bucket_name).multiparts.get(named)
-    if found is None:
-        raise NoSuchUpload(upload_id=named)
-    return found
+    upload_id = response.querystring["uploadId"][0]
+    upload = response.backend.get_bucket(response.bucket_name).multiparts.get(upload_id)
+    if upload is None:
+        raise NoSuchUpload(upload_id=upload_id)
+    return upload
 
 
 def _source(response: Any) -> Any:
@@ -149,13 +149,13 @@ def _source(response: Any) -> Any:
     parsed = urlparse(response.headers["x-amz-copy-source"])
     bucket, key = unquote(parsed.path).lstrip("/").split("/", 1)
     version = parse_qs(parsed.query).get("versionId", [None])[0]
-    found = response.backend.get_object(bucket, key, version_id=version)
-    if found is None:
+    stored = response.backend.get_object(bucket, key, version_id=version)
+    if stored is None:
         raise MissingKey(key=key)
     expected = response.headers.get("x-amz-copy-source-if-match")
-    if expected and expected.strip('"') not in ("*", found.etag.strip('"')):
+    if expected and expected.strip('"') not in ("*", stored.etag.strip('"')):
         raise PreconditionFailed("x-amz-copy-source-If-Match")
-    return found
+    return stored
 
 
 def _too_large() -> S3ClientError:

@@ -82,13 +82,13 @@ def object_event(bucket: Any, event_name: str, key: Any) -> dict[str, Any]:
         key: moto's object.
     """
     kind = event_name.rsplit(":", 1)[-1]
-    thing = {"key": key.name, "size": key.size, "etag": key.etag.strip('"'), "sequencer": _sequencer()}
+    description = {"key": key.name, "size": key.size, "etag": key.etag.strip('"'), "sequencer": _sequencer()}
     if bucket.versioning_status == "Enabled":
-        thing["version-id"] = key.version_id
+        description["version-id"] = key.version_id
     detail = {
         "version": "0",
         "bucket": {"name": bucket.name},
-        "object": thing,
+        "object": description,
         "request-id": uuid.uuid4().hex[:16].upper(),
         "requester": account(),
         "source-ip-address": "127.0.0.1",

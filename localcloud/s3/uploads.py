@@ -59,10 +59,10 @@ def check_upload(key: str, headers: Any, body: bytes) -> None:
         > MAX_METADATA
     ):
         raise S3ClientError("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size")
-    sent = headers.get("Content-MD5")
-    if sent and base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode() != sent:
+    expected = headers.get("Content-MD5")
+    if expected and base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode() != expected:
         raise S3ClientError("BadDigest", "The Content-MD5 you specified did not match what we received.")
     for algorithm in _ALGORITHMS:
-        sent = headers.get(f"x-amz-checksum-{algorithm.lower()}")
-        if sent and checksum(body, algorithm).decode() != sent:
+        expected = headers.get(f"x-amz-checksum-{algorithm.lower()}")
+        if expected and checksum(body, algorithm).decode() != expected:
             raise S3ClientError("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")

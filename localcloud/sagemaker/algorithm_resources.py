@@ -44,8 +44,8 @@ class Algorithms:
         except (LookupError, ValueError):
             message = f"Cannot find the requested image: {image}"
             raise AWSValidationException(message) from None
-        kept = ("AlgorithmName", "AlgorithmDescription", "TrainingSpecification", "InferenceSpecification")
-        self._hold(self._arn(name), {member: request[member] for member in kept if member in request})
+        members = ("AlgorithmName", "AlgorithmDescription", "TrainingSpecification", "InferenceSpecification")
+        self._hold(self._arn(name), {member: request[member] for member in members if member in request})
         return self._arn(name)
 
     def hold(self, name_or_arn: str, training: Mapping[str, Any]) -> None:
@@ -94,19 +94,19 @@ class Algorithms:
         Raises:
             AWSValidationException: The algorithm does not exist, or the request breaks one of its rules.
         """
-        given = dict(request.get("AlgorithmSpecification") or {})
-        if not given.get("AlgorithmName"):
-            return given
-        if given.get("TrainingImage"):
+        specification = dict(request.get("AlgorithmSpecification") or {})
+        if not specification.get("AlgorithmName"):
+            return specification
+        if specification.get("TrainingImage"):
             message = "Invalid AlgorithmSpecification. AlgorithmName excludes TrainingImage"
             raise AWSValidationException(message)
-        if given.get("MetricDefinitions"):
+        if specification.get("MetricDefinitions"):
             message = "Invalid MetricDefinitions. The algorithm defines its own metrics"
             raise AWSValidationException(message)
-        algorithm = self.describe(given["AlgorithmName"])
+        algorithm = self.describe(specification["AlgorithmName"])
         _check(algorithm, request)
         training = algorithm["TrainingSpecification"]
-        image = {"TrainingImage": training["TrainingImage"], "TrainingInputMode": given["TrainingInputMode"]}
+        image = {"TrainingImage": training["TrainingImage"], "TrainingInputMode": specification["TrainingInputMode"]}
         return image | {"MetricDefinitions": training.get("MetricDefinitions") or []}
 
     def _arn(self, name: str) -> str:
@@ -129,8 +129,8 @@ def _check(algorithm: Mapping[str, Any], request: Mapping[str, Any]) -> None:
         instance_type=resources.get("InstanceType", ""),
         instance_count=resources.get("InstanceCount", 1),
     )
-    if found := described(algorithm).violations(use):
-        first = found[0]
+    if violations := described(algorithm).violations(use):
+        first = violations[0]
         where = " ".join(part for part in (first.field, first.entry, first.value) if part)
         message = f"{where}: {first.reason}. {first.next_step}"
         raise AWSValidationException(message)

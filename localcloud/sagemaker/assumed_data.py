@@ -85,8 +85,8 @@ def hold_image(account: str, image_uri: str) -> None:
         registry.create_repository(uri.repository, uri.account, {"encryptionType": "AES256"}, None, "MUTABLE", [])
         if uri.account != account:
             registry.set_repository_policy(uri.account, uri.repository, _EVERYBODY_PULLS)
-    wanted = {"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}
-    if not registry.batch_get_image(uri.repository, uri.account, [wanted])["images"]:
+    image_id = {"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}
+    if not registry.batch_get_image(uri.repository, uri.account, [image_id])["images"]:
         # ECR treats pushes with the same manifest as one image; this annotation makes the image distinct.
-        manifest = json.dumps({**_NOTHING, "annotations": wanted})
+        manifest = json.dumps({**_NOTHING, "annotations": image_id})
         registry.put_image(uri.repository, manifest, uri.tag, MEDIA_TYPE, uri.digest)

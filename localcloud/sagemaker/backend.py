@@ -168,9 +168,9 @@ def validate(operation: str, request: Mapping[str, Any]) -> None:
     Raises:
         AWSValidationException: If it violates the model.
     """
-    found = service_model.violations("sagemaker", operation, request)
-    if found:
-        raise AWSValidationException(service_model.sentence(found))
+    problems = service_model.violations("sagemaker", operation, request)
+    if problems:
+        raise AWSValidationException(service_model.sentence(problems))
 
 
 class TrainingResponse(SageMakerResponse):
@@ -251,11 +251,11 @@ class TrainingResponse(SageMakerResponse):
     def create_model_package(self) -> ActionResult:
         """Create a model package once for each token, after checks that moto lacks."""
         validate("CreateModelPackage", self._request)
-        found: list[ActionResult] = []
+        results: list[ActionResult] = []
 
         def create() -> str:
-            found.append(super(TrainingResponse, self).create_model_package())
-            return str(found[0].result["ModelPackageArn"])
+            results.append(super(TrainingResponse, self).create_model_package())
+            return str(results[0].result["ModelPackageArn"])
 
         return ActionResult({"ModelPackageArn": self.sagemaker_backend.registry.once(self._request, create)})
 

@@ -54,9 +54,9 @@ def install(cloud: "LocalCloud") -> None:
     """Give FSx for Lustre network interfaces, a VPC and a mount name, and refuse unknown ids, as AWS does."""
 
     def create_file_system(self: FSxBackend, *arguments: Any, **options: Any) -> FileSystem:
-        made = _create(self, *arguments, **options)
-        _join_network(made, self)
-        return made
+        file_system = _create(self, *arguments, **options)
+        _join_network(file_system, self)
+        return file_system
 
     def describe_file_systems(self: FSxBackend, file_system_ids: list[str] | None = None, **page: Any) -> Any:
         for name in file_system_ids or []:
@@ -68,31 +68,31 @@ def install(cloud: "LocalCloud") -> None:
     cloud.replace(FileSystem, to_dict=_described)
 
 
-def _join_network(made: FileSystem, backend: FSxBackend) -> None:
+def _join_network(file_system: FileSystem, backend: FSxBackend) -> None:
     ec2 = ec2_backends[backend.account_id][backend.region_name]
-    groups = made.security_group_ids or None  # EC2 takes the default group of the VPC
-    subnets = [ec2.get_subnet(subnet) for subnet in made.subnet_ids]
-    made.network = {
+    groups = file_system.security_group_ids or None  # EC2 takes the default group of the VPC
+    subnets = [ec2.get_subnet(subnet) for subnet in file_system.subnet_ids]
+    file_system.network = {
         "VpcId": subnets[0].vpc_id,
         "NetworkInterfaceIds": [
-            ec2.create_network_interface(subnet, subnet.get_available_subnet_ip(made), group_ids=groups).id
+            ec2.create_network_interface(subnet, subnet.get_available_subnet_ip(file_system), group_ids=groups).id
             for subnet in subnets
         ],
     }
 
 
 def _described(self: FileSystem) -> dict[str, Any]:
-    found: dict[str, Any] = _to_dict(self) | {"Lifecycle": "AVAILABLE"} | getattr(self, "network", {})
+    description: dict[str, Any] = _to_dict(self) | {"Lifecycle": "AVAILABLE"} | getattr(self, "network", {})
     if self.file_system_type == "LUSTRE":
-        given = self.lustre_configuration or {}
-        found["LustreConfiguration"] = {**given, "MountName": mount_name(self)}
-    return found
+        configuration = self.lustre_configuration or {}
+        description["LustreConfiguration"] = {**configuration, "MountName": mount_name(self)}
+    return description
 
 
-def mount_name(made: FileSystem) -> str:
+def mount_name(file_system: FileSystem) -> str:
     """Return the mount name of an FSx for Lustre file system; that of SCRATCH_1, the default type, is fixed."""
-    kind = (made.lustre_configuration or {}).get("DeploymentType", _SCRATCH)
-    return _SCRATCH_NAME if kind == _SCRATCH else made.file_system_id.removeprefix("fs-")[:8]
+    kind = (file_system.lustre_configuration or {}).get("DeploymentType", _SCRATCH)
+    return _SCRATCH_NAME if kind == _SCRATCH else file_system.file_system_id.removeprefix("fs-")[:8]
 
 
 def folder_of(data_dir: Path, account: str, region: str, name: str) -> Path:
@@ -161,7 +161,7 @@ def _ends(source: Mounted, account: str, region: str) -> set[_End] | None:
 
 def _end_of(subnet: str, account: str, region: str) -> _End:
     try:
-        found = ec2_backends[account][region].get_subnet(subnet)
+        subnet_object = ec2_backends[account][region].get_subnet(subnet)
     except InvalidSubnetIdError:
         return _End("", "")
-    return _End(str(found.vpc_id), str(found.availability_zone))
+    return _End(str(subnet_object.vpc_id), str(subnet_object.availability_zone))

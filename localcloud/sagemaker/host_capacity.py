@@ -49,12 +49,12 @@ class HostCapacity:
             True with the capacity; False if the job was given up while it waited.
         """
         hosts = min(hosts, self.hosts)
-        got = self._enter(hosts, given_up)
+        is_granted = self._enter(hosts, given_up)
         try:
-            yield got
+            yield is_granted
         finally:
             with self._changed:
-                self._used -= hosts if got else 0
+                self._used -= hosts if is_granted else 0
                 self._changed.notify_all()
 
     def _enter(self, hosts: int, given_up: threading.Event) -> bool:
@@ -79,6 +79,6 @@ def hosts_of_this_machine() -> int:
 
 def _memory() -> int:
     """Return the bytes of memory that this process may use; a container's limit is in its control group."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _CGROUP_LIMIT.read_text().strip() if _CGROUP_LIMIT.exists() else "max"
-    return min(whole, int(limit)) if limit.isdigit() else whole
+    return min(machine, int(limit)) if limit.isdigit() else machine

@@ -24,18 +24,18 @@ def page(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[
     Raises:
         AWSValidationException: If the token is invalid.
     """
-    found = [job for job in jobs if _wanted(job, request)]
-    found.sort(key=_ORDERS[request.get("SortBy", "CreationTime")], reverse=request.get("SortOrder") == "Descending")
+    selected = [job for job in jobs if _wanted(job, request)]
+    selected.sort(key=_ORDERS[request.get("SortBy", "CreationTime")], reverse=request.get("SortOrder") == "Descending")
     token = str(request.get("NextToken") or "0")
     if not token.isdigit():
         raise AWSValidationException("Invalid pagination token.")
     cut_first = "StatusEquals" in request and "MaxResults" in request
     if not cut_first:
-        found = [job for job in found if _has_status(job, request)]
+        selected = [job for job in selected if _has_status(job, request)]
     start, size = int(token), int(request.get("MaxResults") or PAGE)
     end = start + size
-    shown = [job for job in found[start:end] if _has_status(job, request)]
-    return shown, str(end) if end < len(found) else None
+    of_page = [job for job in selected[start:end] if _has_status(job, request)]
+    return of_page, str(end) if end < len(selected) else None
 
 
 _ORDERS: dict[str, Any] = {

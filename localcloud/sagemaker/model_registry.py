@@ -73,10 +73,10 @@ class ModelRegistry:
         for container in inference.get("Containers", []):
             if image := container.get("Image"):
                 self._check_image(image)
-        for one in (*inference.get("Containers", []), *source.get("SourceAlgorithms", [])):
-            if uri := one.get("ModelDataUrl"):
+        for source_or_container in (*inference.get("Containers", []), *source.get("SourceAlgorithms", [])):
+            if uri := source_or_container.get("ModelDataUrl"):
                 self._check_archive(uri)
-            if data := (one.get("ModelDataSource") or {}).get("S3DataSource"):
+            if data := (source_or_container.get("ModelDataSource") or {}).get("S3DataSource"):
                 self._check_data(data)
         instances = ("SupportedTransformInstanceTypes", "SupportedRealtimeInferenceInstanceTypes")
         if inference and not request.get("ModelPackageGroupName"):
@@ -90,11 +90,11 @@ class ModelRegistry:
         ModelPackageContainerDefinition describes Image as an ECR path, and ContainerDefinition requires the image in
         the Region of the model that is created from the package.
         """
-        found = _ECR_REGISTRY.fullmatch(image.partition("/")[0])
-        if not found:
+        match = _ECR_REGISTRY.fullmatch(image.partition("/")[0])
+        if not match:
             raise AWSValidationException(f"Image {image} is not a path in Amazon ECR")
-        if found["region"] != self._region:
-            text = f"Image {image} is in {found['region']}; it must be in the Region of the model package"
+        if match["region"] != self._region:
+            text = f"Image {image} is in {match['region']}; it must be in the Region of the model package"
             raise AWSValidationException(f"{text}, {self._region}")
 
     def _check_archive(self, uri: str) -> None:
@@ -116,7 +116,9 @@ class ModelRegistry:
         bucket = s3_backends[self._account]["global"].buckets.get(place.bucket)
         names = [] if bucket is None else [key] if key else [name for name in bucket.keys if name.startswith(place.key)]
         stored = [bucket.keys.get(name) for name in names] if bucket else []
-        if bucket is None or not any(one and not isinstance(one, FakeDeleteMarker) for one in stored):
+        if bucket is None or not any(
+            stored_key and not isinstance(stored_key, FakeDeleteMarker) for stored_key in stored
+        ):
             raise AWSValidationException(f"Could not find model data at {uri}.")
         if bucket.region_name != self._region:
             text = f"Model data {uri} is in {bucket.region_name}; it must be in the Region of the model package"

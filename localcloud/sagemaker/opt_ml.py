@@ -76,16 +76,16 @@ def algorithm_error(failure: str, exit_code: int) -> str:
 def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:
     """Return the resourceconfig.json of one host."""
     groups: dict[str, list[Host]] = {}
-    for each in hosts:
-        groups.setdefault(each.group, []).append(each)
+    for member in hosts:
+        groups.setdefault(member.group, []).append(member)
     return {
         "current_group_name": host.group,
         "current_host": host.name,
         "current_instance_type": host.instance_type,
-        "hosts": [each.name for each in hosts],
+        "hosts": [member.name for member in hosts],
         "instance_groups": [
             {
-                "hosts": [each.name for each in members],
+                "hosts": [member.name for member in members],
                 "instance_group_name": name,
                 "instance_type": members[0].instance_type,
             }

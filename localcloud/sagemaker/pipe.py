@@ -121,9 +121,9 @@ class _Stream:
                 header, padding = recordio(size)
                 pieces = itertools.chain([header], pieces, [padding])
             for piece in pieces:
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(fifo, rest) :]
+                unwritten = memoryview(piece)
+                while unwritten:
+                    unwritten = unwritten[os.write(fifo, unwritten) :]
         except (ClientError, BotoCoreError, ValueError) as error:
             # The reader only sees the end of the stream; the job's FailureReason gives the reason.
             raise TransferError(f"ClientError: Data download failed:Unable to stream {part!s} ({error})") from error
@@ -150,10 +150,10 @@ def epoch_order(channel: Channel, order: Sequence[Item], epoch: int, host: int, 
         host: Number of the host, from 0.
         hosts: Number of hosts.
     """
-    found = list(order)
+    shuffled = list(order)
     if channel.shuffle_seed is not None:
-        random.Random(f"{channel.shuffle_seed}/{epoch}").shuffle(found)  # noqa: S311 - not used for secrets
-    return found[host::hosts] if channel.sharded else found
+        random.Random(f"{channel.shuffle_seed}/{epoch}").shuffle(shuffled)  # noqa: S311 - not used for secrets
+    return shuffled[host::hosts] if channel.sharded else shuffled
 
 
 def _listed(s3: Any, channel: Channel) -> list[Item]:

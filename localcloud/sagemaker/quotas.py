@@ -40,16 +40,16 @@ def check(
     running = [job for job in list(jobs) if not job.progress.is_final]
     same_kind = [job for job in running if _is_spot(job.request) == _is_spot(request)]
     used, used_of_kind = _instances(running), _instances(same_kind)
-    for kind, asked in Counter(host.instance_type for host in hosts(request)).items():
+    for kind, requested in Counter(host.instance_type for host in hosts(request)).items():
         name = quota_name(kind, spot=_is_spot(request))
         planned = cloud.faults.quota(region, kind)
-        if planned is not None and used[kind] + asked > planned:
+        if planned is not None and used[kind] + requested > planned:
             cloud.faults.refused(region, kind)
-            raise _refusal(name, planned, used[kind], asked)
+            raise _refusal(name, planned, used[kind], requested)
         quota = training_quotas().get(name)
         limit = int(cloud.limits.value(account, region, quota)) if quota and planned is None else None
-        if limit is not None and used_of_kind[kind] + asked > limit:
-            raise _refusal(name, limit, used_of_kind[kind], asked)
+        if limit is not None and used_of_kind[kind] + requested > limit:
+            raise _refusal(name, limit, used_of_kind[kind], requested)
 
 
 def _is_spot(request: Mapping[str, Any]) -> bool:
@@ -60,8 +60,9 @@ def _instances(jobs: Iterable[TrainingJob]) -> Counter[str]:
     return Counter(host.instance_type for job in jobs for host in hosts(job.request))
 
 
-def _refusal(name: str, limit: int, used: int, asked: int) -> ResourceLimitExceeded:
+def _refusal(name: str, limit: int, used: int, requested: int) -> ResourceLimitExceeded:
     return ResourceLimitExceeded(
         f"The account-level service limit '{name}' is {limit} Instances, with current utilization of {used} Instances "
-        f"and a request delta of {asked} Instances. Please contact AWS support to request an increase for this limit."
+        f"and a request delta of {requested} Instances. "
+        "Please contact AWS support to request an increase for this limit."
     )

@@ -51,13 +51,13 @@ def is_connected(target: str, account: str, region: str) -> bool:
         account: The account of the caller.
         region: The Region of the call.
     """
-    named = _TARGET.fullmatch(target)
-    job = sagemaker_backends[account][region].training_jobs.get(named["job"]) if named else None
-    if named is None or job is None:
+    match = _TARGET.fullmatch(target)
+    job = sagemaker_backends[account][region].training_jobs.get(match["job"]) if match else None
+    if match is None or job is None:
         return False
     described = job.response_object
     is_enabled = (described.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug", False)
-    has_host = int(named["host"]) <= described["ResourceConfig"]["InstanceCount"]
+    has_host = int(match["host"]) <= described["ResourceConfig"]["InstanceCount"]
     runs = described["SecondaryStatus"] == "Training" and not described["EnableNetworkIsolation"]
     return bool(is_enabled and has_host and runs and _agent_may_connect(described["RoleArn"]))
 

@@ -140,13 +140,13 @@ def _check_image(request: Mapping[str, Any], account: str) -> None:
         )
     except process_images.ImageNotFoundError as error:
         parts = process_images.ImageUri.parse(str(uri))
-        what = (
+        message = (
             f"Cannot find the requested image: {uri}"
             if error.repository_exists
             else f"Cannot find repository: {parts.repository} in registry ID: {parts.account}"
         )
         _refuse(
-            f"{what} Please check if your ECR repository exists and role {request['RoleArn']} has proper pull "
+            f"{message} Please check if your ECR repository exists and role {request['RoleArn']} has proper pull "
             f"permissions for SageMaker: {_PULL}"
         )
 
@@ -171,12 +171,12 @@ def _check_metrics(request: Mapping[str, Any]) -> None:
             _refuse(f"Invalid MetricDefinitions. The regex of {definition['Name']} is not valid: {error}")
 
 
-def _check_channels(given: Sequence[Channel], role_arn: str, account: str, region: str) -> None:
-    names = [channel.name for channel in given]
+def _check_channels(channels: Sequence[Channel], role_arn: str, account: str, region: str) -> None:
+    names = [channel.name for channel in channels]
     for name in names:
         if names.count(name) > 1:
             _refuse(f"Invalid InputDataConfig. Channel names must be unique, but '{name}' is used more than once")
-    for channel in (one for one in given if one.uri):
+    for channel in (channel_ for channel_ in channels if channel_.uri):
         _check_pipe_only(channel)
         _check_data(channel, role_arn, account, region)
 

@@ -169,8 +169,8 @@ class Runner:
     def _wait_for_instances(self) -> None:
         """Fail after some time if the fault plan has no instances for this job."""
         types = {host.instance_type for host in self._hosts}
-        found = (self._cloud.faults.no_capacity(self.job.region, instance_type) for instance_type in sorted(types))
-        seconds = next((seconds for seconds in found if seconds is not None), None)
+        waits = (self._cloud.faults.no_capacity(self.job.region, instance_type) for instance_type in sorted(types))
+        seconds = next((seconds for seconds in waits if seconds is not None), None)
         if seconds is not None:
             self._pass(seconds)
             raise transfer.TransferError(NO_CAPACITY)
@@ -229,9 +229,9 @@ class Runner:
         checkpoints = self._checkpoints()
         if self._channels or checkpoints:
             self._step("Downloading")
-        self._pipes = Pipes(s3, self._channels, [each.base for each in self._opt_ml.values()])
+        self._pipes = Pipes(s3, self._channels, [opt_ml.base for opt_ml in self._opt_ml.values()])
         for channel in (channel for channel in self._channels if not channel.piped):
-            folders = [each.base / "input/data" / channel.name for each in self._opt_ml.values()]
+            folders = [opt_ml.base / "input/data" / channel.name for opt_ml in self._opt_ml.values()]
             if channel.mounted:
                 place = self._cloud.data_dir, self.job.account, self.job.region
                 file_systems.mount(Mounted.of(channel.mounted), self.job.request, place, folders)
@@ -246,7 +246,7 @@ class Runner:
         if not config:
             return None
         local = config.get("LocalPath", "/opt/ml/checkpoints")
-        return S3Uri.parse(config["S3Uri"]), [each.path(local) for each in self._opt_ml.values()]
+        return S3Uri.parse(config["S3Uri"]), [opt_ml.path(local) for opt_ml in self._opt_ml.values()]
 
     def _train(self, environment: dict[str, str], s3: Any, deadline: float) -> None:
         ensure_group(self.job.account, self.job.region, LOG_GROUP)
@@ -305,7 +305,7 @@ class Runner:
             self._advance("Uploading")
             self.job.final_metrics = self._metrics.final()
         transfer.check_output_key(environment, self.job.output_key)
-        bases = [each.base for each in self._opt_ml.values()]
+        bases = [opt_ml.base for opt_ml in self._opt_ml.values()]
         transfer.upload_archive(s3, [base / "model" for base in bases], "model.tar.gz", self.job.output, self._folder)
         transfer.upload_archive(
             s3, [base / "output/data" for base in bases], "output.tar.gz", self.job.output, self._folder

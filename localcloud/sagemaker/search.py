@@ -37,12 +37,18 @@ def search(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[lis
             raise AWSValidationException(f"{name} is not supported by localcloud; use Filters")
     filters, every = expression.get("Filters") or [], expression.get("Operator", "And") == "And"
     records = [{**job.response_object, "Tags": list(job.tags)} for job in jobs]
-    found = [one for one in records if not filters or (all if every else any)(_passes(one, each) for each in filters)]
+    matching = [
+        record
+        for record in records
+        if not filters or (all if every else any)(_passes(record, condition) for condition in filters)
+    ]
     key = request.get("SortBy", "LastModifiedTime")
-    found = [one for one in found if _value(one, key) is not None]
-    found.sort(key=lambda one: _value(one, key), reverse=request.get("SortOrder", "Descending") == "Descending")
+    matching = [record for record in matching if _value(record, key) is not None]
+    matching.sort(
+        key=lambda record: _value(record, key), reverse=request.get("SortOrder", "Descending") == "Descending"
+    )
     start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or PAGE)
-    return found[start : start + size], str(start + size) if start + size < len(found) else None
+    return matching[start : start + size], str(start + size) if start + size < len(matching) else None
 
 
 def _passes(record: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
@@ -65,8 +71,8 @@ def _comparable(value: Any, text: str) -> tuple[Any, Any]:
     """Return a property and a filter's text as numbers or times."""
     try:
         if isinstance(value, datetime):
-            asked = datetime.fromisoformat(text)
-            return value, asked if asked.tzinfo else asked.replace(tzinfo=UTC)
+            time = datetime.fromisoformat(text)
+            return value, time if time.tzinfo else time.replace(tzinfo=UTC)
         return float(value), float(text)
     except ValueError as error:
         raise AWSValidationException(
@@ -76,12 +82,12 @@ def _comparable(value: Any, text: str) -> tuple[Any, Any]:
 
 def _value(record: Mapping[str, Any], name: str) -> Any:
     """Return a property by its name in Search; None if the job has no such tag, metric or property."""
-    kind, _, rest = name.partition(".")
-    if kind == "Tags" and rest:
-        return next((tag["Value"] for tag in record["Tags"] if tag["Key"] == rest), None)
-    if kind == "Metrics" and rest:
+    kind, _, member = name.partition(".")
+    if kind == "Tags" and member:
+        return next((tag["Value"] for tag in record["Tags"] if tag["Key"] == member), None)
+    if kind == "Metrics" and member:
         metrics = record.get("FinalMetricDataList") or []
-        return next((metric["Value"] for metric in metrics if metric["MetricName"] == rest), None)
+        return next((metric["Value"] for metric in metrics if metric["MetricName"] == member), None)
     shape = "TrainingJob"
     value: Any = dict(record)
     for part in name.split(".", 1) if kind == "HyperParameters" else name.split("."):

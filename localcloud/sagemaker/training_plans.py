@@ -144,16 +144,16 @@ class TrainingPlans:
         token = str(request.get("NextToken") or "0")
         if not token.isdigit():
             raise AWSValidationException("Invalid pagination token.")
-        statuses = {one["Value"] for one in request.get("Filters") or []}
-        found = [self.described(plan) for plan in self.of(owner, region) if not statuses or plan.status in statuses]
+        statuses = {condition["Value"] for condition in request.get("Filters") or []}
+        summaries = [self.described(plan) for plan in self.of(owner, region) if not statuses or plan.status in statuses]
         after, before = request.get("StartTimeAfter"), request.get("StartTimeBefore")
-        found = [one for one in found if (not after or one["StartTime"] > after)]
-        found = [one for one in found if (not before or one["StartTime"] < before)]
+        summaries = [summary for summary in summaries if (not after or summary["StartTime"] > after)]
+        summaries = [summary for summary in summaries if (not before or summary["StartTime"] < before)]
         order = request.get("SortBy", "TrainingPlanName")
-        found.sort(key=lambda one: one[order], reverse=request.get("SortOrder") == "Descending")
+        summaries.sort(key=lambda summary: summary[order], reverse=request.get("SortOrder") == "Descending")
         start, size = int(token), int(request.get("MaxResults") or _LISTED)
-        more = {"NextToken": str(start + size)} if start + size < len(found) else {}
-        return {"TrainingPlanSummaries": found[start : start + size], **more}
+        more = {"NextToken": str(start + size)} if start + size < len(summaries) else {}
+        return {"TrainingPlanSummaries": summaries[start : start + size], **more}
 
     def check(self, request: Mapping[str, Any], owner: str, region: str) -> None:
         """Check the training plan of a CreateTrainingJob request.

@@ -112,12 +112,12 @@ class Downloader:
         if ".." in PurePosixPath(relative).parts:
             message = f"S3 key: s3://{source[0]}/{source[1]} is outside its channel"
             raise ValueError(message)
-        first, *others = [folder / relative.lstrip("/") for folder in folders]
+        first, *copies = [folder / relative.lstrip("/") for folder in folders]
         first.parent.mkdir(parents=True, exist_ok=True)
         self._s3.download_file(source[0], source[1], str(first))
-        for other in others:
-            other.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(first, other)
+        for copy in copies:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(first, copy)
 
 
 def objects(s3: Any, channel: Channel) -> Iterator[tuple[tuple[str, str], str]]:

@@ -51,18 +51,18 @@ def condition(data_dir: Path) -> Condition:
 
     The lock of the folder proves that a process runs. A process id does not, because the system reuses it.
     """
-    pid, known = holder_of(data_dir), read_state(data_dir)
+    pid, server = holder_of(data_dir), read_state(data_dir)
     if pid is None:
-        return Condition("killed" if known else "stopped", known)
-    if known is None or known.pid != pid:  # it is starting
+        return Condition("killed" if server else "stopped", server)
+    if server is None or server.pid != pid:  # it is starting
         return Condition("silent", Running(pid, "", str(data_dir.resolve()), ""))
-    return Condition("answers" if _answers(known) else "silent", known)
+    return Condition("answers" if _answers(server) else "silent", server)
 
 
 def status(data_dir: Path) -> Running | None:
     """Return the server of a folder, or None if it does not answer."""
-    found = condition(data_dir)
-    return found.server if found.state == "answers" else None
+    current = condition(data_dir)
+    return current.server if current.state == "answers" else None
 
 
 def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
@@ -79,12 +79,12 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
     Raises:
         LifecycleError: If it ended or did not answer in time, or another server in the folder does not answer.
     """
-    found = condition(data_dir)
-    if found.server and found.state == "answers":
-        return found.server
-    if found.server and found.state == "silent":
+    current = condition(data_dir)
+    if current.server and current.state == "answers":
+        return current.server
+    if current.server and current.state == "silent":
         raise LifecycleError(
-            f"{silence(found.server)} No second server was started.", "Wait, or stop it: traingrid local down."
+            f"{silence(current.server)} No second server was started.", "Wait, or stop it: traingrid local down."
         )
     folder = data_dir.resolve()
     try:
@@ -136,14 +136,14 @@ def silence(server: Running) -> str:
     )
 
 
-def grant(server: Running, wanted: Mapping[str, object]) -> list[str]:
+def grant(server: Running, quota_value: Mapping[str, object]) -> list[str]:
     """Grant quota increases in a server (see `localcloud.limits.quota_increases`); return a line for each.
 
     Raises:
         LifecycleError: If the server refuses the grant.
     """
     try:
-        answer = ask(server.endpoint, server.secret, "/localcloud/quotas", json.dumps(wanted).encode())
+        answer = ask(server.endpoint, server.secret, "/localcloud/quotas", json.dumps(quota_value).encode())
     except urllib.error.HTTPError as error:
         raise LifecycleError(error.read().decode().strip()) from error
     return [str(line) for line in json.loads(answer)["granted"]]

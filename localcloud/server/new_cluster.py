@@ -28,14 +28,14 @@ def new_cluster(running: Running, name: str, region: str, *, with_operator: bool
     """
     subnets = _client(running, "ec2", region, account).describe_subnets()["Subnets"]
     tags = {} if with_operator else {"tags": {OPERATOR_TAG: "none"}}
-    made = _client(running, "eks", region, account).create_cluster(
+    reply = _client(running, "eks", region, account).create_cluster(
         name=name,
         roleArn=_role(_client(running, "iam", region, account)),
         resourcesVpcConfig={"subnetIds": [subnet["SubnetId"] for subnet in subnets]},
         accessConfig={"authenticationMode": "API"},
         **tags,
     )
-    return str(made["cluster"]["arn"])
+    return str(reply["cluster"]["arn"])
 
 
 def _role(iam: Any) -> str:

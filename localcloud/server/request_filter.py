@@ -77,9 +77,9 @@ class RequestFilter:
         Raises:
             NotImplementedError: If moto lacks the operation.
         """
-        head: list[Any] = []
-        answer = self._application(environ, lambda *arguments: head.append(arguments))
-        status, headers = head[-1][:2]
+        started: list[Any] = []
+        answer = self._application(environ, lambda *arguments: started.append(arguments))
+        status, headers = started[-1][:2]
         if status.startswith(_NO_ROUTE) and dict(headers).get("Content-Type", "").startswith("text/html"):
             answer = list(answer)
             if b"".join(answer).startswith(_PAGE):  # HeadBucket's 404 has the same content type, but no body
@@ -87,7 +87,7 @@ class RequestFilter:
                 call = read_call(signature.service, read) if signature else None
                 message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
                 raise NotImplementedError(message)
-        start_response(*head[-1])
+        start_response(*started[-1])
         return answer
 
     def _page(self, path: str, environ: dict[str, Any], signature: Signature | None) -> Response:

@@ -58,8 +58,10 @@ def read_call(service: str, request: Request, *, whole_texts: bool = False) -> C
     Returns:
         The call; None if the request contains no operation that botocore knows.
     """
-    found = _named_call(service, request)
-    return found and Call(found[0], abridged(found[1], whole_texts=whole_texts))
+    name_and_parameters = _named_call(service, request)
+    return name_and_parameters and Call(
+        name_and_parameters[0], abridged(name_and_parameters[1], whole_texts=whole_texts)
+    )
 
 
 def _named_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | None:
@@ -143,7 +145,7 @@ def _route(operation: OperationModel) -> _Route:
     path, _, query = operation.http["requestUri"].partition("?")
     pattern = re.sub(
         r"\\{(\w+)(\\\+)?\\}",
-        lambda found: f"(?P<{found[1]}>.+)" if found[2] else f"(?P<{found[1]}>[^/]+)",
+        lambda match: f"(?P<{match[1]}>.+)" if match[2] else f"(?P<{match[1]}>[^/]+)",
         re.escape(path),
     )
     shapes = operation.input_shape.members if operation.input_shape else {}
@@ -169,11 +171,11 @@ def _route(operation: OperationModel) -> _Route:
 def _rest_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | None:
     query = dict(parse_qsl(request.query, keep_blank_values=True))
     for route in _routes(service):
-        found = route.path.match(request.raw_path or request.path)
-        if found and route.leads(request.method, query, request.headers):
-            named = {name: unquote(value) for name, value in found.groupdict().items()}
+        match = route.path.match(request.raw_path or request.path)
+        if match and route.leads(request.method, query, request.headers):
+            path_parameters = {name: unquote(value) for name, value in match.groupdict().items()}
             extra = {key: value for key, value in query.items() if key in route.queries}
-            return route.operation, named | extra | _rest_body(request)
+            return route.operation, path_parameters | extra | _rest_body(request)
     return None
 
 

@@ -116,11 +116,11 @@ class Record:
     def _write(self) -> None:
         while self._file and self._unwritten:
             try:
-                written = self._file.write(self._unwritten)
+                count = self._file.write(self._unwritten)
             except OSError as error:
                 print(f"localcloud cannot write {self._path}: {error.strerror}", file=sys.stderr, flush=True)
                 return
-            self._unwritten = self._unwritten[written:]
+            self._unwritten = self._unwritten[count:]
 
     def entries(self, service: str | None = None, action: str | None = None, *, after: int = 0) -> list[dict[str, Any]]:
         """Return the entries so far, oldest first.
@@ -154,10 +154,10 @@ class Recorder:
             self._record.require_room()
         except RecordError as error:
             return _not_recorded(environ, signature, call, error)(environ, start_response)
-        head: list[Any] = []
-        answer = self._application(environ, lambda *arguments: head.append(arguments))
+        started: list[Any] = []
+        answer = self._application(environ, lambda *arguments: started.append(arguments))
         chunks = list(answer)
-        status, headers = head[-1][0], head[-1][1]
+        status, headers = started[-1][0], started[-1][1]
         if int(status.split()[0]) < HTTPStatus.MULTIPLE_CHOICES:
             self._record.append(
                 {
@@ -168,7 +168,7 @@ class Recorder:
                     **_outcome(call, int(status.split()[0]), dict(headers), b"".join(chunks)),
                 }
             )
-        start_response(*head[-1])
+        start_response(*started[-1])
         return chunks
 
 
@@ -203,12 +203,12 @@ def buffered(environ: dict[str, Any]) -> Request:
 
 
 def _outcome(call: Call, status: int, headers: dict[str, str], body: bytes) -> dict[str, Any]:
-    named = {name.lower(): value for name, value in headers.items()}
+    value_by_header = {name.lower(): value for name, value in headers.items()}
     return {
         "action": call.action,
         "parameters": _without_secrets(call.parameters),
         "status": status,
-        "request_id": named.get("x-amzn-requestid") or named.get("x-amz-request-id"),
+        "request_id": value_by_header.get("x-amzn-requestid") or value_by_header.get("x-amz-request-id"),
         "response": _short_json(body),
     }
 

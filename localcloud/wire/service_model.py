@@ -31,9 +31,9 @@ def violations(service: str, operation: str, request: Mapping[str, Any]) -> list
     return list(_check(shape, request, "")) if shape else []
 
 
-def sentence(found: list[str]) -> str:
+def sentence(problems: list[str]) -> str:
     """Return the message of a ValidationException for some violations."""
-    return f"{len(found)} validation error{'s' * (len(found) > 1)} detected: {'; '.join(found)}"
+    return f"{len(problems)} validation error{'s' * (len(problems) > 1)} detected: {'; '.join(problems)}"
 
 
 @cache
@@ -71,11 +71,11 @@ def _check_structure(shape: StructureShape, value: Mapping[str, Any], path: str)
 
 def _check_map(shape: MapShape, value: Mapping[str, Any], path: str) -> Iterator[str]:
     yield from (_failed(value, path, rule) for rule in _size_rules(shape, len(value)))
-    for what, part, members in (("keys", shape.key, value.keys()), ("value", shape.value, value.values())):
+    for part_name, part, members in (("keys", shape.key, value.keys()), ("value", shape.value, value.values())):
         if not isinstance(part, StringShape):
             continue
         if any(list(_string_rules(part, str(member))) for member in members):
-            yield _failed(value, path, f"Map {what} must satisfy constraint: [{', '.join(_all_rules(part))}]")
+            yield _failed(value, path, f"Map {part_name} must satisfy constraint: [{', '.join(_all_rules(part))}]")
 
 
 def _string_rules(shape: StringShape, value: str) -> Iterator[str]:

@@ -47,19 +47,19 @@ def signature_of(environ: dict[str, Any]) -> Signature | None:
         The signature, which `localcloud.wire.signature_check` verifies; None if the request is not signed.
     """
     header = environ.get("HTTP_AUTHORIZATION", "")
-    if found := _CREDENTIAL.search(header):
-        return _version_4(found, dict(_PART.findall(header)), presigned=False)
+    if match := _CREDENTIAL.search(header):
+        return _version_4(match, dict(_PART.findall(header)), presigned=False)
     query = environ.get("QUERY_STRING", "")
     if "X-Amz-Credential=" in query:
-        given = {name: values[0] for name, values in parse_qs(query).items()}
-        if found := _CREDENTIAL.search(f"Credential={given['X-Amz-Credential']}"):
-            parts = {name: given.get(f"X-Amz-{name}", "") for name in ("SignedHeaders", "Signature")}
-            return _version_4(found, parts, presigned=True)
+        parameters = {name: values[0] for name, values in parse_qs(query).items()}
+        if match := _CREDENTIAL.search(f"Credential={parameters['X-Amz-Credential']}"):
+            parts = {name: parameters.get(f"X-Amz-{name}", "") for name in ("SignedHeaders", "Signature")}
+            return _version_4(match, parts, presigned=True)
     if old := _VERSION_2.match(header):
         return Signature(old[1], _REGION_OF_VERSION_2, "s3", version=2, value=old[2])
     if "AWSAccessKeyId=" in query:
-        given = {name: values[0] for name, values in parse_qs(query).items()}
-        key, value = given.get("AWSAccessKeyId", ""), given.get("Signature", "")
+        parameters = {name: values[0] for name, values in parse_qs(query).items()}
+        key, value = parameters.get("AWSAccessKeyId", ""), parameters.get("Signature", "")
         return Signature(key, _REGION_OF_VERSION_2, "s3", version=2, presigned=True, value=value) if key else None
     return None
 

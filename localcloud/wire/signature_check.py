@@ -51,14 +51,14 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     if signature.version == 2:
         return _flaw_of_version_2(environ, signature, credentials, query)
-    given = {name: values[0] for name, values in query.items()} if signature.presigned else {}
-    stated = given.get("X-Amz-Date") or environ.get("HTTP_X_AMZ_DATE") or _long_date(environ.get("HTTP_DATE", ""))
+    parameters = {name: values[0] for name, values in query.items()} if signature.presigned else {}
+    stated = parameters.get("X-Amz-Date") or environ.get("HTTP_X_AMZ_DATE") or _long_date(environ.get("HTTP_DATE", ""))
     # A presigned call of STS is valid for 15 minutes, regardless of X-Amz-Expires:
     # https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go (requestPresignParam)
-    expires = None if signature.service == "sts" else given.get("X-Amz-Expires")
+    expires = None if signature.service == "sts" else parameters.get("X-Amz-Expires")
     if flaw := _time_flaw(stated, signature.date, expires):
         return flaw
-    token = given.get("X-Amz-Security-Token") if signature.presigned else environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
+    token = parameters.get("X-Amz-Security-Token") if signature.presigned else environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
     if not _same(token or "", credentials.token or ""):
         return "The security token included in the request is invalid."
     payload = _payload_hash(environ, signature)
@@ -171,5 +171,5 @@ def _long_date(http_date: str) -> str:
         return ""
 
 
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
+def _same(first: str, second: str) -> bool:
+    return hmac.compare_digest(first.encode(), second.encode())

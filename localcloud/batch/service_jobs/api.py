@@ -46,32 +46,36 @@ class Services:
             return dict(getattr(self, f"_{operation.lower()}")(request))
 
     def _createserviceenvironment(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        made = self.resources.create_environment(request)
-        self._tag(made.arn, request)
-        return {"serviceEnvironmentName": made.name, "serviceEnvironmentArn": made.arn}
+        environment = self.resources.create_environment(request)
+        self._tag(environment.arn, request)
+        return {"serviceEnvironmentName": environment.name, "serviceEnvironmentArn": environment.arn}
 
     def _describeserviceenvironments(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = {str(name).rpartition("/")[2] for name in request.get("serviceEnvironments") or ()}
-        known = [each for each in self.resources.environments.values() if not wanted or each.name in wanted]
-        return {"serviceEnvironments": [each.describe() for each in known]}
+        names = {str(name).rpartition("/")[2] for name in request.get("serviceEnvironments") or ()}
+        environments = [
+            environment
+            for environment in self.resources.environments.values()
+            if not names or environment.name in names
+        ]
+        return {"serviceEnvironments": [environment.describe() for environment in environments]}
 
     def _updateserviceenvironment(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        made = self.resources.update_environment(request)
-        return {"serviceEnvironmentName": made.name, "serviceEnvironmentArn": made.arn}
+        environment = self.resources.update_environment(request)
+        return {"serviceEnvironmentName": environment.name, "serviceEnvironmentArn": environment.arn}
 
     def _deleteserviceenvironment(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self.resources.delete_environment(request)
         return {}
 
     def _createquotashare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        made = self.resources.create_share(request)
-        self._tag(made.arn, request)
-        return {"quotaShareName": made.name, "quotaShareArn": made.arn}
+        share = self.resources.create_share(request)
+        self._tag(share.arn, request)
+        return {"quotaShareName": share.name, "quotaShareArn": share.arn}
 
     def _updatequotashare(self, request: Mapping[str, Any]) -> dict[str, Any]:
         _, share = self.resources.share(str(request["quotaShareArn"]))
         if request.get("capacityLimits"):
-            share.limits = {each["capacityUnit"]: int(each["maxCapacity"]) for each in request["capacityLimits"]}
+            share.limits = {limit["capacityUnit"]: int(limit["maxCapacity"]) for limit in request["capacityLimits"]}
         if request.get("resourceSharingConfiguration"):
             share.borrows = request["resourceSharingConfiguration"].get("strategy") == "LEND_AND_BORROW"
         return {"quotaShareName": share.name, "quotaShareArn": share.arn}
@@ -84,18 +88,18 @@ class Services:
     def _submitservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Treat equal requests with one token as one. AWS does not document a different request with a used token."""
         token = str(request.get("clientToken") or "")
-        known = self._tokens.get(token) if token else None
-        if known is None:
+        job = self._tokens.get(token) if token else None
+        if job is None:
             backend = self._backend
-            known = jobs.read(self.resources, backend.region_name, backend.account_id, request)
-            self._jobs[known.id] = known
+            job = jobs.read(self.resources, backend.region_name, backend.account_id, request)
+            self._jobs[job.id] = job
             if token:
-                self._tokens[token] = known
-            self._tag(known.arn, request)
-            self.scheduler.submit(backend, known)
-        elif dict(known.request) != dict(request):
+                self._tokens[token] = job
+            self._tag(job.arn, request)
+            self.scheduler.submit(backend, job)
+        elif dict(job.request) != dict(request):
             raise ClientException(f"clientToken {token} was given with another request")
-        return {"jobArn": known.arn, "jobName": known.name, "jobId": known.id}
+        return {"jobArn": job.arn, "jobName": job.name, "jobId": job.id}
 
     def _describeservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
         job = self._jobs.get(str(request.get("jobId") or "").rpartition("/")[2])
@@ -126,7 +130,7 @@ class Services:
             self._backend.tag_resource(arn, dict(request["tags"]))
 
 
-def _chosen(found: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable[ServiceJob]:
+def _chosen(jobs: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable[ServiceJob]:
     """Select jobs for ListServiceJobs: by name in any status, newest first, or by status, RUNNING by default."""
     filters = request.get("filters") or []
     if len(filters) > 1:
@@ -135,12 +139,12 @@ def _chosen(found: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable
         status = request.get("jobStatus") or "RUNNING"
         if status not in STATUSES:
             raise ClientException(f"jobStatus {status!r} is not one of {', '.join(STATUSES)}")
-        return (job for job in found if job.status == status)
+        return (job for job in jobs if job.status == status)
     if filters[0].get("name") != "JOB_NAME":
         raise ClientException(f"localcloud supports only the filter JOB_NAME; got {json.dumps(filters[0].get('name'))}")
     values = [str(value).lower() for value in filters[0].get("values") or []]
-    named = (job for job in found if any(_matches(value, job.name.lower()) for value in values))
-    return sorted(named, key=lambda job: job.created_at, reverse=True)
+    with_name = (job for job in jobs if any(_matches(value, job.name.lower()) for value in values))
+    return sorted(with_name, key=lambda job: job.created_at, reverse=True)
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -101,7 +101,7 @@ class ServiceJob:
 
     def describe(self) -> dict[str, Any]:
         """Return the answer of DescribeServiceJob."""
-        asked = ("retryStrategy", "timeoutConfig", "schedulingPriority", "serviceRequestPayload", "tags")
+        copied = ("retryStrategy", "timeoutConfig", "schedulingPriority", "serviceRequestPayload", "tags")
         return (
             self.summary()
             | {
@@ -109,14 +109,14 @@ class ServiceJob:
                 "attempts": list(self.attempts),
                 "isTerminated": self.stop_reason is not None,
             }
-            | {name: self.request[name] for name in asked if self.request.get(name) is not None}
+            | {name: self.request[name] for name in copied if self.request.get(name) is not None}
         )
 
     def end_attempt(self, reason: str) -> None:
         """Record the result of the current attempt's training job."""
-        known: dict[str, Any] = {"serviceResourceId": _resource(self.training_job), "startedAt": self.started_at}
-        known |= {"stoppedAt": now_ms(), "statusReason": reason}
-        self.attempts.append({key: value for key, value in known.items() if value is not None})
+        attempt: dict[str, Any] = {"serviceResourceId": _resource(self.training_job), "startedAt": self.started_at}
+        attempt |= {"stoppedAt": now_ms(), "statusReason": reason}
+        self.attempts.append({key: value for key, value in attempt.items() if value is not None})
 
 
 def read(resources: ServiceResources, region: str, account: str, request: Mapping[str, Any]) -> ServiceJob:

@@ -74,7 +74,7 @@ class Queue:
 
     def describe(self) -> dict[str, Any]:
         """Return the JobQueueDetail of the API reference."""
-        known = {
+        description = {
             "jobQueueName": self.name,
             "jobQueueArn": self.arn,
             "jobQueueType": KIND,
@@ -85,7 +85,7 @@ class Queue:
             "computeEnvironmentOrder": [],
             "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": self.environment.arn}],
         }
-        return known | ({"schedulingPolicyArn": self.policy} if self.policy else {})
+        return description | ({"schedulingPolicyArn": self.policy} if self.policy else {})
 
 
 class ServiceResources:
@@ -114,11 +114,11 @@ class ServiceResources:
             raise ClientException(f"Object already exists: service environment {name}")
         if request.get("serviceEnvironmentType") != KIND:
             raise ClientException(f"serviceEnvironmentType must be {KIND}")
-        made = Environment(
+        environment = Environment(
             name=name, arn=f"{self._prefix}:service-environment/{name}", limits=_limits(request["capacityLimits"])
         )
-        self.environments[name] = made
-        return made
+        self.environments[name] = environment
+        return environment
 
     def update_environment(self, request: Mapping[str, Any]) -> Environment:
         """UpdateServiceEnvironment."""
@@ -144,7 +144,7 @@ class ServiceResources:
             raise ClientException(f"Job queue {name} already exists")
         if request.get("jobQueueType") != KIND or len(order) != 1:
             raise ClientException(f"jobQueueType must be {KIND} for service queues, with exactly one environment")
-        made = Queue(
+        queue = Queue(
             name=name,
             arn=f"{self._prefix}:job-queue/{name}",
             environment=self.environment(str(order[0]["serviceEnvironment"])),
@@ -152,8 +152,8 @@ class ServiceResources:
             priority=int(request.get("priority") or 0),
             state=str(request.get("state") or "ENABLED"),
         )
-        self.queues[name] = made
-        return made
+        self.queues[name] = queue
+        return queue
 
     def update_queue(self, queue: Queue, request: Mapping[str, Any]) -> None:
         """UpdateJobQueue: a policy can be replaced but not added or removed (API reference, CreateJobQueue)."""
@@ -170,14 +170,14 @@ class ServiceResources:
             raise ClientException(f"JobQueue {request['jobQueue']} has no quota management")
         if name in queue.shares or len(queue.shares) == MAX_SHARES:
             raise ClientException(f"Quota share {name} already exists, or {queue.name} already has {MAX_SHARES} shares")
-        made = QuotaShare(
+        share = QuotaShare(
             name=name,
             arn=f"{queue.arn}/quota-share/{name}",
             limits=_limits(request["capacityLimits"]),
             borrows=(request.get("resourceSharingConfiguration") or {}).get("strategy") == "LEND_AND_BORROW",
         )
-        queue.shares[name] = made
-        return made
+        queue.shares[name] = share
+        return share
 
     def share(self, arn: str) -> tuple[Queue, QuotaShare]:
         """Return a quota share by ARN, and its queue."""
@@ -189,7 +189,7 @@ class ServiceResources:
 
 
 def _limits(limits: list[Mapping[str, Any]]) -> dict[str, int]:
-    found = {str(limit["capacityUnit"]): int(limit["maxCapacity"]) for limit in limits}
-    if not found or (ANY_TYPE in found and len(found) > 1):
+    limit_by_unit = {str(limit["capacityUnit"]): int(limit["maxCapacity"]) for limit in limits}
+    if not limit_by_unit or (ANY_TYPE in limit_by_unit and len(limit_by_unit) > 1):
         raise ClientException(f"capacityLimits must be one limit of {ANY_TYPE}, or limits of instance types")
-    return found
+    return limit_by_unit

@@ -137,7 +137,7 @@ class ServiceScheduler:
 
     def _create(self, job: ServiceJob) -> None:
         try:
-            made = self._sagemaker(job).create_training_job(**job.training_job_request())
+            reply = self._sagemaker(job).create_training_job(**job.training_job_request())
         except ClientError as error:
             code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
             reason = f"Received status from SageMaker: {code}: {message}"
@@ -148,7 +148,7 @@ class ServiceScheduler:
                 self._over(job, "FAILED", f"Received status from SageMaker: {error}")
         else:
             with self._changed:
-                job.training_job = made["TrainingJobArn"]
+                job.training_job = reply["TrainingJobArn"]
             if job.stop_reason is not None:
                 self._stop_training(job)
 
@@ -156,10 +156,12 @@ class ServiceScheduler:
         if not job.training_job:
             return
         try:
-            seen = self._sagemaker(job).describe_training_job(TrainingJobName=job.training_job.rpartition("/")[2])
+            description = self._sagemaker(job).describe_training_job(
+                TrainingJobName=job.training_job.rpartition("/")[2]
+            )
         except (ClientError, BotoCoreError):
             return  # not visible yet, or SageMaker does not answer; the next round asks again
-        status, reason = seen["TrainingJobStatus"], seen.get("FailureReason", "")
+        status, reason = description["TrainingJobStatus"], description.get("FailureReason", "")
         with self._changed:
             if status == "Completed":
                 self._over(job, "SUCCEEDED", "Received status from SageMaker: Training job completed")
@@ -169,7 +171,7 @@ class ServiceScheduler:
                 self._again(job, f"Received status from SageMaker: {reason}")
             elif status == "Failed":
                 self._over(job, "FAILED", job.stop_reason or f"Received status from SageMaker: {reason}")
-            elif (now := _BY_PHASE.get(seen["SecondaryStatus"])) and now != job.status:
+            elif (now := _BY_PHASE.get(description["SecondaryStatus"])) and now != job.status:
                 job.started_at = now_ms() if now == "RUNNING" else job.started_at
                 self._move(job, now)
 

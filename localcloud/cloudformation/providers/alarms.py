@@ -70,13 +70,13 @@ class Subscription(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Subscribe without confirmation; the subscription's ARN is the id."""
-        made = context.client("sns").subscribe(
+        subscription = context.client("sns").subscribe(
             TopicArn=properties["TopicArn"],
             Protocol=properties["Protocol"],
             Endpoint=properties["Endpoint"],
             ReturnSubscriptionArn=True,
         )
-        return provisioned(context, kind, made["SubscriptionArn"], Arn=made["SubscriptionArn"])
+        return provisioned(context, kind, subscription["SubscriptionArn"], Arn=subscription["SubscriptionArn"])
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Unsubscribe."""
@@ -109,23 +109,23 @@ class Budget(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the budget; its name is the id."""
-        wanted: dict[str, Any] = dict(properties["Budget"])
-        name = wanted.setdefault("BudgetName", context.name(100))
-        wanted["BudgetLimit"] = {key: str(value) for key, value in wanted["BudgetLimit"].items()}
+        budget: dict[str, Any] = dict(properties["Budget"])
+        name = budget.setdefault("BudgetName", context.name(100))
+        budget["BudgetLimit"] = {key: str(value) for key, value in budget["BudgetLimit"].items()}
         notified = [
             {**entry, "Notification": {**entry["Notification"], "Threshold": float(entry["Notification"]["Threshold"])}}
             for entry in properties.get("NotificationsWithSubscribers", [])
         ]
         context.client("budgets").create_budget(
-            AccountId=account(), Budget=wanted, NotificationsWithSubscribers=notified
+            AccountId=account(), Budget=budget, NotificationsWithSubscribers=notified
         )
         return provisioned(context, kind, name)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Replace the budget with new limits or filters, because moto 5.2.5 has no UpdateBudget."""
         self.delete(context, old)
-        named = {**properties["Budget"], "BudgetName": old.physical_resource_id}
-        return self.create(context, old.cf_resource_type, {**properties, "Budget": named})
+        budget = {**properties["Budget"], "BudgetName": old.physical_resource_id}
+        return self.create(context, old.cf_resource_type, {**properties, "Budget": budget})
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the budget."""

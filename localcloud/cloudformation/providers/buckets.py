@@ -58,9 +58,9 @@ class Bucket(Provider):
         if "VersioningConfiguration" in properties:
             s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=properties["VersioningConfiguration"])
         bridge = properties.get("NotificationConfiguration", {}).get("EventBridgeConfiguration")
-        wanted = bridge is not None and str(bridge.get("EventBridgeEnabled", True)).lower() == "true"
+        is_on = bridge is not None and str(bridge.get("EventBridgeEnabled", True)).lower() == "true"
         s3.put_bucket_notification_configuration(
-            Bucket=name, NotificationConfiguration={"EventBridgeConfiguration": {}} if wanted else {}
+            Bucket=name, NotificationConfiguration={"EventBridgeConfiguration": {}} if is_on else {}
         )
         for key, put in (
             ("PublicAccessBlockConfiguration", s3.put_public_access_block),
@@ -112,7 +112,7 @@ def _encryption(properties: Properties) -> list[dict[str, Any]]:
 
 
 def _exists(context: Context, bucket: str) -> bool:
-    return bucket in {one["Name"] for one in context.client("s3").list_buckets()["Buckets"]}
+    return bucket in {existing["Name"] for existing in context.client("s3").list_buckets()["Buckets"]}
 
 
 class BucketPolicy(Provider):

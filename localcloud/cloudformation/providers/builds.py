@@ -24,9 +24,9 @@ class Project(Provider):
         context.client("codebuild").delete_project(name=resource.physical_resource_id)
 
     def _put(self, context: Context, kind: str, name: str, properties: Properties) -> Provisioned:
-        wanted = context.request("codebuild", "CreateProject", {**properties, "Name": name})
-        made = context.client("codebuild").create_project(**wanted)["project"]
-        return provisioned(context, kind, name, Arn=made["arn"])
+        request = context.request("codebuild", "CreateProject", {**properties, "Name": name})
+        project = context.client("codebuild").create_project(**request)["project"]
+        return provisioned(context, kind, name, Arn=project["arn"])
 
 
 class Replication(Provider):
@@ -50,8 +50,8 @@ class Replication(Provider):
         self._put(context, {"ReplicationConfiguration": {"Rules": []}})
 
     def _put(self, context: Context, properties: Properties) -> None:
-        wanted = context.request("ecr", "PutReplicationConfiguration", properties)
-        context.client("ecr").put_replication_configuration(**wanted)
+        request = context.request("ecr", "PutReplicationConfiguration", properties)
+        context.client("ecr").put_replication_configuration(**request)
 
 
 class RegistryPolicy(Provider):

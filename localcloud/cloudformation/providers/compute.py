@@ -10,12 +10,12 @@ class Function(Provider):
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the function from its asset."""
         name = properties.get("FunctionName") or context.name(64)
-        wanted = {**without(properties, "Tags"), "FunctionName": name, "Tags": tag_map(properties)}
+        request = {**without(properties, "Tags"), "FunctionName": name, "Tags": tag_map(properties)}
         if "ZipFile" in properties["Code"]:
             message = "localcloud does not support inline function code; upload the code to S3, as the CDK does"
             raise ProvisioningError(message)
-        made = context.client("lambda").create_function(**context.request("lambda", "CreateFunction", wanted))
-        return provisioned(context, kind, name, Arn=made["FunctionArn"])
+        function = context.client("lambda").create_function(**context.request("lambda", "CreateFunction", request))
+        return provisioned(context, kind, name, Arn=function["FunctionArn"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update code and configuration in place."""
@@ -28,8 +28,8 @@ class Function(Provider):
             "Layers": [],
             "VpcConfig": {"SubnetIds": [], "SecurityGroupIds": []},
         }
-        wanted = {**absent, **without(properties, *apart), "FunctionName": name}
-        client.update_function_configuration(**context.request("lambda", "UpdateFunctionConfiguration", wanted))
+        request = {**absent, **without(properties, *apart), "FunctionName": name}
+        client.update_function_configuration(**context.request("lambda", "UpdateFunctionConfiguration", request))
         return provisioned(context, old.cf_resource_type, name, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -42,11 +42,11 @@ class Layer(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Publish a version."""
-        wanted = {**properties, "LayerName": properties.get("LayerName") or context.name(64)}
-        made = context.client("lambda").publish_layer_version(
-            **context.request("lambda", "PublishLayerVersion", wanted)
+        request = {**properties, "LayerName": properties.get("LayerName") or context.name(64)}
+        version = context.client("lambda").publish_layer_version(
+            **context.request("lambda", "PublishLayerVersion", request)
         )
-        return provisioned(context, kind, made["LayerVersionArn"], LayerVersionArn=made["LayerVersionArn"])
+        return provisioned(context, kind, version["LayerVersionArn"], LayerVersionArn=version["LayerVersionArn"])
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the version."""
@@ -60,8 +60,8 @@ class Permission(Provider):
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Add the statement."""
         name = context.name(100)
-        wanted = {**properties, "StatementId": name}
-        context.client("lambda").add_permission(**context.request("lambda", "AddPermission", wanted))
+        request = {**properties, "StatementId": name}
+        context.client("lambda").add_permission(**context.request("lambda", "AddPermission", request))
         return provisioned(context, kind, name, Id=name)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -75,9 +75,9 @@ class EventInvokeConfig(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the configuration; function and qualifier are the id."""
-        wanted = without(properties, "Qualifier") if properties.get("Qualifier") == "$LATEST" else properties
+        request = without(properties, "Qualifier") if properties.get("Qualifier") == "$LATEST" else properties
         client = context.client("lambda")
-        client.put_function_event_invoke_config(**context.request("lambda", "PutFunctionEventInvokeConfig", wanted))
+        client.put_function_event_invoke_config(**context.request("lambda", "PutFunctionEventInvokeConfig", request))
         return provisioned(context, kind, f"{properties['FunctionName']}|{properties['Qualifier']}")
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
@@ -95,10 +95,10 @@ class EventSourceMapping(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the mapping; its UUID is the id."""
-        wanted = {**without(properties, "Tags"), "Tags": tag_map(properties)}
+        request = {**without(properties, "Tags"), "Tags": tag_map(properties)}
         client = context.client("lambda")
-        made = client.create_event_source_mapping(**context.request("lambda", "CreateEventSourceMapping", wanted))
-        return provisioned(context, kind, made["UUID"], Id=made["UUID"])
+        mapping = client.create_event_source_mapping(**context.request("lambda", "CreateEventSourceMapping", request))
+        return provisioned(context, kind, mapping["UUID"], Id=mapping["UUID"])
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the mapping."""
@@ -113,16 +113,16 @@ class BatchResource(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create or register the resource; its ARN is the id."""
-        given = next((value for key, value in properties.items() if key.lower() == self._name.lower()), None)
-        wanted = {
+        given_name = next((value for key, value in properties.items() if key.lower() == self._name.lower()), None)
+        request = {
             **{key: value for key, value in properties.items() if key.lower() != self._name.lower()},
-            self._name: given or context.name(128),
+            self._name: given_name or context.name(128),
         }
-        wanted = without(wanted, "ReplaceComputeEnvironment", "UpdatePolicy")
+        request = without(request, "ReplaceComputeEnvironment", "UpdatePolicy")
         if kind == "AWS::Batch::ComputeEnvironment":  # the API accepts upper case only, CloudFormation any case
-            wanted["Type"] = str(wanted["Type"]).upper()
-        made = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, wanted))
-        arn = made[self._arn]
+            request["Type"] = str(request["Type"]).upper()
+        reply = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, request))
+        arn = reply[self._arn]
         if kind == "AWS::Batch::ComputeEnvironment":
             self._stabilized(context, arn)
         return provisioned(context, kind, arn, **{self._arn[0].upper() + self._arn[1:]: arn})
@@ -134,11 +134,11 @@ class BatchResource(Provider):
             ProvisioningError: If the environment is INVALID.
         """
         batch = context.client("batch")
-        found = batch.describe_compute_environments(computeEnvironments=[arn])["computeEnvironments"][0]
-        if found["status"] == "INVALID":
+        environment = batch.describe_compute_environments(computeEnvironments=[arn])["computeEnvironments"][0]
+        if environment["status"] == "INVALID":
             batch.update_compute_environment(computeEnvironment=arn, state="DISABLED")
             batch.delete_compute_environment(computeEnvironment=arn)
-            raise ProvisioningError(f"Operation CREATE failed: {found['statusReason']}")
+            raise ProvisioningError(f"Operation CREATE failed: {environment['statusReason']}")
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update in place if the API can; a job definition gets a new revision with the same name."""
@@ -148,10 +148,10 @@ class BatchResource(Provider):
         key = self._name.removesuffix("Name")
         apart = ("Tags", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
         kinds = ("Type", "JobQueueType", "ServiceEnvironmentType")
-        wanted = {**without(properties, *apart, *kinds), key: old.physical_resource_id}
-        if "ComputeResources" in wanted:
-            wanted["ComputeResources"] = without(wanted["ComputeResources"], "Type")
-        getattr(context.client("batch"), snake(self._update))(**context.request("batch", self._update, wanted))
+        request = {**without(properties, *apart, *kinds), key: old.physical_resource_id}
+        if "ComputeResources" in request:
+            request["ComputeResources"] = without(request["ComputeResources"], "Type")
+        getattr(context.client("batch"), snake(self._update))(**context.request("batch", self._update, request))
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:

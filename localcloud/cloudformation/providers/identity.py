@@ -18,11 +18,11 @@ class Role(Provider):
         """Create the role with its inline and managed policies."""
         name = properties.get("RoleName") or context.name(64)
         passed = ("Path", "Description", "MaxSessionDuration", "PermissionsBoundary", "Tags")
-        wanted = {key: properties[key] for key in passed if key in properties}
-        wanted |= {"RoleName": name, "AssumeRolePolicyDocument": _document(properties["AssumeRolePolicyDocument"])}
-        made = context.client("iam").create_role(**context.request("iam", "CreateRole", wanted))["Role"]
+        request = {key: properties[key] for key in passed if key in properties}
+        request |= {"RoleName": name, "AssumeRolePolicyDocument": _document(properties["AssumeRolePolicyDocument"])}
+        role = context.client("iam").create_role(**context.request("iam", "CreateRole", request))["Role"]
         self._attach(context, name, {}, properties)
-        return provisioned(context, kind, name, Arn=made["Arn"], RoleId=made["RoleId"])
+        return provisioned(context, kind, name, Arn=role["Arn"], RoleId=role["RoleId"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update trust, description and policies in place."""
@@ -48,12 +48,12 @@ class Role(Provider):
 
     def _attach(self, context: Context, name: str, old: Properties, new: Properties) -> None:
         iam = context.client("iam")
-        wanted = {policy["PolicyName"] for policy in new.get("Policies", [])}
+        policy_names = {policy["PolicyName"] for policy in new.get("Policies", [])}
         for policy in new.get("Policies", []):
             document = _document(policy["PolicyDocument"])
             iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
         for policy in old.get("Policies", []):
-            if policy["PolicyName"] not in wanted:
+            if policy["PolicyName"] not in policy_names:
                 iam.delete_role_policy(RoleName=name, PolicyName=policy["PolicyName"])
         before, after = set(old.get("ManagedPolicyArns", [])), set(new.get("ManagedPolicyArns", []))
         for arn in sorted(after - before):
@@ -120,9 +120,9 @@ class ManagedPolicy(Provider):
         """Create the policy and attach it to its roles."""
         iam = context.client("iam")
         name = properties.get("ManagedPolicyName") or context.name(128)
-        wanted = {key: properties[key] for key in ("Description", "Path") if key in properties}
+        request = {key: properties[key] for key in ("Description", "Path") if key in properties}
         document = _document(properties["PolicyDocument"])
-        arn = iam.create_policy(PolicyName=name, PolicyDocument=document, **wanted)["Policy"]["Arn"]
+        arn = iam.create_policy(PolicyName=name, PolicyDocument=document, **request)["Policy"]["Arn"]
         for role in properties.get("Roles", []):
             iam.attach_role_policy(RoleName=role, PolicyArn=arn)
         return provisioned(context, kind, arn, PolicyArn=arn)

@@ -17,11 +17,11 @@ class Key(Provider):
         """Create the key; the key id is the resource's id."""
         kms = context.client("kms")
         tags = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in properties.get("Tags", [])]
-        made = kms.create_key(
+        metadata = kms.create_key(
             Policy=json.dumps(properties["KeyPolicy"]), Description=properties.get("Description", ""), Tags=tags
         )["KeyMetadata"]
-        self._rotate(kms, made["KeyId"], properties)
-        return provisioned(context, kind, made["KeyId"], Arn=made["Arn"], KeyId=made["KeyId"])
+        self._rotate(kms, metadata["KeyId"], properties)
+        return provisioned(context, kind, metadata["KeyId"], Arn=metadata["Arn"], KeyId=metadata["KeyId"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Set policy, description and rotation in place; these never replace a key."""

@@ -12,8 +12,8 @@ class Cluster(Provider):
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the cluster; its name is the id."""
         name = properties.get("Name") or context.name(100)
-        wanted = {**without(properties, "Tags"), "Name": name}
-        request = context.request("eks", "CreateCluster", wanted)
+        cluster = {**without(properties, "Tags"), "Name": name}
+        request = context.request("eks", "CreateCluster", cluster)
         context.client("eks").create_cluster(**request, **_tags(properties))
         return self._described(context, kind, name)
 
@@ -41,17 +41,17 @@ class Cluster(Provider):
             return
 
     def _described(self, context: Context, kind: str, name: str) -> Provisioned:
-        found = context.client("eks").describe_cluster(name=name)["cluster"]
-        authority = found["certificateAuthority"]["data"]
+        cluster = context.client("eks").describe_cluster(name=name)["cluster"]
+        authority = cluster["certificateAuthority"]["data"]
         attributes: dict[str, Any] = {
-            "Arn": found["arn"],
-            "Id": found.get("id", ""),
-            "Endpoint": found["endpoint"],
+            "Arn": cluster["arn"],
+            "Id": cluster.get("id", ""),
+            "Endpoint": cluster["endpoint"],
             "CertificateAuthorityData": authority,
             "CertificateAuthority.Data": authority,
-            "ClusterSecurityGroupId": found["resourcesVpcConfig"].get("clusterSecurityGroupId", ""),
+            "ClusterSecurityGroupId": cluster["resourcesVpcConfig"].get("clusterSecurityGroupId", ""),
             "EncryptionConfigKeyArn": "",
-            "OpenIdConnectIssuerUrl": found["identity"]["oidc"]["issuer"],
+            "OpenIdConnectIssuerUrl": cluster["identity"]["oidc"]["issuer"],
         }
         return provisioned(context, kind, name, **attributes)
 
@@ -62,28 +62,28 @@ class AccessEntry(Provider):
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the entry; principal and cluster are its id."""
         request = context.request("eks", "CreateAccessEntry", without(properties, "Tags", "AccessPolicies"))
-        made = context.client("eks").create_access_entry(**request, **_tags(properties))["accessEntry"]
+        entry = context.client("eks").create_access_entry(**request, **_tags(properties))["accessEntry"]
         _associate(context, {}, properties)
         # The schema's primaryIdentifier; https://docs.aws.amazon.com/cloudcontrolapi/latest/userguide/resource-identifier.html
         identifier = f"{properties['PrincipalArn']}|{properties['ClusterName']}"
-        return provisioned(context, kind, identifier, AccessEntryArn=made["accessEntryArn"])
+        return provisioned(context, kind, identifier, AccessEntryArn=entry["accessEntryArn"])
 
     def drift(self, context: Context, resource: Provisioned) -> Drift:
         """Return how the entry differs in its existence or its groups."""
         eks = context.client("eks")
         try:
-            found = eks.describe_access_entry(**_entry(resource.properties))["accessEntry"]
+            entry = eks.describe_access_entry(**_entry(resource.properties))["accessEntry"]
         except eks.exceptions.ResourceNotFoundException:
             return "deleted"
-        same = sorted(found["kubernetesGroups"]) == sorted(resource.properties.get("KubernetesGroups") or [])
+        same = sorted(entry["kubernetesGroups"]) == sorted(resource.properties.get("KubernetesGroups") or [])
         return "" if same else "changed"
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Change groups, user name, policies and tags in place."""
         if changed(old, properties, "KubernetesGroups", "Username"):
-            wanted = {name: properties[name] for name in ("Username",) if name in properties}
-            wanted |= {**_named(properties), "KubernetesGroups": properties.get("KubernetesGroups") or []}
-            context.client("eks").update_access_entry(**context.request("eks", "UpdateAccessEntry", wanted))
+            entry = {name: properties[name] for name in ("Username",) if name in properties}
+            entry |= {**_named(properties), "KubernetesGroups": properties.get("KubernetesGroups") or []}
+            context.client("eks").update_access_entry(**context.request("eks", "UpdateAccessEntry", entry))
         _associate(context, old.properties, properties)
         _tag(context, str(old.attributes["AccessEntryArn"]), old.properties, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
@@ -104,17 +104,17 @@ class PodIdentityAssociation(Provider):
         """Create the association; its ARN is the id."""
         request = context.request("eks", "CreatePodIdentityAssociation", without(properties, "Tags"))
         eks = context.client("eks")
-        made = eks.create_pod_identity_association(**request, **_tags(properties))["association"]
-        attributes = {"AssociationArn": made["associationArn"], "AssociationId": made["associationId"]}
-        return provisioned(context, kind, made["associationArn"], **attributes)
+        association = eks.create_pod_identity_association(**request, **_tags(properties))["association"]
+        attributes = {"AssociationArn": association["associationArn"], "AssociationId": association["associationId"]}
+        return provisioned(context, kind, association["associationArn"], **attributes)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Change the role, the session tags and the tags in place."""
-        wanted = {
+        association = {
             **without(properties, "Tags", "Namespace", "ServiceAccount"),
             "AssociationId": old.attributes["AssociationId"],
         }
-        request = context.request("eks", "UpdatePodIdentityAssociation", wanted)
+        request = context.request("eks", "UpdatePodIdentityAssociation", association)
         context.client("eks").update_pod_identity_association(**request)
         _tag(context, old.physical_resource_id, old.properties, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)

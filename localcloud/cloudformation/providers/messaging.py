@@ -20,8 +20,8 @@ class Queue(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Set the attributes in place."""
-        wanted = {key: value for key, value in _attributes(properties).items() if key != "FifoQueue"}
-        context.client("sqs").set_queue_attributes(QueueUrl=old.physical_resource_id, Attributes=wanted)
+        attributes = {key: value for key, value in _attributes(properties).items() if key != "FifoQueue"}
+        context.client("sqs").set_queue_attributes(QueueUrl=old.physical_resource_id, Attributes=attributes)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -79,10 +79,10 @@ class Rule(Provider):
         """Update the rule, and remove targets that are no longer in the template."""
         name = old.physical_resource_id.rsplit("|", 1)[-1]
         arn = self._put(context, name, properties)
-        kept = {target["Id"] for target in properties.get("Targets", [])}
-        gone = [target["Id"] for target in old.properties.get("Targets", []) if target["Id"] not in kept]
-        if gone:
-            context.client("events").remove_targets(Rule=name, Ids=gone, **_bus(properties))
+        remaining = {target["Id"] for target in properties.get("Targets", [])}
+        removed = [target["Id"] for target in old.properties.get("Targets", []) if target["Id"] not in remaining]
+        if removed:
+            context.client("events").remove_targets(Rule=name, Ids=removed, **_bus(properties))
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, Arn=arn)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -96,10 +96,10 @@ class Rule(Provider):
 
     def _put(self, context: Context, name: str, properties: Properties) -> str:
         events = context.client("events")
-        wanted = {**without(properties, "Targets"), "Name": name}
-        if isinstance(wanted.get("EventPattern"), dict):
-            wanted["EventPattern"] = json.dumps(wanted["EventPattern"])
-        arn = str(events.put_rule(**context.request("events", "PutRule", wanted))["RuleArn"])
+        rule = {**without(properties, "Targets"), "Name": name}
+        if isinstance(rule.get("EventPattern"), dict):
+            rule["EventPattern"] = json.dumps(rule["EventPattern"])
+        arn = str(events.put_rule(**context.request("events", "PutRule", rule))["RuleArn"])
         if properties.get("Targets"):
             targets = {"Rule": name, "Targets": properties["Targets"], **_bus(properties)}
             events.put_targets(**context.request("events", "PutTargets", targets))
@@ -115,8 +115,8 @@ class EventBus(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the bus."""
-        wanted = context.request("events", "CreateEventBus", without(properties, "Policy"))
-        arn = context.client("events").create_event_bus(**wanted)["EventBusArn"]
+        request = context.request("events", "CreateEventBus", without(properties, "Policy"))
+        arn = context.client("events").create_event_bus(**request)["EventBusArn"]
         return provisioned(context, kind, properties["Name"], Arn=arn, Name=properties["Name"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002  # the signature of all providers
@@ -133,14 +133,14 @@ class EventBusPolicy(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Add a statement to the bus policy."""
-        wanted: dict[str, Any] = _bus(properties)
+        permission: dict[str, Any] = _bus(properties)
         if "Statement" in properties:
             arn = context.arn("events", f"event-bus/{properties.get('EventBusName', 'default')}")
             statement = {"Resource": arn, **properties["Statement"], "Sid": properties["StatementId"]}
-            wanted["Policy"] = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+            permission["Policy"] = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
         else:
-            wanted |= without(properties, "EventBusName")
-        context.client("events").put_permission(**context.request("events", "PutPermission", wanted))
+            permission |= without(properties, "EventBusName")
+        context.client("events").put_permission(**context.request("events", "PutPermission", permission))
         return provisioned(context, kind, properties["StatementId"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:

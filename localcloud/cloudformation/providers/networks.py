@@ -38,10 +38,10 @@ class Network(NativeProvider):
 
 
 def _tag(ec2: Any, old: Provisioned, properties: Properties) -> None:
-    before, after = (tag_map(one) for one in (old.properties, properties))
+    before, after = (tag_map(values) for values in (old.properties, properties))
     resources = [old.physical_resource_id]
-    if gone := [{"Key": key} for key in before if key not in after]:
-        ec2.delete_tags(Resources=resources, Tags=gone)
+    if removed := [{"Key": key} for key in before if key not in after]:
+        ec2.delete_tags(Resources=resources, Tags=removed)
     if after:
         ec2.create_tags(Resources=resources, Tags=[{"Key": key, "Value": value} for key, value in after.items()])
 
@@ -59,7 +59,7 @@ def _modify_endpoint(ec2: Any, old: Provisioned, properties: Properties) -> None
         ("SubnetIds", "Subnet"),
         ("SecurityGroupIds", "SecurityGroup"),
     ):
-        before, after = (set(one.get(plural, ())) for one in (old.properties, properties))
+        before, after = (set(values.get(plural, ())) for values in (old.properties, properties))
         for verb, ids in (("Add", after - before), ("Remove", before - after)):
             if ids:
                 request[f"{verb}{name}Ids"] = sorted(ids)
@@ -99,10 +99,10 @@ class Ingress(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Add the rule; the rule's id is the resource's id."""
-        made = context.client("ec2").authorize_security_group_ingress(
+        reply = context.client("ec2").authorize_security_group_ingress(
             GroupId=properties["GroupId"], IpPermissions=[_permission(properties)]
         )
-        rule = made["SecurityGroupRules"][0]["SecurityGroupRuleId"]
+        rule = reply["SecurityGroupRules"][0]["SecurityGroupRuleId"]
         return provisioned(context, kind, rule, Id=rule)
 
     def delete(self, context: Context, resource: Provisioned) -> None:

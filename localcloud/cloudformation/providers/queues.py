@@ -9,15 +9,15 @@ class SchedulingPolicy(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the policy; its ARN is the id."""
-        wanted = {**properties, "Name": properties.get("Name") or context.name(128)}
-        request = context.request("batch", "CreateSchedulingPolicy", wanted)
+        policy = {**properties, "Name": properties.get("Name") or context.name(128)}
+        request = context.request("batch", "CreateSchedulingPolicy", policy)
         arn = context.client("batch").create_scheduling_policy(**request)["arn"]
         return provisioned(context, kind, arn, Arn=arn)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update the shares in place."""
-        wanted = {**without(properties, "Name", "Tags"), "Arn": old.physical_resource_id}
-        context.client("batch").update_scheduling_policy(**context.request("batch", "UpdateSchedulingPolicy", wanted))
+        policy = {**without(properties, "Name", "Tags"), "Arn": old.physical_resource_id}
+        context.client("batch").update_scheduling_policy(**context.request("batch", "UpdateSchedulingPolicy", policy))
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -30,18 +30,18 @@ class QuotaShare(Provider):
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the quota share; its ARN is the id."""
-        wanted = {**properties, "QuotaShareName": properties.get("QuotaShareName") or context.name(128)}
-        request = context.request("batch", "CreateQuotaShare", wanted)
+        share = {**properties, "QuotaShareName": properties.get("QuotaShareName") or context.name(128)}
+        request = context.request("batch", "CreateQuotaShare", share)
         arn = context.client("batch").create_quota_share(**request)["quotaShareArn"]
         return provisioned(context, kind, arn, QuotaShareArn=arn)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update limits and sharing in place."""
-        wanted = {
+        share = {
             **without(properties, "QuotaShareName", "JobQueue", "Tags"),
             "QuotaShareArn": old.physical_resource_id,
         }
-        context.client("batch").update_quota_share(**context.request("batch", "UpdateQuotaShare", wanted))
+        context.client("batch").update_quota_share(**context.request("batch", "UpdateQuotaShare", share))
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:

@@ -15,16 +15,19 @@ class Table(Provider):
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the table."""
         name = properties.get("TableName") or context.name()
-        wanted = {**without(properties, *_TABLE_SETTINGS), "TableName": name}
-        if "SSESpecification" in wanted:
-            asked = wanted["SSESpecification"]
-            wanted["SSESpecification"] = {**without(asked, "SSEEnabled"), "Enabled": asked.get("SSEEnabled", True)}
-        if isinstance(wanted.get("StreamSpecification"), dict):
-            wanted["StreamSpecification"] = {"StreamEnabled": True, **wanted["StreamSpecification"]}
+        table = {**without(properties, *_TABLE_SETTINGS), "TableName": name}
+        if "SSESpecification" in table:
+            encryption = table["SSESpecification"]
+            table["SSESpecification"] = {
+                **without(encryption, "SSEEnabled"),
+                "Enabled": encryption.get("SSEEnabled", True),
+            }
+        if isinstance(table.get("StreamSpecification"), dict):
+            table["StreamSpecification"] = {"StreamEnabled": True, **table["StreamSpecification"]}
         client = context.client("dynamodb")
-        made = client.create_table(**context.request("dynamodb", "CreateTable", wanted))["TableDescription"]
+        description = client.create_table(**context.request("dynamodb", "CreateTable", table))["TableDescription"]
         self._settings(context, name, properties)
-        return provisioned(context, kind, name, **_of_table(made))
+        return provisioned(context, kind, name, **_of_table(description))
 
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
         """Import a table unchanged."""
@@ -38,19 +41,19 @@ class Table(Provider):
         """Update the settings in place."""
         name = old.physical_resource_id
         movable = ("BillingMode", "ProvisionedThroughput", "DeletionProtectionEnabled", "AttributeDefinitions")
-        wanted = {key: value for key, value in properties.items() if key in movable}
+        changes = {key: value for key, value in properties.items() if key in movable}
         context.client("dynamodb").update_table(
-            **context.request("dynamodb", "UpdateTable", {**wanted, "TableName": name})
+            **context.request("dynamodb", "UpdateTable", {**changes, "TableName": name})
         )
         self._settings(context, name, properties)
         client = context.client("dynamodb")
         if changed(old, properties, "StreamSpecification"):
-            wanted = properties.get("StreamSpecification") or {}
-            client.update_table(TableName=name, StreamSpecification={"StreamEnabled": bool(wanted), **wanted})
+            changes = properties.get("StreamSpecification") or {}
+            client.update_table(TableName=name, StreamSpecification={"StreamEnabled": bool(changes), **changes})
         for change in _index_changes(old.properties, properties):
             definitions = {"TableName": name, "AttributeDefinitions": properties["AttributeDefinitions"]}
-            wanted = {**definitions, "GlobalSecondaryIndexUpdates": [change]}
-            client.update_table(**context.request("dynamodb", "UpdateTable", wanted))
+            changes = {**definitions, "GlobalSecondaryIndexUpdates": [change]}
+            client.update_table(**context.request("dynamodb", "UpdateTable", changes))
         described = client.describe_table(TableName=name)["Table"]
         return provisioned(context, old.cf_resource_type, name, **_of_table(described))
 
@@ -61,11 +64,11 @@ class Table(Provider):
     def _settings(self, context: Context, name: str, properties: Properties) -> None:
         client = context.client("dynamodb")
         if "PointInTimeRecoverySpecification" in properties:
-            wanted = {"TableName": name, **{key: properties[key] for key in _TABLE_SETTINGS[:1]}}
-            client.update_continuous_backups(**context.request("dynamodb", "UpdateContinuousBackups", wanted))
+            settings = {"TableName": name, **{key: properties[key] for key in _TABLE_SETTINGS[:1]}}
+            client.update_continuous_backups(**context.request("dynamodb", "UpdateContinuousBackups", settings))
         if "TimeToLiveSpecification" in properties:
-            wanted = {"TableName": name, "TimeToLiveSpecification": properties["TimeToLiveSpecification"]}
-            client.update_time_to_live(**context.request("dynamodb", "UpdateTimeToLive", wanted))
+            settings = {"TableName": name, "TimeToLiveSpecification": properties["TimeToLiveSpecification"]}
+            client.update_time_to_live(**context.request("dynamodb", "UpdateTimeToLive", settings))
 
 
 def _index_changes(old: Properties, new: Properties) -> list[dict[str, Any]]:
@@ -93,10 +96,13 @@ class Repository(Provider):
         """Create the repository."""
         name = properties.get("RepositoryName") or context.name(lower=True)
         apart = ("LifecyclePolicy", "EmptyOnDelete", "RepositoryPolicyText", "RepositoryName")
-        wanted = {**without(properties, *apart), "repositoryName": name}
-        made = context.client("ecr").create_repository(**context.request("ecr", "CreateRepository", wanted))
+        repository = {**without(properties, *apart), "repositoryName": name}
+        reply = context.client("ecr").create_repository(**context.request("ecr", "CreateRepository", repository))
         self._policies(context, name, properties)
-        attributes = {"Arn": made["repository"]["repositoryArn"], "RepositoryUri": made["repository"]["repositoryUri"]}
+        attributes = {
+            "Arn": reply["repository"]["repositoryArn"],
+            "RepositoryUri": reply["repository"]["repositoryUri"],
+        }
         return provisioned(context, kind, name, **attributes)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
@@ -137,8 +143,8 @@ class Parameter(Provider):
         context.client("ssm").delete_parameter(Name=resource.physical_resource_id)
 
     def _put(self, context: Context, kind: str, name: str, properties: Properties, *, overwrite: bool) -> Provisioned:
-        wanted = {**without(properties, "Tags"), "Name": name, "Overwrite": overwrite}
-        context.client("ssm").put_parameter(**context.request("ssm", "PutParameter", wanted))
+        parameter = {**without(properties, "Tags"), "Name": name, "Overwrite": overwrite}
+        context.client("ssm").put_parameter(**context.request("ssm", "PutParameter", parameter))
         return provisioned(context, kind, name, Type=properties["Type"], Value=properties["Value"])
 
 

@@ -28,7 +28,7 @@ _KNOWN = frozenset({f"{_DOMAIN}/compute-type", *(f"{_DOMAIN}/instance-{name}" fo
 def refusal(pod: Object) -> str:
     """Return why Auto Mode creates no node for a pod; an empty text if it may."""
     keys = list(pod["spec"].get("nodeSelector") or {})
-    keys += [one["key"] for term in required_terms(pod) for one in term.get("matchExpressions") or []]
+    keys += [expression["key"] for term in required_terms(pod) for expression in term.get("matchExpressions") or []]
     for number, key in enumerate(keys):
         domain = key.partition("/")[0]
         if key not in _KNOWN and (domain == _DOMAIN or domain.endswith(f".{_DOMAIN}")):

@@ -42,7 +42,7 @@ class Controller(ABC):
         self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
 
     @abstractmethod
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Return the keys of the objects to synchronize after a change of an object."""
 
     @abstractmethod
@@ -80,8 +80,8 @@ class Controller(ABC):
                 if self.paused.is_set() or self._stopped.is_set():
                     break
                 self._sync(key)
-            rest = min(self._due.values(), default=now + _STEP_SECONDS) - time.monotonic()
-            store.wait(version, max(0.0, min(rest, _STEP_SECONDS)))
+            pause = min(self._due.values(), default=now + _STEP_SECONDS) - time.monotonic()
+            store.wait(version, max(0.0, min(pause, _STEP_SECONDS)))
 
     def _changed(self, version: int) -> tuple[int, dict[Key, None]]:
         """Return the present version and the keys of objects that have changed since an earlier one."""
@@ -92,15 +92,15 @@ class Controller(ABC):
                 for change in store.changes(version):
                     version, metadata = change.version, change.after["metadata"]
                     key = (change.resource, metadata.get("namespace", ""), metadata["name"])
-                    for one in (change.before, change.after):
-                        queue |= dict.fromkeys(self.keys(key, one) if one else ())
+                    for entry in (change.before, change.after):
+                        queue |= dict.fromkeys(self.keys(key, entry) if entry else ())
             except ApiError:
                 version = -1
         if version < 0:
             version = store.version
             for key in store.present_keys():
-                if found := store.find(*key):
-                    queue |= dict.fromkeys(self.keys(key, found))
+                if current := store.find(*key):
+                    queue |= dict.fromkeys(self.keys(key, current))
         return version, queue
 
     def _sync(self, key: Key) -> None:

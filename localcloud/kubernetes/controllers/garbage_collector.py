@@ -29,46 +29,46 @@ class GarbageCollector(Controller):
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
-        self._kinds = {(one.api_version, one.kind): one for one in client.api.resources}
+        self._kinds = {(resource.api_version, resource.kind): resource for resource in client.api.resources}
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize dependents, the owners that wait for them, and the dependents of owners."""
-        uid, metadata = one["metadata"]["uid"], one["metadata"]
-        found = [key] if metadata.get("ownerReferences") or "deletionTimestamp" in metadata else []
-        named = [(self._kind(owner), owner["name"]) for owner in metadata.get("ownerReferences") or []]
-        found += [
+        uid, metadata = entry["metadata"]["uid"], entry["metadata"]
+        keys = [key] if metadata.get("ownerReferences") or "deletionTimestamp" in metadata else []
+        owners = [(self._kind(owner), owner["name"]) for owner in metadata.get("ownerReferences") or []]
+        keys += [
             (resource, metadata.get("namespace", "") if resource.namespaced else "", name)
-            for resource, name in named
+            for resource, name in owners
             if resource
         ]
-        return [*found, *(dependent for dependent, _ in self.client.store.dependents(uid))]
+        return [*keys, *(dependent for dependent, _ in self.client.store.dependents(uid))]
 
     def sync(self, key: Key) -> float | None:
         """Collect an object, or its dependents."""
-        one = self.client.find(*key)
-        if one is None:
+        entry = self.client.find(*key)
+        if entry is None:
             return None
-        finalizers = one["metadata"].get("finalizers") or []
-        if "deletionTimestamp" in one["metadata"]:
+        finalizers = entry["metadata"].get("finalizers") or []
+        if "deletionTimestamp" in entry["metadata"]:
             if ORPHAN in finalizers:
-                self._orphan(key[0], one)
+                self._orphan(key[0], entry)
             elif FOREGROUND in finalizers:
-                return self._delete_dependents(key[0], one)
+                return self._delete_dependents(key[0], entry)
             return None
-        if one["metadata"].get("ownerReferences"):
-            self._collect(key[0], one)
+        if entry["metadata"].get("ownerReferences"):
+            self._collect(key[0], entry)
         return None
 
-    def _collect(self, resource: Resource, one: Object) -> None:
+    def _collect(self, resource: Resource, entry: Object) -> None:
         """Delete a dependent without a solid owner; otherwise remove its references to other owners."""
-        metadata = one["metadata"]
+        metadata = entry["metadata"]
         owners = metadata["ownerReferences"]
-        found = [(owner, self._owner(owner, metadata.get("namespace", ""))) for owner in owners]
-        waiting = [owner for owner, present in found if present is not None and _waits(present)]
-        solid = [owner for owner, present in found if present is not None and owner not in waiting]
+        references = [(owner, self._owner(owner, metadata.get("namespace", ""))) for owner in owners]
+        waiting = [owner for owner, owner_object in references if owner_object is not None and _waits(owner_object)]
+        solid = [owner for owner, owner_object in references if owner_object is not None and owner not in waiting]
         if solid:
             if len(solid) < len(owners):
-                self.client.update(resource, one, lambda made: made["metadata"].update(ownerReferences=solid))
+                self.client.update(resource, entry, lambda changed: changed["metadata"].update(ownerReferences=solid))
             return
         has_dependents = bool(self.client.store.dependents(metadata["uid"]))
         finalizers = metadata.get("finalizers") or []
@@ -81,27 +81,27 @@ class GarbageCollector(Controller):
         """Remove the finalizer of an owner once no dependent blocks its deletion."""
         uid = owner["metadata"]["uid"]
         dependents = self.client.store.dependents(uid)
-        for key, one in dependents:
-            if "deletionTimestamp" not in one["metadata"]:
-                self._collect(key[0], one)
+        for key, dependent in dependents:
+            if "deletionTimestamp" not in dependent["metadata"]:
+                self._collect(key[0], dependent)
         left = self.client.store.dependents(uid)
-        if not any(_blocks(one, uid) for _, one in left):
-            self.client.update(resource, owner, lambda made: _remove(made, FOREGROUND))
+        if not any(_blocks(dependent, uid) for _, dependent in left):
+            self.client.update(resource, owner, lambda changed: _remove(changed, FOREGROUND))
         return None
 
     def _orphan(self, resource: Resource, owner: Object) -> None:
         uid = owner["metadata"]["uid"]
-        for key, one in self.client.store.dependents(uid):
-            self.client.update(key[0], one, lambda made: _without_owner(made, uid))
-        self.client.update(resource, owner, lambda made: _remove(made, ORPHAN))
+        for key, dependent in self.client.store.dependents(uid):
+            self.client.update(key[0], dependent, lambda changed: _without_owner(changed, uid))
+        self.client.update(resource, owner, lambda changed: _remove(changed, ORPHAN))
 
     def _owner(self, reference: dict[str, Any], namespace: str) -> Object | None:
         """Return the owner of a reference; None if it is gone, or another object has its name."""
         resource = self._kind(reference)
         if resource is None:  # the definition of its kind is not installed: the real collector waits for it
             return {"metadata": {}}
-        found = self.client.find(resource, namespace if resource.namespaced else "", reference["name"])
-        return found if found and found["metadata"]["uid"] == reference["uid"] else None
+        owner = self.client.find(resource, namespace if resource.namespaced else "", reference["name"])
+        return owner if owner and owner["metadata"]["uid"] == reference["uid"] else None
 
     def _kind(self, reference: dict[str, Any]) -> Resource | None:
         return self._kinds.get((reference["apiVersion"], reference["kind"]))
@@ -113,13 +113,21 @@ def _waits(owner: Object) -> bool:
     return "deletionTimestamp" in metadata and FOREGROUND in (metadata.get("finalizers") or [])
 
 
-def _blocks(one: Object, uid: str) -> bool:
-    return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in one["metadata"]["ownerReferences"])
+def _blocks(dependent: Object, uid: str) -> bool:
+    return any(
+        owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in dependent["metadata"]["ownerReferences"]
+    )
 
 
-def _remove(made: Object, finalizer: str) -> None:
-    made["metadata"]["finalizers"] = [one for one in made["metadata"].get("finalizers") or [] if one != finalizer]
+def _remove(changed: Object, finalizer: str) -> None:
+    changed["metadata"]["finalizers"] = [
+        present_finalizer
+        for present_finalizer in changed["metadata"].get("finalizers") or []
+        if present_finalizer != finalizer
+    ]
 
 
-def _without_owner(made: Object, uid: str) -> None:
-    made["metadata"]["ownerReferences"] = [one for one in made["metadata"]["ownerReferences"] if one["uid"] != uid]
+def _without_owner(changed: Object, uid: str) -> None:
+    changed["metadata"]["ownerReferences"] = [
+        owner for owner in changed["metadata"]["ownerReferences"] if owner["uid"] != uid
+    ]

@@ -23,8 +23,8 @@ _SHARE_OF_OTHERS = 2.5
 @cache
 def offered(region: str) -> frozenset[str]:
     """Return the instance types of a Region."""
-    found = INSTANCE_TYPE_OFFERINGS["region"].get(region, [])
-    return frozenset(offering["InstanceType"] for offering in found) & frozenset(INSTANCE_TYPES)
+    offerings = INSTANCE_TYPE_OFFERINGS["region"].get(region, [])
+    return frozenset(offering["InstanceType"] for offering in offerings) & frozenset(INSTANCE_TYPES)
 
 
 def general(region: str) -> tuple[str, ...]:
@@ -35,10 +35,10 @@ def general(region: str) -> tuple[str, ...]:
 @cache
 def capacity(instance_type: str) -> dict[str, str]:
     """Return the capacity of a node."""
-    found = INSTANCE_TYPES[instance_type]
+    description = INSTANCE_TYPES[instance_type]
     return {
-        "cpu": str(found["VCpuInfo"]["DefaultVCpus"]),
-        "memory": f"{found['MemoryInfo']['SizeInMiB']}Mi",
+        "cpu": str(description["VCpuInfo"]["DefaultVCpus"]),
+        "memory": f"{description['MemoryInfo']['SizeInMiB']}Mi",
         "ephemeral-storage": f"{_DISK_GIB}Gi",
         "pods": str(_pods(instance_type)),
         **_devices(instance_type),
@@ -48,8 +48,8 @@ def capacity(instance_type: str) -> dict[str, str]:
 @cache
 def allocatable(instance_type: str) -> dict[str, str]:
     """Return the resources of a node for pods."""
-    found = INSTANCE_TYPES[instance_type]
-    processors, memory = found["VCpuInfo"]["DefaultVCpus"], found["MemoryInfo"]["SizeInMiB"]
+    description = INSTANCE_TYPES[instance_type]
+    processors, memory = description["VCpuInfo"]["DefaultVCpus"], description["MemoryInfo"]["SizeInMiB"]
     shares = _PROCESSOR_SHARES[:processors]
     reserved = sum(shares) + _SHARE_OF_OTHERS * max(0, processors - len(_PROCESSOR_SHARES))
     left = memory - int(memory * 0.075) - (255 + 11 * _pods(instance_type)) - 100
@@ -68,10 +68,10 @@ def _pods(instance_type: str) -> int:
 
 
 def _devices(instance_type: str) -> dict[str, str]:
-    found = INSTANCE_TYPES[instance_type]
-    gpus = [gpu for gpu in (found.get("GpuInfo") or {}).get("Gpus", []) if gpu.get("Manufacturer") == "NVIDIA"]
-    efa = (found["NetworkInfo"].get("EfaInfo") or {}).get("MaximumEfaInterfaces", 0)
-    neuron = (found.get("NeuronInfo") or {}).get("NeuronDevices") or []
+    description = INSTANCE_TYPES[instance_type]
+    gpus = [gpu for gpu in (description.get("GpuInfo") or {}).get("Gpus", []) if gpu.get("Manufacturer") == "NVIDIA"]
+    efa = (description["NetworkInfo"].get("EfaInfo") or {}).get("MaximumEfaInterfaces", 0)
+    neuron = (description.get("NeuronInfo") or {}).get("NeuronDevices") or []
     counts = {
         "nvidia.com/gpu": sum(int(gpu["Count"]) for gpu in gpus),
         "vpc.amazonaws.com/efa": int(efa),

@@ -45,14 +45,14 @@ class Kueue(Controller):
         self._admitted: dict[str, tuple[str, int]] = {}
         self._not_before: dict[str, float] = {}
 
-    def suspend_new(self, resource: Resource, made: Object) -> None:
+    def suspend_new(self, resource: Resource, new: Object) -> None:
         """Suspend a new job with a queue, as the webhook does."""
-        if resource in (JOB, MPI_JOB_RESOURCE) and _queue(made):
-            _suspend(made, suspended=True)
+        if resource in (JOB, MPI_JOB_RESOURCE) and _queue(new):
+            _suspend(new, suspended=True)
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize the jobs with a queue."""
-        return [key] if key[0] in (JOB, MPI_JOB_RESOURCE) and _queue(one) else []
+        return [key] if key[0] in (JOB, MPI_JOB_RESOURCE) and _queue(entry) else []
 
     def sync(self, key: Key) -> float | None:
         """Admit a job, or suspend one that is not admitted."""
@@ -64,22 +64,22 @@ class Kueue(Controller):
         if self._admit(job):
             if suspended:
                 self._events.normal(job, "Started", f"Admitted by clusterQueue {_queue(job)}")
-                self.client.update(key[0], job, lambda one: _suspend(one, suspended=False))
+                self.client.update(key[0], job, lambda changed: _suspend(changed, suspended=False))
             return None
         if not suspended:
             self._events.normal(job, "Stopped", "Not admitted by cluster queue")
-            self.client.update(key[0], job, lambda one: _suspend(one, suspended=True))
+            self.client.update(key[0], job, lambda changed: _suspend(changed, suspended=True))
         return _RETRY_SECONDS if uid not in self._admitted else None
 
     def preempt(self, name: str, seconds: float) -> None:
         """Suspend the running jobs of a name, which may be admitted again after some time."""
         for resource in (JOB, MPI_JOB_RESOURCE):
-            for job in self.client.store.all(resource, where=lambda one: one["metadata"]["name"] == name)[0]:
+            for job in self.client.store.all(resource, where=lambda entry: entry["metadata"]["name"] == name)[0]:
                 with self._lock:
                     self._admitted.pop(job["metadata"]["uid"], None)
                     self._not_before[job["metadata"]["uid"]] = time.monotonic() + seconds
                 self._events.normal(job, "Stopped", "Preempted to accommodate a higher priority Workload")
-                self.client.update(resource, job, lambda one: _suspend(one, suspended=True))
+                self.client.update(resource, job, lambda changed: _suspend(changed, suspended=True))
 
     def _admit(self, job: Object) -> bool:
         """Return True if a job is admitted, or can be now."""
@@ -98,31 +98,32 @@ class Kueue(Controller):
         """Release the capacity of jobs that have ended, or are gone."""
         running = set()
         for resource in (JOB, MPI_JOB_RESOURCE):
-            found, _ = self.client.store.all(resource, where=lambda one: not _has_ended(one))
-            running |= {one["metadata"]["uid"] for one in found}
+            jobs, _ = self.client.store.all(resource, where=lambda entry: not _has_ended(entry))
+            running |= {entry["metadata"]["uid"] for entry in jobs}
         with self._lock:
-            self._admitted = {uid: held for uid, held in self._admitted.items() if uid in running}
+            self._admitted = {uid: reservation for uid, reservation in self._admitted.items() if uid in running}
 
 
-def _queue(one: Object) -> str:
-    return str((one["metadata"].get("labels") or {}).get(QUEUE, ""))
+def _queue(job: Object) -> str:
+    return str((job["metadata"].get("labels") or {}).get(QUEUE, ""))
 
 
-def _policy(one: Object) -> Object:
-    spec: Object = one["spec"]
-    return spec.setdefault("runPolicy", {}) if one["kind"] == "MPIJob" else spec
+def _policy(job: Object) -> Object:
+    spec: Object = job["spec"]
+    return spec.setdefault("runPolicy", {}) if job["kind"] == "MPIJob" else spec
 
 
-def _is_suspended(one: Object) -> bool:
-    return bool(_policy(one).get("suspend"))
+def _is_suspended(job: Object) -> bool:
+    return bool(_policy(job).get("suspend"))
 
 
-def _suspend(one: Object, *, suspended: bool) -> None:
-    _policy(one)["suspend"] = suspended
+def _suspend(job: Object, *, suspended: bool) -> None:
+    _policy(job)["suspend"] = suspended
 
 
-def _has_ended(one: Object) -> bool:
-    conditions = (one.get("status") or {}).get("conditions") or []
+def _has_ended(job: Object) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or []
     return any(
-        found["type"] in ("Complete", "Succeeded", "Failed") and found["status"] == "True" for found in conditions
+        condition["type"] in ("Complete", "Succeeded", "Failed") and condition["status"] == "True"
+        for condition in conditions
     )

@@ -87,21 +87,21 @@ class MachineShares:
         self._shares.clear()
 
     def _hold(self, share: _Share, hosts: int) -> None:
-        with self._capacity.held(hosts, share.given_up) as got:
-            if got:
+        with self._capacity.held(hosts, share.given_up) as is_granted:
+            if is_granted:
                 share.got.set()
                 share.given_up.wait()
 
 
-def root_of(client: Client, one: Object) -> Object:
+def root_of(client: Client, entry: Object) -> Object:
     """Return the object that controls a pod through others, or the pod itself."""
-    while (reference := controller_of(one)) is not None:
+    while (reference := controller_of(entry)) is not None:
         resource = {"Job": JOB, "MPIJob": MPI_JOB_RESOURCE}.get(reference["kind"])
-        found = client.find(resource, one["metadata"]["namespace"], reference["name"]) if resource else None
-        if found is None or found["metadata"]["uid"] != reference["uid"]:
+        owner = client.find(resource, entry["metadata"]["namespace"], reference["name"]) if resource else None
+        if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return {"metadata": {"uid": reference["uid"]}, "kind": ""}
-        one = found
-    return one
+        entry = owner
+    return entry
 
 
 def hosts_of(root: Object) -> int:
@@ -109,5 +109,7 @@ def hosts_of(root: Object) -> int:
     if root["kind"] == "Job":
         return max(1, int(root["spec"]["parallelism"]))
     if root["kind"] == "MPIJob":
-        return sum(int((one or {}).get("replicas") or 1) for one in root["spec"]["mpiReplicaSpecs"].values())
+        return sum(
+            int((replica_spec or {}).get("replicas") or 1) for replica_spec in root["spec"]["mpiReplicaSpecs"].values()
+        )
     return 1

@@ -31,9 +31,9 @@ _DEFAULT = "default"
 class NamespaceController(Controller):
     """The controllers of the namespaces of a cluster."""
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize namespaces; one that is being deleted is synchronized until it is gone."""
-        del one
+        del entry
         return [key] if key[0] is NAMESPACE else []
 
     def sync(self, key: Key) -> float | None:
@@ -50,27 +50,27 @@ class NamespaceController(Controller):
     def _empty(self, namespace: Object) -> float | None:
         """Delete the content, and remove the namespace if there is none left."""
         name = namespace["metadata"]["name"]
-        self.client.update_status(NAMESPACE, namespace, lambda made: made["status"].update(phase="Terminating"))
-        for resource, one in self._content(name):
-            if "deletionTimestamp" not in one["metadata"]:
+        self.client.update_status(NAMESPACE, namespace, lambda changed: changed["status"].update(phase="Terminating"))
+        for resource, entry in self._content(name):
+            if "deletionTimestamp" not in entry["metadata"]:
                 with contextlib.suppress(ApiError):  # removed meanwhile
-                    self.client.delete(resource, name, one["metadata"]["name"], uid=one["metadata"]["uid"])
+                    self.client.delete(resource, name, entry["metadata"]["name"], uid=entry["metadata"]["uid"])
         left = self._content(name)
-        self.client.update_status(NAMESPACE, namespace, lambda made: _report(made, left))
+        self.client.update_status(NAMESPACE, namespace, lambda changed: _report(changed, left))
         if left:
             return _AGAIN_SECONDS
-        self.client.update(NAMESPACE, namespace, lambda made: made["spec"].update(finalizers=[]))
+        self.client.update(NAMESPACE, namespace, lambda changed: changed["spec"].update(finalizers=[]))
         return None
 
     def _content(self, namespace: str) -> list[tuple[Resource, Object]]:
-        kinds = (one for one in self.client.api.resources if one.namespaced)
-        return [(kind, one) for kind in kinds for one in self.client.store.all(kind, namespace)[0]]
+        kinds = (kind_ for kind_ in self.client.api.resources if kind_.namespaced)
+        return [(kind, entry) for kind in kinds for entry in self.client.store.all(kind, namespace)[0]]
 
 
 def _report(namespace: Object, left: list[tuple[Resource, Object]]) -> None:
     """Set the phase and the conditions of a namespace that is being deleted."""
     kinds = Counter(f"{resource.plural}.{resource.group}" for resource, _ in left)
-    finalizers = Counter(one for _, made in left for one in made["metadata"].get("finalizers") or [])
+    finalizers = Counter(finalizer for _, entry in left for finalizer in entry["metadata"].get("finalizers") or [])
     conditions = [
         _condition("DeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
         _condition(
@@ -95,8 +95,8 @@ def _report(namespace: Object, left: list[tuple[Resource, Object]]) -> None:
     status = namespace.setdefault("status", {})
     for condition in conditions:
         set_condition(status, condition, timestamp())
-        for made in status["conditions"]:
-            made.pop("lastProbeTime", None)
+        for entry in status["conditions"]:
+            entry.pop("lastProbeTime", None)
 
 
 def _condition(kind: str, reason: str, message: str) -> dict[str, str]:

@@ -31,15 +31,17 @@ def misfits(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[O
         nodes: All nodes.
     """
     spec, labels = pod["spec"], node["metadata"].get("labels") or {}
-    here = [one for one in pods if one["spec"].get("nodeName") == node["metadata"]["name"]]
+    pods_of_node = [other_pod for other_pod in pods if other_pod["spec"].get("nodeName") == node["metadata"]["name"]]
     if node.get("spec", {}).get("unschedulable") and not _tolerated(_UNSCHEDULABLE, spec):
         return ["node(s) were unschedulable"]
-    taints = [one for one in node.get("spec", {}).get("taints") or [] if one["effect"] != "PreferNoSchedule"]
+    taints = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["effect"] != "PreferNoSchedule"]
     if any(not _tolerated(taint, spec) for taint in taints):
         return ["node(s) had untolerated taint(s)"]
     if not _selected(spec, labels, node["metadata"]["name"]):
         return ["node(s) didn't match Pod's node affinity/selector"]
-    return _lacking(pod, node, here) or _attraction(pod, node, pods, nodes) or _repulsion(pod, node, here)
+    return (
+        _lacking(pod, node, pods_of_node) or _attraction(pod, node, pods, nodes) or _repulsion(pod, node, pods_of_node)
+    )
 
 
 def may_fit_alone(pod: Object, node: Object) -> bool:
@@ -61,8 +63,8 @@ def term_matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str =
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
         return False
-    return all(_matches(one, labels) for one in expressions) and all(
-        _matches(one, {"metadata.name": name}) for one in fields
+    return all(_matches(expression, labels) for expression in expressions) and all(
+        _matches(expression, {"metadata.name": name}) for expression in fields
     )
 
 
@@ -74,7 +76,7 @@ def tolerates(taints: Sequence[Mapping[str, Any]], spec: Mapping[str, Any]) -> b
 def _selected(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
     selector = spec.get("nodeSelector") or {}
     terms = required_terms({"spec": spec})
-    return selector.items() <= labels.items() and (not terms or any(term_matches(one, labels, name) for one in terms))
+    return selector.items() <= labels.items() and (not terms or any(term_matches(term, labels, name) for term in terms))
 
 
 def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -90,20 +92,20 @@ def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _tolerated(taint: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    for one in spec.get("tolerations") or []:
-        same_effect = one.get("effect") in (None, "", taint["effect"])
-        same_key = one.get("key") in (None, "", taint["key"])
-        exists = one.get("operator") == "Exists" or (one.get("value") or "") == (taint.get("value") or "")
-        if same_effect and same_key and exists and (one.get("key") or one.get("operator") == "Exists"):
+    for toleration in spec.get("tolerations") or []:
+        same_effect = toleration.get("effect") in (None, "", taint["effect"])
+        same_key = toleration.get("key") in (None, "", taint["key"])
+        exists = toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (taint.get("value") or "")
+        if same_effect and same_key and exists and (toleration.get("key") or toleration.get("operator") == "Exists"):
             return True
     return False
 
 
-def _lacking(pod: Object, node: Object, here: Sequence[Object]) -> list[str]:
+def _lacking(pod: Object, node: Object, pods_of_node: Sequence[Object]) -> list[str]:
     offered = (node.get("status") or {}).get("allocatable") or {}
     free = {name: int(amount(value) * 1000) for name, value in offered.items()}
-    for one in here:
-        for name, value in requests(one["spec"]).items():
+    for other_pod in pods_of_node:
+        for name, value in requests(other_pod["spec"]).items():
             free[name] = free.get(name, 0) - value
     short = [name for name, value in requests(pod["spec"]).items() if value > free.get(name, 0)]
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
@@ -117,8 +119,14 @@ def _attraction(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequen
     """
     terms = ((pod["spec"].get("affinity") or {}).get("podAffinity") or {}).get(_TERMS) or []
     labels = node["metadata"].get("labels") or {}
-    known = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in nodes}
-    places = [known.get(one["spec"]["nodeName"], {}) for one in pods if terms and _attracts(pod, terms, one)]
+    labels_by_node = {
+        other_node["metadata"]["name"]: other_node["metadata"].get("labels") or {} for other_node in nodes
+    }
+    places = [
+        labels_by_node.get(other_pod["spec"]["nodeName"], {})
+        for other_pod in pods
+        if terms and _attracts(pod, terms, other_pod)
+    ]
     is_first = not places and _attracts(pod, terms, pod)
     for term in terms:
         value = labels.get(term["topologyKey"])
@@ -127,32 +135,32 @@ def _attraction(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequen
     return []
 
 
-def _attracts(owner: Object, terms: Sequence[Mapping[str, Any]], other: Object) -> bool:
+def _attracts(owner: Object, terms: Sequence[Mapping[str, Any]], other_pod: Object) -> bool:
     """Return True if a pod matches all terms of a pod's affinity."""
-    namespace, labels = owner["metadata"]["namespace"], other["metadata"].get("labels") or {}
+    namespace, labels = owner["metadata"]["namespace"], other_pod["metadata"].get("labels") or {}
     return all(
-        other["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
+        other_pod["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
         and matches_labels(term.get("labelSelector"), labels)
         for term in terms
     )
 
 
-def _repulsion(pod: Object, node: Object, here: Sequence[Object]) -> list[str]:
+def _repulsion(pod: Object, node: Object, pods_of_node: Sequence[Object]) -> list[str]:
     """Return the reason of anti-affinity. Each topology is a node here."""
-    if any(_repels(pod, one, node) for one in here):
+    if any(_repels(pod, other_pod, node) for other_pod in pods_of_node):
         return ["node(s) didn't match pod anti-affinity rules"]
-    if any(_repels(one, pod, node) for one in here):
+    if any(_repels(other_pod, pod, node) for other_pod in pods_of_node):
         return ["node(s) didn't satisfy existing pods anti-affinity rules"]
     return []
 
 
-def _repels(owner: Object, other: Object, node: Object) -> bool:
+def _repels(owner: Object, other_pod: Object, node: Object) -> bool:
     """Return True if the anti-affinity of one pod excludes another one from a node that both would share."""
     terms = ((owner["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(_TERMS) or []
     namespace = owner["metadata"]["namespace"]
     for term in terms:
-        known = term["topologyKey"] in (node["metadata"].get("labels") or {})
-        same = other["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
-        if known and same and matches_labels(term.get("labelSelector"), other["metadata"].get("labels") or {}):
+        is_known = term["topologyKey"] in (node["metadata"].get("labels") or {})
+        same = other_pod["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
+        if is_known and same and matches_labels(term.get("labelSelector"), other_pod["metadata"].get("labels") or {}):
             return True
     return False

@@ -62,13 +62,13 @@ class NodeLifecycle(Controller):
         self._cordoned_at: dict[str, float] = {}
         self._orphan_since: dict[str, float] = {}
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize a node, and the nodes of pods."""
         if key[0] is NODE:
             return [key]
         if key[0] is not POD:
             return []
-        name = one["spec"].get("nodeName")
+        name = entry["spec"].get("nodeName")
         return [(NODE, "", name) if name else key]
 
     def sync(self, key: Key) -> float | None:
@@ -85,17 +85,17 @@ class NodeLifecycle(Controller):
         if busy or NODE_POOL not in (node["metadata"].get("labels") or {}):
             self._empty_since.pop(name, None)
             if self._cordoned_at.pop(name, None):
-                self.client.update(NODE, node, lambda one: one["spec"].pop("unschedulable", None))
+                self.client.update(NODE, node, lambda changed: changed["spec"].pop("unschedulable", None))
             return None
-        rest = self._empty_since.setdefault(name, now) + self._times.consolidate_after - now
-        if rest > 0:
-            return rest
+        pause = self._empty_since.setdefault(name, now) + self._times.consolidate_after - now
+        if pause > 0:
+            return pause
         if name not in self._cordoned_at:  # as Karpenter does, because a pod may be bound to the node at this moment
             self._cordoned_at[name] = now
-            self.client.update(NODE, node, lambda one: one["spec"].update(unschedulable=True))
-        rest = self._cordoned_at[name] + _CORDONED_SECONDS - now
-        if rest > 0:
-            return rest
+            self.client.update(NODE, node, lambda changed: changed["spec"].update(unschedulable=True))
+        pause = self._cordoned_at[name] + _CORDONED_SECONDS - now
+        if pause > 0:
+            return pause
         del self._cordoned_at[name]
         self.client.delete(NODE, "", name)
         return 0.0
@@ -105,11 +105,11 @@ class NodeLifecycle(Controller):
         pod = self.client.find(*key)
         if pod is None or pod["spec"].get("nodeName") or "deletionTimestamp" not in pod["metadata"]:
             return None
-        rest = self._times.unscheduled - seconds_since(pod["metadata"]["deletionTimestamp"])
-        if rest > 0:
-            return rest
+        pause = self._times.unscheduled - seconds_since(pod["metadata"]["deletionTimestamp"])
+        if pause > 0:
+            return pause
         if pod["status"].get("phase") not in _ENDED:
-            self.client.update_status(POD, pod, lambda one: one["status"].update(phase="Failed"))
+            self.client.update_status(POD, pod, lambda changed: changed["status"].update(phase="Failed"))
         self.client.delete(POD, key[1], key[2], uid=pod["metadata"]["uid"], grace_seconds=0)
         return None
 
@@ -117,9 +117,9 @@ class NodeLifecycle(Controller):
         if not pods:
             self._orphan_since.pop(name, None)
             return None
-        rest = self._orphan_since.setdefault(name, now) + self._times.quarantine - now
-        if rest > 0:
-            return rest
+        pause = self._orphan_since.setdefault(name, now) + self._times.quarantine - now
+        if pause > 0:
+            return pause
         for pod in pods:
             if pod["status"].get("phase") not in _ENDED:
                 self.client.update_status(POD, pod, _fail)

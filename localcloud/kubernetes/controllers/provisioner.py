@@ -104,8 +104,8 @@ class Provisioner:
 
 def add_node(client: Client, node: Object) -> None:
     """Create a node with its status."""
-    made = client.create(NODE, "", {"metadata": node["metadata"], "spec": node["spec"]})
-    client.update_status(NODE, made, lambda one: one.update(status=node["status"]))
+    created = client.create(NODE, "", {"metadata": node["metadata"], "spec": node["spec"]})
+    client.update_status(NODE, created, lambda changed: changed.update(status=node["status"]))
 
 
 def node_of(
@@ -158,11 +158,11 @@ def node_of(
 
 def _asked_types(pod: Object) -> list[str]:
     """Return the instance types that a pod's affinity or selector asks for."""
-    found = [(pod["spec"].get("nodeSelector") or {}).get(INSTANCE_TYPE)]
+    types = [(pod["spec"].get("nodeSelector") or {}).get(INSTANCE_TYPE)]
     expressions: Iterable[Mapping[str, Any]] = (
-        one for term in required_terms(pod) for one in term.get("matchExpressions") or []
+        expression for term in required_terms(pod) for expression in term.get("matchExpressions") or []
     )
-    for one in expressions:
-        if one["key"] == INSTANCE_TYPE and one["operator"] == "In":
-            found += one.get("values") or []
-    return list(dict.fromkeys(kind for kind in found if kind))
+    for expression in expressions:
+        if expression["key"] == INSTANCE_TYPE and expression["operator"] == "In":
+            types += expression.get("values") or []
+    return list(dict.fromkeys(kind for kind in types if kind))

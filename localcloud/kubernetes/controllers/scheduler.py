@@ -45,11 +45,11 @@ class Scheduler(Controller):
         super().__init__(client)
         self._events, self._shares, self._provisioner = events, shares, provisioner
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize pods without a node; pods that have ended may free capacity."""
         if key[0] is not POD:
             return []
-        return [(POD, "", "")] if one["spec"].get("nodeName") else [key, (POD, "", "")]
+        return [(POD, "", "")] if entry["spec"].get("nodeName") else [key, (POD, "", "")]
 
     def sync(self, key: Key) -> float | None:
         """Assign a pod to a node, if it fits on one."""
@@ -64,13 +64,13 @@ class Scheduler(Controller):
             return None
         nodes, _ = self.client.store.all(NODE)
         pods, _ = self.client.store.all(POD, where=_occupies)
-        found = {node["metadata"]["name"]: misfits(pod, node, pods, nodes) for node in nodes}
-        name = next((name for name, reasons in found.items() if not reasons), "")
+        reasons_by_node = {node["metadata"]["name"]: misfits(pod, node, pods, nodes) for node in nodes}
+        name = next((name for name, reasons in reasons_by_node.items() if not reasons), "")
         if name and self._shares.has(pod):
             self._bind(pod, name)
             return None
         if not name:
-            self._refuse(pod, list(found.values()), sum(may_fit_alone(pod, node) for node in nodes))
+            self._refuse(pod, list(reasons_by_node.values()), sum(may_fit_alone(pod, node) for node in nodes))
         node = self._provisioner.candidate(pod, pods, nodes) if self._provisioner and not name else None
         if self._provisioner and node and self._shares.has(pod):
             self._provisioner.add(pod, node)
@@ -78,7 +78,7 @@ class Scheduler(Controller):
         return _RETRY_SECONDS
 
     def _bind(self, pod: Object, node: str) -> None:
-        if self.client.update(POD, pod, lambda one: one["spec"].update(nodeName=node)):
+        if self.client.update(POD, pod, lambda changed: changed["spec"].update(nodeName=node)):
             self._condition(pod, holds=True)
             metadata = pod["metadata"]
             text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
@@ -89,11 +89,11 @@ class Scheduler(Controller):
         message = "no nodes available to schedule pods"
         if reasons:
             total = f"0/{len(reasons)} nodes are available"
-            listed = _listed(Counter(reason for found in reasons for reason in found))
+            listed = _listed(Counter(reason for of_node in reasons for reason in of_node))
             preemption = _listed(Counter({_NOT_HELPFUL: len(reasons) - full, _NO_VICTIMS: full}))
             message = f"{total}: {listed}. no new claims to deallocate, preemption: {total}: {preemption}."
         conditions = (pod.get("status") or {}).get("conditions") or []
-        if any(one["type"] == "PodScheduled" and one.get("message") == message for one in conditions):
+        if any(condition["type"] == "PodScheduled" and condition.get("message") == message for condition in conditions):
             return
         self._condition(pod, holds=False, reason="Unschedulable", message=message)
         self._events.warning(pod, "FailedScheduling", message)
@@ -101,7 +101,7 @@ class Scheduler(Controller):
     def _condition(self, pod: Object, *, holds: bool, reason: str = "", message: str = "") -> None:
         texts = {"reason": reason, "message": message} if reason else {}
         condition = {"type": "PodScheduled", "status": "True" if holds else "False", **texts}
-        self.client.update_status(POD, pod, lambda one: set_condition(one["status"], condition, timestamp()))
+        self.client.update_status(POD, pod, lambda changed: set_condition(changed["status"], condition, timestamp()))
 
 
 def _listed(counts: Counter[str]) -> str:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class VolumeBinder(Controller):
     """The part of a cluster that binds claims to volumes."""
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize claims; a new volume may be that of any claim."""
         if key[0] is VOLUME:
             claims, _ = self.client.store.all(CLAIM)
             return [(CLAIM, claim["metadata"]["namespace"], claim["metadata"]["name"]) for claim in claims]
-        return [key] if key[0] is CLAIM and one else []
+        return [key] if key[0] is CLAIM and entry else []
 
     def sync(self, key: Key) -> float | None:
         """Bind a claim, and set its phase."""
@@ -34,19 +34,19 @@ class VolumeBinder(Controller):
         name = (claim.get("spec") or {}).get("volumeName") or ""
         volume = self.client.find(VOLUME, "", name) if name else None
         holder = ((volume or {}).get("spec") or {}).get("claimRef") or {}
-        wanted = (key[1], key[2])
-        free = not holder or (holder.get("namespace"), holder.get("name")) == wanted
+        claim_key = (key[1], key[2])
+        free = not holder or (holder.get("namespace"), holder.get("name")) == claim_key
         if volume is None or not free:
             self._set_phase(CLAIM, claim, {"phase": "Pending"})
             return None
         reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": key[1], "name": key[2]}
         reference["uid"] = claim["metadata"]["uid"]
         if holder != reference:
-            self.client.update(VOLUME, volume, lambda one: one["spec"].update(claimRef=reference))
+            self.client.update(VOLUME, volume, lambda changed: changed["spec"].update(claimRef=reference))
         self._set_phase(VOLUME, volume, {"phase": "Bound"})
-        found = {"phase": "Bound", "accessModes": volume["spec"].get("accessModes") or []}
-        self._set_phase(CLAIM, claim, {**found, "capacity": volume["spec"].get("capacity") or {}})
+        status = {"phase": "Bound", "accessModes": volume["spec"].get("accessModes") or []}
+        self._set_phase(CLAIM, claim, {**status, "capacity": volume["spec"].get("capacity") or {}})
         return None
 
-    def _set_phase(self, resource: Any, one: Object, status: dict[str, Any]) -> None:
-        self.client.update_status(resource, one, lambda present: present.update(status=status))
+    def _set_phase(self, resource: Any, entry: Object, status: dict[str, Any]) -> None:
+        self.client.update_status(resource, entry, lambda changed: changed.update(status=status))

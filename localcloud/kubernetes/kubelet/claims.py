@@ -64,10 +64,10 @@ class Claims:
             MountError: The claim cannot be mounted yet.
         """
         namespace = pod["metadata"]["namespace"]
-        found = self.client.find(CLAIM, namespace, claim)
-        if found is None:
+        claim_object = self.client.find(CLAIM, namespace, claim)
+        if claim_object is None:
             raise MountError(volume=name, message=f'persistentvolumeclaim "{claim}" not found')
-        volume = self.client.find(VOLUME, "", found["spec"].get("volumeName") or "")
+        volume = self.client.find(VOLUME, "", claim_object["spec"].get("volumeName") or "")
         if volume is None:
             raise MountError(volume=name, message=f'persistentvolumeclaim "{claim}" is not bound')
         source = volume["spec"].get("csi") or {}
@@ -81,7 +81,7 @@ class Claims:
     def _bucket(self, pod: Object, name: str, volume: Object) -> Path:
         source = volume["spec"]["csi"]
         attributes, options = source.get("volumeAttributes") or {}, volume["spec"].get("mountOptions") or []
-        prefix = next((one.split(maxsplit=1)[1] for one in options if one.startswith("prefix ")), "")
+        prefix = next((option.split(maxsplit=1)[1] for option in options if option.startswith("prefix ")), "")
         metadata, account = pod["metadata"], pod["spec"]["serviceAccountName"]
         own = attributes.get("authenticationSource") == "pod"
         variables = self.environment(*((metadata["namespace"], account) if own else _DRIVER_ACCOUNT))
@@ -96,15 +96,15 @@ class Claims:
         return folder
 
     def _file_system(self, name: str, source: Mapping[str, Any]) -> Path:
-        identifier, _, rest = str(source["volumeHandle"]).partition(":")
+        identifier, _, path = str(source["volumeHandle"]).partition(":")
         if source["driver"] == "fsx.csi.aws.com":
-            known: Any = fsx_backends[self.account][self.region].file_systems
+            file_systems: Any = fsx_backends[self.account][self.region].file_systems
         else:
-            known = efs_backends[self.account][self.region].file_systems_by_id
-        if identifier not in known:
+            file_systems = efs_backends[self.account][self.region].file_systems_by_id
+        if identifier not in file_systems:
             message = f'MountVolume.SetUp failed for volume "{name}" : file system {identifier} does not exist'
             raise MountError(volume=name, message=message)
-        folder = folder_of(self.data_dir, self.account, self.region, identifier) / rest.partition(":")[0].strip("/")
+        folder = folder_of(self.data_dir, self.account, self.region, identifier) / path.partition(":")[0].strip("/")
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 

@@ -102,11 +102,11 @@ class Container:
         if self.log:
             self.log.end()
         now = timestamp()
-        found = message or self._message(exit_code)
+        text = message or self._message(exit_code)
         self.terminated = {
             "exitCode": exit_code,
             "reason": reason or ("Completed" if exit_code == 0 else "Error"),
-            **({"message": found} if found else {}),
+            **({"message": text} if text else {}),
             "startedAt": self.started_at or now,
             "finishedAt": now,
             "containerID": self.container_id,
@@ -157,10 +157,10 @@ class Container:
 
     def _message(self, exit_code: int) -> str:
         try:
-            found = self.message_file.read_bytes()[:_MAX_MESSAGE].decode(errors="replace")
+            text = self.message_file.read_bytes()[:_MAX_MESSAGE].decode(errors="replace")
         except OSError:
-            found = ""
-        if found or exit_code == 0 or self.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
-            return found
+            text = ""
+        if text or exit_code == 0 or self.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return text
         lines = self.log.lines() if self.log else []
         return "".join(f"{line.text}\n" for line in lines[-_MAX_LOG_LINES:])[-_MAX_LOG_MESSAGE:]

@@ -33,25 +33,25 @@ def variables(client: Client, pod: Object, container: Mapping[str, Any]) -> dict
     Raises:
         ConfigError: A variable's source does not exist.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for source in container.get("envFrom") or []:
         for resource, part in ((CONFIG_MAP, "configMapRef"), (SECRET, "secretRef")):
             if reference := source.get(part):
                 prefix = source.get("prefix") or ""
                 data = _data(client, pod, resource, reference)
-                found |= {f"{prefix}{name}": value for name, value in data.items()}
+                values |= {f"{prefix}{name}": value for name, value in data.items()}
     for variable in container.get("env") or []:
         if (source := variable.get("valueFrom")) is not None:
             for value in _from(client, pod, container, source):
-                found[variable["name"]] = value
+                values[variable["name"]] = value
         else:
-            found[variable["name"]] = expanded(variable.get("value") or "", found)
-    return found
+            values[variable["name"]] = expanded(variable.get("value") or "", values)
+    return values
 
 
-def expanded(text: str, known: Mapping[str, str]) -> str:
+def expanded(text: str, values: Mapping[str, str]) -> str:
     """Return a text with its references $(NAME) to known variables replaced; $$ is a dollar sign."""
-    return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else known.get(found[1], found[0]), text)
+    return _REFERENCE.sub(lambda match: "$" if match[0] == "$$" else values.get(match[1], match[0]), text)
 
 
 def _from(client: Client, pod: Object, container: Mapping[str, Any], source: Mapping[str, Any]) -> Iterator[str]:
@@ -74,13 +74,13 @@ def _from(client: Client, pod: Object, container: Mapping[str, Any], source: Map
 
 def _data(client: Client, pod: Object, resource: Any, reference: Mapping[str, Any]) -> dict[str, str]:
     name = reference.get("name", "")
-    found = client.find(resource, pod["metadata"]["namespace"], name)
-    if found is None:
+    source = client.find(resource, pod["metadata"]["namespace"], name)
+    if source is None:
         if reference.get("optional"):
             return {}
         message = f'{resource.kind.lower()} "{name}" not found'
         raise ConfigError(message)
-    data = found.get("data") or {}
+    data = source.get("data") or {}
     if resource is SECRET:
         return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
     return {key: str(value) for key, value in data.items()}

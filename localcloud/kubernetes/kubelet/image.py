@@ -74,5 +74,5 @@ def command_of(image: ProcessImage, container: Mapping[str, Any]) -> list[str]:
 
 
 def _interpreter(image: ProcessImage) -> str:
-    given = image.environment.get("PYTHON") or image.command[0]
-    return given if _PYTHON.fullmatch(Path(given).name) else sys.executable
+    python = image.environment.get("PYTHON") or image.command[0]
+    return python if _PYTHON.fullmatch(Path(python).name) else sys.executable

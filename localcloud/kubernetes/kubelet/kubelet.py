@@ -37,9 +37,9 @@ class Kubelet(Controller):
         self._lost: set[str] = set()
         self._measured: dict[str, float] = {}
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize pods; a Service changes the names of all pods."""
-        if key[0] is POD and (one["spec"].get("nodeName") or key in self._uids):
+        if key[0] is POD and (entry["spec"].get("nodeName") or key in self._uids):
             return [key]
         return [(SERVICE, "", "")] if key[0] is SERVICE else []
 
@@ -53,18 +53,18 @@ class Kubelet(Controller):
         self._end_others(key, uid)
         if pod is None:
             return None
-        known = self._uids.setdefault(key, set())
-        if uid not in known:
-            known.add(uid)
+        uids = self._uids.setdefault(key, set())
+        if uid not in uids:
+            uids.add(uid)
             if (pod.get("status") or {}).get("phase") not in _ENDED and pod["spec"]["nodeName"] not in self._lost:
                 self._workers[uid] = self._worker(pod)
                 self._workers[uid].start()
         worker = self._workers.get(uid)
         if isinstance(worker, StubPod):
-            rests = [rest for rest in (self._end_deleted(pod), worker.advance()) if rest is not None]
+            rests = [pause for pause in (self._end_deleted(pod), worker.advance()) if pause is not None]
             return min(rests, default=None)
         self._agent.network.refresh()
-        rests = [rest for rest in (self._end_deleted(pod), self._limit_storage(pod)) if rest is not None]
+        rests = [pause for pause in (self._end_deleted(pod), self._limit_storage(pod)) if pause is not None]
         return min(rests, default=None)
 
     def _worker(self, pod: Object) -> PodWorker | StubPod:
@@ -74,8 +74,8 @@ class Kubelet(Controller):
     def lose_node(self, name: str) -> None:
         """Kill the pods of a node, which is lost: their last status stays as it is."""
         self._lost.add(name)
-        found, _ = self.client.store.all(POD, where=lambda pod: pod["spec"].get("nodeName") == name)
-        for pod in found:
+        pods, _ = self.client.store.all(POD, where=lambda pod: pod["spec"].get("nodeName") == name)
+        for pod in pods:
             if worker := self._workers.get(pod["metadata"]["uid"]):
                 worker.lose()
 
@@ -113,9 +113,9 @@ class Kubelet(Controller):
         worker = self._workers.get(uid)
         if not isinstance(worker, PodWorker) or not worker.is_alive or not local_storage.is_limited(pod):
             return None
-        rest = self._measured.get(uid, 0.0) + local_storage.PERIOD_SECONDS - time.monotonic()
-        if rest > 0:
-            return rest
+        pause = self._measured.get(uid, 0.0) + local_storage.PERIOD_SECONDS - time.monotonic()
+        if pause > 0:
+            return pause
         self._measured[uid] = time.monotonic()
         if message := local_storage.excess(pod, worker.folder / "volumes"):
             self._agent.events.warning(pod, "Evicted", message)
@@ -124,12 +124,12 @@ class Kubelet(Controller):
 
     def _end_others(self, key: Key, uid: str) -> None:
         """Kill the processes of pods that were removed from the API, and remove their files."""
-        for gone in self._uids.get(key, set()) - {uid}:
-            if worker := self._workers.pop(gone, None):
+        for removed in self._uids.get(key, set()) - {uid}:
+            if worker := self._workers.pop(removed, None):
                 worker.lose()
                 worker.join()
-            self._agent.remove(gone)
-            self._measured.pop(gone, None)
-            self._uids[key].discard(gone)
+            self._agent.remove(removed)
+            self._measured.pop(removed, None)
+            self._uids[key].discard(removed)
         if not uid:
             self._uids.pop(key, None)

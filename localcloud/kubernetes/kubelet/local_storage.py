@@ -41,19 +41,19 @@ def excess(pod: Object, volumes: Path) -> str:
             return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
         if source.get("medium") != "Memory":
             total += used
-    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
-    known = [amount(limit[_RESOURCE]) for limit in limits if _RESOURCE in limit]
-    if known and total > sum(known):
-        return f"Pod ephemeral local storage usage exceeds the total limit of containers {sum(known)}. "
+    limits = [(container.get("resources") or {}).get("limits") or {} for container in pod["spec"]["containers"]]
+    amounts = [amount(limit[_RESOURCE]) for limit in limits if _RESOURCE in limit]
+    if amounts and total > sum(amounts):
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {sum(amounts)}. "
     return ""
 
 
 def is_limited(pod: Object) -> bool:
     """Return True if a limit holds for the pod."""
-    limits = ((one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"])
+    limits = ((container.get("resources") or {}).get("limits") or {} for container in pod["spec"]["containers"])
     volumes = pod["spec"].get("volumes") or []
-    return any((one.get("emptyDir") or {}).get("sizeLimit") for one in volumes) or any(
-        _RESOURCE in one for one in limits
+    return any((volume.get("emptyDir") or {}).get("sizeLimit") for volume in volumes) or any(
+        _RESOURCE in limit for limit in limits
     )
 
 

@@ -36,8 +36,8 @@ class Line:
         """Return the line as the API sends it."""
         if not timestamps:
             return f"{self.text}\n".encode()
-        seconds, rest = divmod(self.at, 10**9)
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z {self.text}\n".encode()
+        seconds, nanoseconds = divmod(self.at, 10**9)
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z {self.text}\n".encode()
 
 
 class ContainerLog:
@@ -75,12 +75,12 @@ class ContainerLog:
         while not stopped():
             with self._changed:
                 position = max(position, self._first)
-                found, ended = self._lines[position - self._first :], self._ended
-                if not found and not ended:
+                lines, ended = self._lines[position - self._first :], self._ended
+                if not lines and not ended:
                     self._changed.wait(_STEP_SECONDS)
-            yield from found
-            position += len(found)
-            if ended and not found:
+            yield from lines
+            position += len(lines)
+            if ended and not lines:
                 return
 
 
@@ -93,18 +93,18 @@ class PodLogs:
 
     def begin(self, uid: str, container: str) -> ContainerLog:
         """Return the log of a new start of a container; only the previous one is kept beside it."""
-        made = ContainerLog()
+        log = ContainerLog()
         with self._lock:
-            self._logs[uid, container] = [*self._logs.get((uid, container), [])[-1:], made]
-        return made
+            self._logs[uid, container] = [*self._logs.get((uid, container), [])[-1:], log]
+        return log
 
     def find(self, uid: str, container: str, *, previous: bool) -> ContainerLog | None:
         """Return the log of a container, or that of its previous start."""
         with self._lock:
-            known = self._logs.get((uid, container), [])
+            logs = self._logs.get((uid, container), [])
         if previous:
-            return known[-2] if len(known) > 1 else None
-        return known[-1] if known else None
+            return logs[-2] if len(logs) > 1 else None
+        return logs[-1] if logs else None
 
     def remove(self, uid: str) -> None:
         """Remove the logs of a pod."""

@@ -98,7 +98,7 @@ class PodNetwork:
                     continue
                 places.add((namespace, pod["spec"].get("subdomain", "")))
                 names |= dict.fromkeys(self._names_of(pod), _id(uid))
-            self._ports = {place: found for place, found in self._ports.items() if place in places}
+            self._ports = {place: port for place, port in self._ports.items() if place in places}
             if names != self._names:
                 self._names = names
                 self._hosts.set_names(names)
@@ -111,10 +111,10 @@ class PodNetwork:
 
     def _write(self, file: Path, hostname: str) -> None:
         """Write a pod's /etc/hosts in place, because processes have it mounted."""
-        with file.open("r+") as present:
+        with file.open("r+") as hosts_file:
             content = LOCALHOST + "".join(f"127.0.0.1 {name}\n" for name in (*sorted(self._names), hostname))
-            present.write(content)
-            present.truncate()
+            hosts_file.write(content)
+            hosts_file.truncate()
 
     def _names_of(self, pod: Object) -> list[str]:
         spec, metadata = pod["spec"], pod["metadata"]
@@ -135,7 +135,7 @@ def _publishes(service: Mapping[str, Any], pod: Object) -> bool:
     if service.get("clusterIP") != "None" or not selector or not selector.items() <= labels.items():
         return False
     status = pod.get("status") or {}
-    conditions = {one["type"]: one["status"] for one in status.get("conditions") or []}
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or []}
     has_ended = status.get("phase") in ("Succeeded", "Failed")
     ready = conditions.get("Ready") == "True" or bool(service.get("publishNotReadyAddresses"))
     return bool(status.get("podIP")) and not has_ended and ready

@@ -70,9 +70,9 @@ class NodeAgent:
         name = root["metadata"].get("name", "")
         return self._stubs[name] if name in self._stubs else self.cloud.faults.stub(self.region, name)
 
-    def note_stub(self, resource: Resource, made: Object) -> None:
+    def note_stub(self, resource: Resource, new: Object) -> None:
         """Decide whether a new object is a stub, as SageMaker's training jobs are when they are created."""
-        name = made["metadata"]["name"]
+        name = new["metadata"]["name"]
         if resource.kind in _OWNERS:
             self._stubs.setdefault(name, self.cloud.faults.stub(self.region, name))
 
@@ -82,9 +82,9 @@ class NodeAgent:
         Raises:
             MountError: A volume cannot be mounted yet.
         """
-        made = Volumes(self.client, pod, folder / "volumes", lambda volume, name: self.claim(pod, volume, name))
-        made.mount()
-        self._volumes[pod["metadata"]["uid"]] = made
+        volumes = Volumes(self.client, pod, folder / "volumes", lambda volume, name: self.claim(pod, volume, name))
+        volumes.mount()
+        self._volumes[pod["metadata"]["uid"]] = volumes
 
     def remove(self, uid: str) -> None:
         """Remove the files and logs of a pod."""
@@ -133,9 +133,9 @@ class NodeAgent:
     def probe(self, pod: Object, container: Container, folder: Path, probe: Mapping[str, Any]) -> bool:
         """Run the command of a probe as in the container, and return True if it succeeds in time."""
         command = {"command": probe["exec"]["command"], "args": []}
-        one = replace(container, spec={**container.spec, **command})
+        probe_container = replace(container, spec={**container.spec, **command})
         image = pull(self.account, container.spec["image"])
-        words, environment = self._process(pod, one, image, folder)
+        words, environment = self._process(pod, probe_container, image, folder)
         group = ProcessGroup(
             words,
             environment=environment,
@@ -156,14 +156,14 @@ class NodeAgent:
         """
         name, policy = container.spec["image"], container.spec["imagePullPolicy"]
         place = (pod["spec"]["nodeName"], name)
-        if policy == "IfNotPresent" and (present := self._images.get(place)):
+        if policy == "IfNotPresent" and (cached := self._images.get(place)):
             self.events.normal(pod, "Pulled", f'Container image "{name}" already present on machine', path)
-            return present
+            return cached
         if policy != "Never":
             self.events.normal(pod, "Pulling", f'Pulling image "{name}"', path)
-        found = self._images[place] = pull(self.account, name)
+        pulled = self._images[place] = pull(self.account, name)
         self.events.normal(pod, "Pulled", f'Successfully pulled image "{name}"', path)
-        return found
+        return pulled
 
     def _process(
         self, pod: Object, container: Container, image: ProcessImage, folder: Path
@@ -182,7 +182,7 @@ class NodeAgent:
         if aws:
             aws = {"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region, **aws}
         host, _, port = self.address().removeprefix("https://").partition(":")
-        given = {
+        values = {
             **base,
             "HOSTNAME": spec.get("hostname") or metadata["name"],
             "KUBERNETES_SERVICE_HOST": host,
@@ -195,7 +195,7 @@ class NodeAgent:
         }
         words = [expanded(word, own) for word in command_of(image, container.spec)]
         covered, more = self.network.command(pod, container, words, folder)
-        environment = {**given, **more, **own}
+        environment = {**values, **more, **own}
         environment["PATH"] = search_path(folder / "bin", environment["PATH"])
         return list(covered), environment
 

@@ -62,10 +62,10 @@ class PodStatus:
             "hostIPs": [{"ip": ADDRESS}],
             "podIP": ADDRESS,
             "podIPs": [{"ip": ADDRESS}],
-            "containerStatuses": [one.status(full_name) for one in self._main],
+            "containerStatuses": [container.status(full_name) for container in self._main],
         }
         if self._init:
-            status["initContainerStatuses"] = [one.status(full_name) for one in self._init]
+            status["initContainerStatuses"] = [container.status(full_name) for container in self._init]
         for name, value in (("reason", self._reason), ("message", self._message)):
             if value:
                 status[name] = value
@@ -73,45 +73,49 @@ class PodStatus:
             set_condition(status, condition, now)
 
     def _current_phase(self) -> str:
-        started = all(one.group or one.terminated for one in self._main)
+        started = all(container.group or container.terminated for container in self._main)
         return "Running" if started else "Pending"
 
     def _conditions(self) -> list[dict[str, Any]]:
-        late = [one for one in self._init if not (one.runs if one.is_sidecar else one.succeeded)]
-        initialized = not late or any(one.group for one in self._main)
-        ready = not self._phase and all(one.runs for one in self._main) and initialized
-        begun = any(one.group or one.terminated for one in (*self._init, *self._main))
-        found = [
-            _condition("PodReadyToStartContainers", holds=begun and not self._phase),
+        late = [
+            container
+            for container in self._init
+            if not (container.runs if container.is_sidecar else container.succeeded)
+        ]
+        initialized = not late or any(container.group for container in self._main)
+        ready = not self._phase and all(container.runs for container in self._main) and initialized
+        has_begun = any(container.group or container.terminated for container in (*self._init, *self._main))
+        conditions = [
+            _condition("PodReadyToStartContainers", holds=has_begun and not self._phase),
             _condition("Initialized", holds=initialized, reason="ContainersNotInitialized")
             if self._phase != "Succeeded"
             else _condition("Initialized", holds=True, reason="PodCompleted"),
         ]
         if not initialized:
-            names = " ".join(one.name for one in late)
-            found[1]["message"] = f"containers with incomplete status: [{names}]"
+            names = " ".join(container.name for container in late)
+            conditions[1]["message"] = f"containers with incomplete status: [{names}]"
         reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(self._phase, "ContainersNotReady")
         for kind in ("Ready", "ContainersReady"):
-            found.append(_condition(kind, holds=ready, reason=reason))
+            conditions.append(_condition(kind, holds=ready, reason=reason))
             if not ready and not self._phase:
-                names = " ".join(one.name for one in self._main if not one.runs)
-                found[-1]["message"] = f"containers with unready status: [{names}]"
-        return found
+                names = " ".join(container.name for container in self._main if not container.runs)
+                conditions[-1]["message"] = f"containers with unready status: [{names}]"
+        return conditions
 
 
 def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -> None:
     """Add a condition to a status, or replace that of its type; the time of an unchanged one is kept."""
     conditions = status.setdefault("conditions", [])
-    present = next((one for one in conditions if one["type"] == condition["type"]), None)
-    changed = present is None or present["status"] != condition["status"]
-    at = now if changed or present is None else present.get("lastTransitionTime", now)
-    made = {**condition, "lastProbeTime": None, "lastTransitionTime": at}
-    if present is None:
-        conditions.append(made)
+    current = next((entry for entry in conditions if entry["type"] == condition["type"]), None)
+    changed = current is None or current["status"] != condition["status"]
+    at = now if changed or current is None else current.get("lastTransitionTime", now)
+    new = {**condition, "lastProbeTime": None, "lastTransitionTime": at}
+    if current is None:
+        conditions.append(new)
     else:
-        conditions[conditions.index(present)] = made
+        conditions[conditions.index(current)] = new
 
 
 def _condition(kind: str, *, holds: bool, reason: str = "") -> dict[str, Any]:
-    shown = reason and (not holds or reason == "PodCompleted")
-    return {"type": kind, "status": "True" if holds else "False", **({"reason": reason} if shown else {})}
+    has_reason = reason and (not holds or reason == "PodCompleted")
+    return {"type": kind, "status": "True" if holds else "False", **({"reason": reason} if has_reason else {})}

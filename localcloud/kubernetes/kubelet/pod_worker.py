@@ -56,8 +56,8 @@ class PodWorker:
         self._agent, self._pod = agent, pod
         self.uid, self._spec = pod["metadata"]["uid"], pod["spec"]
         self.folder = agent.folder / self.uid
-        self._init = [self._container(one, is_init=True) for one in self._spec.get("initContainers") or []]
-        self._main = [self._container(one, is_init=False) for one in self._spec["containers"]]
+        self._init = [self._container(spec, is_init=True) for spec in self._spec.get("initContainers") or []]
+        self._main = [self._container(spec, is_init=False) for spec in self._spec["containers"]]
         self._status = PodStatus(agent.client, pod, self._init, self._main)
         self._news: queue.Queue[tuple[Container, ProcessGroup] | None] = queue.Queue()
         self._reason: Reason | None = None
@@ -125,7 +125,7 @@ class PodWorker:
             if self._initialize():
                 for container in self._main:
                     self._begin(container)
-                self._until(lambda: all(self._has_ended(one) for one in self._main))
+                self._until(lambda: all(self._has_ended(main_container) for main_container in self._main))
         except _StopError:
             pass
         self._terminate()
@@ -140,14 +140,14 @@ class PodWorker:
         Kubernetes), after it has computed the phase (generateAPIPodStatus in pkg/kubelet/kubelet_pods.go). The status
         of an eviction replaces both (SyncTerminatingPod in pkg/kubelet/kubelet.go).
         """
-        rest = self._rest_of_deadline()
+        remaining = self._rest_of_deadline()
         if self._eviction:
             self._status.finish("Failed", "Evicted", self._eviction)
-        elif rest is not None and rest <= 0:
+        elif remaining is not None and remaining <= 0:
             message = "Pod was active on the node longer than the specified deadline"
             self._status.finish("Failed", "DeadlineExceeded", message)
         else:
-            self._status.finish("Succeeded" if all(one.succeeded for one in self._main) else "Failed")
+            self._status.finish("Succeeded" if all(container.succeeded for container in self._main) else "Failed")
 
     def _mount(self) -> None:
         while True:
@@ -166,7 +166,7 @@ class PodWorker:
             if container.is_sidecar:
                 self._await_startup(container)
                 continue
-            self._until(lambda one=container: self._has_ended(one))
+            self._until(lambda watched=container: self._has_ended(watched))
             if not container.succeeded:
                 return False
         return True
@@ -247,15 +247,17 @@ class PodWorker:
     def _pause(self, seconds: float) -> None:
         """Wait; raise _StopError if the pod must end before."""
         until = time.monotonic() + seconds
-        while (rest := until - time.monotonic()) > 0:
-            self._step(rest)
+        while (remaining := until - time.monotonic()) > 0:
+            self._step(remaining)
 
     def _step(self, seconds: float | None) -> None:
         """Handle one event, or wait for some time."""
         self._check()
-        times = [one.restart_at for one in (*self._init, *self._main) if one.restart_at is not None]
+        times = [
+            restarting.restart_at for restarting in (*self._init, *self._main) if restarting.restart_at is not None
+        ]
         rests = [time_ - time.monotonic() for time_ in times]
-        rests += [rest for rest in (self._rest_of_deadline(), seconds) if rest is not None]
+        rests += [remaining for remaining in (self._rest_of_deadline(), seconds) if remaining is not None]
         try:
             news = self._news.get(timeout=max(0.0, min(rests)) if rests else None)
         except queue.Empty:
@@ -269,8 +271,8 @@ class PodWorker:
     def _check(self) -> None:
         if self._reason:
             raise _StopError
-        rest = self._rest_of_deadline()
-        if rest is not None and rest <= 0:
+        remaining = self._rest_of_deadline()
+        if remaining is not None and remaining <= 0:
             with self._lock:
                 self._reason = self._reason or "deadline"
             raise _StopError
@@ -307,12 +309,14 @@ class PodWorker:
             has_reason = self._reason is not None
         for container in (*self._init, *self._main):
             container.restart_at = None
-        sidecars = [one for one in self._init if one.is_sidecar]
-        others = [one for one in (*self._init, *self._main) if not one.is_sidecar and one.runs]
+        sidecars = [container_ for container_ in self._init if container_.is_sidecar]
+        main_containers = [
+            container_ for container_ in (*self._init, *self._main) if not container_.is_sidecar and container_.runs
+        ]
         if has_reason:
-            for container in others:
+            for container in main_containers:
                 self._send_sigterm(container)
-        self._await(others, 0.0)
+        self._await(main_containers, 0.0)
         for container in reversed(sidecars):
             if container.runs:
                 self._send_sigterm(container)
@@ -327,16 +331,16 @@ class PodWorker:
 
     def _await(self, containers: list[Container], least: float) -> None:
         """Wait until containers have ended; kill them when the grace period is over, but not before `least` seconds."""
-        begun = time.monotonic()
-        while any(one.runs for one in containers):
+        started = time.monotonic()
+        while any(container.runs for container in containers):
             lost = self._reason == "lost"
-            rest = max(self._kill_at, 0.0 if lost else begun + least) - time.monotonic()
-            if rest <= 0:
-                for one in containers:
-                    if one.runs and one.group:
-                        one.group.kill()
+            remaining = max(self._kill_at, 0.0 if lost else started + least) - time.monotonic()
+            if remaining <= 0:
+                for container in containers:
+                    if container.runs and container.group:
+                        container.group.kill()
             try:
-                news = self._news.get(timeout=max(0.0, rest) or None)
+                news = self._news.get(timeout=max(0.0, remaining) or None)
             except queue.Empty:
                 continue
             self._handle(news)

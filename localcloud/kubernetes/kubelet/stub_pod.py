@@ -37,8 +37,8 @@ class StubPod:
         self.uid, self._stub = pod["metadata"]["uid"], stub
         folder = agent.folder / self.uid
         init, main = pod["spec"].get("initContainers") or [], pod["spec"]["containers"]
-        self._init = [Container(spec=one, folder=folder, is_init=True) for one in init]
-        self._main = [Container(spec=one, folder=folder, is_init=False) for one in main]
+        self._init = [Container(spec=spec, folder=folder, is_init=True) for spec in init]
+        self._main = [Container(spec=spec, folder=folder, is_init=False) for spec in main]
         self._status = PodStatus(agent.client, pod, self._init, self._main)
         self._end_at = float("inf")
         self._is_stopped = False
@@ -98,5 +98,5 @@ class StubPod:
 
 
 def _exit_code(reason: str) -> int:
-    found = _EXIT_CODE.search(reason)
-    return int(found[1]) if found else 1
+    match = _EXIT_CODE.search(reason)
+    return int(match[1]) if match else 1

@@ -78,13 +78,13 @@ class Volumes:
 
     def environment(self, container: Mapping[str, Any], image: ProcessImage) -> dict[str, str]:
         """Return the variables with the paths of a container's volumes."""
-        found, mounts = {}, container.get("volumeMounts") or []
+        environment, mounts = {}, container.get("volumeMounts") or []
         if image.opt_ml or any(_path(mount) == OPT_ML or _is_below(_path(mount), OPT_ML) for mount in mounts):
-            found["SAGEMAKER_BASE_DIR"] = str(self._opt_ml(container))
+            environment["SAGEMAKER_BASE_DIR"] = str(self._opt_ml(container))
         for mount in mounts:
             if mount["name"] in self._downward:
-                found["TRAINGRID_POD_FILES"] = str(self._of(mount))
-        return found
+                environment["TRAINGRID_POD_FILES"] = str(self._of(mount))
+        return environment
 
     def translated(self, container: Mapping[str, Any], value: str) -> str:
         """Return a variable's value with the path of a file outside /opt/ml on this machine."""
@@ -127,7 +127,7 @@ class Volumes:
         places = {OPT_ML: self._opt_ml(container)}
         for mount in sorted(container.get("volumeMounts") or [], key=_path):
             if _is_below(path := _path(mount), OPT_ML):
-                outer = max((one for one in places if _is_below(path, one)), key=len)
+                outer = max((place for place in places if _is_below(path, place)), key=len)
                 yield places[outer] / path.removeprefix(f"{outer}/"), self._of(mount)
                 places[path] = self._of(mount)
 
@@ -168,14 +168,14 @@ class Volumes:
         return folder
 
     def _files(self, volume: str, folder: Path, resource: Any, name: str, source: Mapping[str, Any]) -> None:
-        found = self._client.find(resource, self._pod["metadata"]["namespace"], name)
-        if found is None:
+        source_object = self._client.find(resource, self._pod["metadata"]["namespace"], name)
+        if source_object is None:
             if source.get("optional"):
                 return
             kind = resource.kind.lower()
             message = f'MountVolume.SetUp failed for volume "{volume}" : {kind} "{name}" not found'
             raise MountError(volume=volume, message=message)
-        data = {key: str(value).encode() for key, value in (found.get("data") or {}).items()}
+        data = {key: str(value).encode() for key, value in (source_object.get("data") or {}).items()}
         if resource is SECRET:
             data = {key: base64.b64decode(value) for key, value in data.items()}
         for item in source.get("items") or [{"key": key, "path": key} for key in data]:
@@ -184,8 +184,8 @@ class Volumes:
 
 def field(pod: Object, path: str) -> str:
     """Return a field of a pod (https://kubernetes.io/docs/concepts/workloads/pods/downward-api/)."""
-    if found := _OF_MAP.fullmatch(path):
-        return str((pod["metadata"].get(found[1]) or {}).get(found[2], ""))
+    if match := _OF_MAP.fullmatch(path):
+        return str((pod["metadata"].get(match[1]) or {}).get(match[2], ""))
     value: Any = pod
     for name in path.split("."):
         value = value.get(name, "") if isinstance(value, dict) else ""

@@ -56,35 +56,35 @@ def _epochs(job: Job) -> int:
 
 def _check_number(job: Job, samples: int) -> None:
     """Warn as the page does: with another number, the learning rate schedule is undefined."""
-    wanted = int(job.hyperparameters["num_training_samples"])
-    if wanted != samples:
-        print(f"[WARNING] num_training_samples is {wanted}, but the channel train has {samples} samples")
+    expected = int(job.hyperparameters["num_training_samples"])
+    if expected != samples:
+        print(f"[WARNING] num_training_samples is {expected}, but the channel train has {samples} samples")
 
 
 def _classes(job: Job, channel: str) -> list[int]:
-    found = (
+    classes = (
         [_whole(labels[0]) for labels in _labels(job, channel)] if _is_recordio(job, channel) else _listed(job, channel)
     )
-    return _checked(job, channel, found)
+    return _checked(job, channel, classes)
 
 
-def _checked(job: Job, channel: str, found: list[int]) -> list[int]:
+def _checked(job: Job, channel: str, labels: list[int]) -> list[int]:
     classes = int(job.hyperparameters["num_classes"])
-    if not found:
+    if not labels:
         message = f"the channel {channel} has no samples"
         raise JobError(message)
-    if wrong := [label for label in found if not 0 <= label < classes]:
+    if wrong := [label for label in labels if not 0 <= label < classes]:
         message = f"the channel {channel} has the label {wrong[0]}, but num_classes is {classes}"
         raise JobError(message)
-    return found
+    return labels
 
 
 def _objects(job: Job, channel: str) -> list[int]:
     """Return the number of objects of each image."""
     of_images = map(_boxes, _labels(job, channel)) if _is_recordio(job, channel) else _annotated(job, channel)
-    found = list(of_images)
-    _checked(job, channel, [label for labels in found for label in labels])
-    return [len(labels) for labels in found]
+    labels_by_image = list(of_images)
+    _checked(job, channel, [label for labels in labels_by_image for label in labels])
+    return [len(labels) for labels in labels_by_image]
 
 
 def _is_recordio(job: Job, channel: str) -> bool:
@@ -109,15 +109,15 @@ def _boxes(labels: Sequence[float]) -> list[int]:
         raise JobError(message)
     header, length = _whole(labels[0]), _whole(labels[1])
     objects = [labels[start : start + length] for start in range(header, len(labels), length)]
-    if any(len(each) < length or not all(0 <= corner <= 1 for corner in each[1:_OBJECT]) for each in objects):
+    if any(len(box) < length or not all(0 <= corner <= 1 for corner in box[1:_OBJECT]) for box in objects):
         message = "the corners of an object must be four numbers from 0 to 1"
         raise JobError(message)
-    return [_whole(each[0]) for each in objects]
+    return [_whole(box[0]) for box in objects]
 
 
 def _listed(job: Job, channel: str) -> list[int]:
     """Return the labels of a .lst file: index, label and path of each image, separated by tabs."""
-    images, found = dict(job.blobs(channel)), []
+    images, labels = dict(job.blobs(channel)), []
     for name, content in job.blobs(f"{channel}_lst"):
         for line in content.decode(errors="replace").splitlines():
             columns = line.split("\t")
@@ -125,8 +125,8 @@ def _listed(job: Job, channel: str) -> list[int]:
                 message = f"line '{line[:60]}' of {name} does not name a label and an image of the channel {channel}"
                 raise JobError(message)
             _check_image(images[columns[-1]], columns[-1])
-            found.append(_whole(float(columns[1])))
-    return found
+            labels.append(_whole(float(columns[1])))
+    return labels
 
 
 def _annotated(job: Job, channel: str) -> Iterator[list[int]]:
@@ -134,13 +134,13 @@ def _annotated(job: Job, channel: str) -> Iterator[list[int]]:
     for name, content in job.blobs(f"{channel}_annotation"):
         try:
             described = json.loads(content)
-            found = [int(each["class_id"]) for each in described["annotations"]]
+            classes = [int(annotation["class_id"]) for annotation in described["annotations"]]
             image = images[described["file"]]
         except (ValueError, KeyError, TypeError) as error:
             message = f"the annotation {name} is invalid or its image is missing: {error!r}"
             raise JobError(message) from None
         _check_image(image, described["file"])
-        yield found
+        yield classes
 
 
 def _whole(number: float) -> int:

@@ -42,11 +42,11 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
     try:
         return process_images.resolve(account, image_uri)
     except process_images.ImageNotFoundError:
-        found = published(image_uri)
-        if found is None:
+        algorithm = published(image_uri)
+        if algorithm is None:
             raise
     module = "localcloud.sagemaker.algorithms.stand_in"
-    command = (sys.executable, "-m", module, found.algorithm.name, found.version)
+    command = (sys.executable, "-m", module, algorithm.algorithm.name, algorithm.version)
     return ProcessImage(command=command, working_directory=str(_CHECKOUT))
 
 
@@ -56,11 +56,11 @@ def metric_definitions(image_uri: str) -> list[dict[str, Any]]:
     xgboost's are those of src/sagemaker_xgboost_container/algorithm_mode/metrics.py
     (https://github.com/aws/sagemaker-xgboost-container).
     """
-    found = published(image_uri)
-    if found is None:
+    algorithm = published(image_uri)
+    if algorithm is None:
         return []
-    if found.algorithm.name == "xgboost":
+    if algorithm.algorithm.name == "xgboost":
         return [
             {"Name": f"validation:{name}", "Regex": rf".*\[[0-9]+\].*#011validation-{name}:(\S+)"} for name in METRICS
         ]
-    return _VISION[found.algorithm.name]
+    return _VISION[algorithm.algorithm.name]

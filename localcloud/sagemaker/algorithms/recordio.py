@@ -49,9 +49,9 @@ def records(content: bytes) -> Iterator[Record]:
 
 def pack(labels: tuple[float, ...], image: bytes, number: int = 0) -> bytes:
     """Return one record; an image must not contain the magic number, which real writers split at."""
-    one = len(labels) == 1
-    header = _HEADER.pack(0 if one else len(labels), labels[0] if one else 0.0, number, 0)
-    data = header + (b"" if one else struct.pack(f"<{len(labels)}f", *labels)) + image
+    is_single = len(labels) == 1
+    header = _HEADER.pack(0 if is_single else len(labels), labels[0] if is_single else 0.0, number, 0)
+    data = header + (b"" if is_single else struct.pack(f"<{len(labels)}f", *labels)) + image
     return _FRAME.pack(_MAGIC, len(data)) + data + b"\0" * (-len(data) % _WORD)
 
 
@@ -79,11 +79,11 @@ def _record(data: bytes) -> Record:
         message = "a record is shorter than its header"
         raise RecordIOError(message)
     number, label, _, _ = _HEADER.unpack_from(data)
-    rest = data[_HEADER.size :]
+    content = data[_HEADER.size :]
     if not number:
-        return Record(labels=(label,), image=rest)
-    if len(rest) < _WORD * number:
+        return Record(labels=(label,), image=content)
+    if len(content) < _WORD * number:
         message = "a record is shorter than its labels"
         raise RecordIOError(message)
-    labels = struct.unpack_from(f"<{number}f", rest)
-    return Record(labels=labels, image=rest[_WORD * number :])
+    labels = struct.unpack_from(f"<{number}f", content)
+    return Record(labels=labels, image=content[_WORD * number :])

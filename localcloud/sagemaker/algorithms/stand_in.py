@@ -56,8 +56,8 @@ def _check(job: Job, name: str, version: str) -> None:
     Raises:
         JobError: A rule is broken.
     """
-    known = built_in(name, version)
-    if known is None:
+    algorithm = built_in(name, version)
+    if algorithm is None:
         message = f"there is no stand-in for {name} {version}"
         raise JobError(message)
     uses = {
@@ -74,7 +74,7 @@ def _check(job: Job, name: str, version: str) -> None:
         instance_type=job.instance_type,
         instance_count=len(job.hosts),
     )
-    if broken := known.algorithm.violations(use):
+    if broken := algorithm.algorithm.violations(use):
         first = broken[0]
         where = " ".join(part for part in (first.field, first.entry, first.value) if part)
         message = f"{where}: {first.reason}. {first.next_step}"

@@ -35,9 +35,9 @@ def regress_or_classify(job: Job) -> dict[str, Any]:
     print(
         f"[INFO] localcloud stand-in of xgboost: {len(train)} rows, constant prediction {constant:g}, metric {metric}"
     )
-    found = "".join(f"#011{name}-{metric}:{score(values, constant):.5f}" for name, values in labels.items())
+    scores = "".join(f"#011{name}-{metric}:{score(values, constant):.5f}" for name, values in labels.items())
     for number in range(int(job.hyperparameters["num_round"])):
-        print(f"[{number}]{found}")
+        print(f"[{number}]{scores}")
     return {"prediction": constant, "rows": {name: len(values) for name, values in labels.items()}}
 
 
@@ -62,20 +62,20 @@ def _check_labels(labels: Sequence[float], objective: str, job: Job) -> None:
 
 
 def _labels(job: Job, channel: str) -> list[float]:
-    mime, found = job.content_type(channel, LIBSVM[0]), list[float]()
+    mime, labels = job.content_type(channel, LIBSVM[0]), list[float]()
     for name, content in job.blobs(channel):
         text = content.decode(errors="replace")
         if mime in CSV:
-            found += [_csv_label(row, name) for row in csv.reader(io.StringIO(text)) if row]
+            labels += [_csv_label(row, name) for row in csv.reader(io.StringIO(text)) if row]
         elif mime in LIBSVM:
-            found += [_libsvm_label(line, name) for line in text.splitlines() if line.strip()]
+            labels += [_libsvm_label(line, name) for line in text.splitlines() if line.strip()]
         else:
             message = f"localcloud's stand-in of xgboost cannot read {mime}; use text/csv or text/libsvm"
             raise JobError(message)
-    if not found:
+    if not labels:
         message = f"the channel {channel} has no rows"
         raise JobError(message)
-    return found
+    return labels
 
 
 def _csv_label(row: Sequence[str], name: str) -> float:

@@ -52,9 +52,9 @@ class HostNetwork:
             names: The hosts by their names.
         """
         folder = self._sockets / "names"
-        for known in folder.iterdir():
-            if known.name not in names or str(known.readlink()) != str(self._sockets / names[known.name]):
-                known.unlink()
+        for link in folder.iterdir():
+            if link.name not in names or str(link.readlink()) != str(self._sockets / names[link.name]):
+                link.unlink()
         for name, host in names.items():
             if not (folder / name).is_symlink():
                 (folder / name).symlink_to(self._sockets / host)

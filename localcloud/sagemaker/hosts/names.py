@@ -69,7 +69,7 @@ def _namespace() -> tuple[str, ...]:
     Raises:
         OSError: This machine has none.
     """
-    program, found = shutil.which("unshare"), "unshare is not on PATH"
+    program, problem = shutil.which("unshare"), "unshare is not on PATH"
     for options in (["--mount"], ["--map-root-user", "--mount"]) if program else ():
         command = (str(program), *options)
         tried = subprocess.run(
@@ -77,8 +77,8 @@ def _namespace() -> tuple[str, ...]:
         )
         if tried.returncode == 0:
             return command
-        found = tried.stderr.strip()
+        problem = tried.stderr.strip()
     raise OSError(
-        f"several hosts without MPI connect to each other by name, which takes a mount namespace here: {found}. Run "
+        f"several hosts without MPI connect to each other by name, which takes a mount namespace here: {problem}. Run "
         "localcloud on Linux, as root or where unshare(1) works, or train on one host"
     )

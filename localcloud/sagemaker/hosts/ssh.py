@@ -23,8 +23,8 @@ container; PATH and the base folder represent the host's own file system."""
 
 def login_environment() -> dict[str, str]:
     """Return the environment of a command that ssh runs on this host."""
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return kept | {"SHELL": "/bin/sh", "USER": "root", "LOGNAME": "root"}
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return environment | {"SHELL": "/bin/sh", "USER": "root", "LOGNAME": "root"}
 
 
 def parse(arguments: list[str]) -> tuple[str, str, bool]:

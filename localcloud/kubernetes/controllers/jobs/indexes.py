@@ -23,11 +23,11 @@ def index_of(pod: Object) -> int:
 
 def parsed(text: str) -> set[int]:
     """Return the indexes of a text."""
-    found = set[int]()
+    indexes = set[int]()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        indexes |= set(range(int(first), int(last or first) + 1))
+    return indexes
 
 
 def shown(indexes: Iterable[int]) -> str:

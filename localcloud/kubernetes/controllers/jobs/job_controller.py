@@ -56,11 +56,11 @@ class JobController(Controller):
         super().__init__(client)
         self._events = events
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize jobs, and the jobs of pods."""
         if key[0] is JOB:
             return [key]
-        owner = controller_of(one) if key[0] is POD else None
+        owner = controller_of(entry) if key[0] is POD else None
         return [(JOB, key[1], owner["name"])] if owner and owner["kind"] == "Job" else []
 
     def sync(self, key: Key) -> float | None:
@@ -99,7 +99,7 @@ class JobController(Controller):
             active, terminating, wait = self._manage(job, state, pods, active, terminating)
             self._set_suspended(job, state)
         state.set_counts(active, terminating)
-        return min((one for one in (wait, state.rest_of_deadline()) if one is not None), default=None)
+        return min((seconds for seconds in (wait, state.rest_of_deadline()) if seconds is not None), default=None)
 
     def _manage(
         self, job: Object, state: JobState, pods: list[Object], active: list[Object], terminating: list[Object]
@@ -112,20 +112,20 @@ class JobController(Controller):
         spec = job["spec"]
         if spec["suspend"]:
             return [], [*terminating, *self._withdraw(job, active)], None
-        wanted = state.wanted_pods(len(active))
-        if len(active) > wanted:
-            surplus = sorted(active, key=lambda pod: -indexes.index_of(pod))[: len(active) - wanted]
+        needed = state.wanted_pods(len(active))
+        if len(active) > needed:
+            surplus = sorted(active, key=lambda pod: -indexes.index_of(pod))[: len(active) - needed]
             deleted = self._withdraw(job, surplus)
             return [pod for pod in active if pod not in surplus], [*terminating, *deleted], None
         blocked = len(terminating) if spec["podReplacementPolicy"] == "Failed" else 0
-        number = wanted - len(active) - blocked
+        number = needed - len(active) - blocked
         if number <= 0:
             return active, terminating, None
-        rest = _rest_of_back_off(job, state, pods)
-        if rest > 0:
-            return active, terminating, rest
-        made, wait = self._create(job, state, pods, number)
-        return [*active, *made], terminating, wait
+        back_off = _rest_of_back_off(job, state, pods)
+        if back_off > 0:
+            return active, terminating, back_off
+        created, wait = self._create(job, state, pods, number)
+        return [*active, *created], terminating, wait
 
     def _create(
         self, job: Object, state: JobState, pods: list[Object], number: int
@@ -133,15 +133,15 @@ class JobController(Controller):
         chosen = [-1] * number
         if state.is_indexed:
             chosen = missing_indexes(job, pods, state.succeeded_indexes, number)
-        made: list[Object] = []
+        created: list[Object] = []
         for index in chosen:
             try:
-                made.append(self.client.create(POD, job["metadata"]["namespace"], new_pod(job, index)))
+                created.append(self.client.create(POD, job["metadata"]["namespace"], new_pod(job, index)))
             except ApiError as error:
                 self._events.warning(job, "FailedCreate", f"Error creating: {error.message}")
-                return made, _RETRY_SECONDS
-            self._events.normal(job, "SuccessfulCreate", f"Created pod: {made[-1]['metadata']['name']}")
-        return made, None
+                return created, _RETRY_SECONDS
+            self._events.normal(job, "SuccessfulCreate", f"Created pod: {created[-1]['metadata']['name']}")
+        return created, None
 
     def _withdraw(self, job: Object, pods: list[Object]) -> list[Object]:
         """Delete pods that the job does not need now; without their finalizers, they do not count as failed.
@@ -217,13 +217,13 @@ class JobController(Controller):
     def _store(self, job: Object, state: JobState) -> None:
         if state.status == state.stored:
             return
-        made = copy.deepcopy(state.status)
+        new_status = copy.deepcopy(state.status)
 
-        def write(present: Object) -> None:
-            present["status"] = made
+        def write(current: Object) -> None:
+            current["status"] = new_status
 
         self.client.update_status(JOB, job, write)
-        state.stored = made
+        state.stored = new_status
 
     def _claimed(self, job: Object) -> list[Object]:
         """Return the pods of a job that its selector matches, and release the others, which run on without it.
@@ -269,7 +269,7 @@ def _has_finalizer(pod: Object) -> bool:
 
 
 def _without_finalizer(pod: Object) -> None:
-    pod["metadata"]["finalizers"] = [one for one in pod["metadata"].get("finalizers") or [] if one != FINALIZER]
+    pod["metadata"]["finalizers"] = [name for name in pod["metadata"].get("finalizers") or [] if name != FINALIZER]
 
 
 def _policy_failure(job: Object, pods: list[Object]) -> str:
@@ -290,4 +290,8 @@ def _rest_of_back_off(job: Object, state: JobState, pods: list[Object]) -> float
 
 def _ends(pod: Object) -> list[str]:
     statuses: list[dict[str, Any]] = pod["status"].get("containerStatuses") or []
-    return [one["state"]["terminated"]["finishedAt"] for one in statuses if "terminated" in one["state"]]
+    return [
+        container_status["state"]["terminated"]["finishedAt"]
+        for container_status in statuses
+        if "terminated" in container_status["state"]
+    ]

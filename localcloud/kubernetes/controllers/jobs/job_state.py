@@ -70,8 +70,8 @@ class JobState:
     @property
     def target(self) -> Condition | None:
         """The condition that decides how the job ends."""
-        found = (self._condition(kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
-        return next((one for one in found if one and one["status"] == "True"), None)
+        conditions = (self._condition(kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
+        return next((condition for condition in conditions if condition and condition["status"] == "True"), None)
 
     @property
     def has_failed(self) -> bool:
@@ -106,13 +106,13 @@ class JobState:
         Args:
             policy_failure: The message of a pod that fails the job by its podFailurePolicy.
         """
-        rest = self.rest_of_deadline()
+        remaining = self.rest_of_deadline()
         if policy_failure:
             reason = {"reason": "PodFailurePolicy", "message": policy_failure}
             return {"type": "FailureTarget", "status": "True", **reason}
         if self.failures > self._spec["backoffLimit"]:
             return dict(_EXCEEDED)
-        if rest is not None and rest <= 0:
+        if remaining is not None and remaining <= 0:
             return dict(_TOO_LONG)
         for number, rule in enumerate((self._spec.get("successPolicy") or {}).get("rules") or []):
             if self._matches(rule):
@@ -188,20 +188,20 @@ class JobState:
     def set(self, condition: Condition) -> None:
         """Add or replace a condition."""
         now = timestamp()
-        made = {**condition, "lastProbeTime": now, "lastTransitionTime": now}
+        with_times = {**condition, "lastProbeTime": now, "lastTransitionTime": now}
         conditions = self.status.setdefault("conditions", [])
-        present = self._condition(condition["type"])
-        if present is None:
-            conditions.append(made)
+        current = self._condition(condition["type"])
+        if current is None:
+            conditions.append(with_times)
         else:
-            conditions[conditions.index(present)] = made
+            conditions[conditions.index(current)] = with_times
 
     def _matches(self, rule: dict[str, Any]) -> bool:
-        wanted, done = rule.get("succeededIndexes"), self.succeeded_indexes
-        required = indexes.parsed(str(wanted)) if wanted else set[int]()
-        chosen = done & required if wanted else done
+        selected, done = rule.get("succeededIndexes"), self.succeeded_indexes
+        required = indexes.parsed(str(selected)) if selected else set[int]()
+        chosen = done & required if selected else done
         count = rule.get("succeededCount")
-        return len(chosen) >= int(count) if count is not None else bool(wanted) and chosen == required
+        return len(chosen) >= int(count) if count is not None else bool(selected) and chosen == required
 
     def _add(self, kind: str, pod: Object) -> None:
         uids = self._uncounted.setdefault(kind, [])
@@ -210,8 +210,8 @@ class JobState:
         self.status["uncountedTerminatedPods"] = copy.deepcopy(self._uncounted)
 
     def _holds(self, kind: str) -> bool:
-        found = self._condition(kind)
-        return found is not None and found["status"] == "True"
+        condition = self._condition(kind)
+        return condition is not None and condition["status"] == "True"
 
     def _condition(self, kind: str) -> dict[str, Any] | None:
-        return next((one for one in self.status.get("conditions") or [] if one["type"] == kind), None)
+        return next((condition for condition in self.status.get("conditions") or [] if condition["type"] == kind), None)

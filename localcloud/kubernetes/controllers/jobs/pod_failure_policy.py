@@ -31,9 +31,9 @@ class Verdict:
 def verdict(job: Object, pod: Object) -> Verdict:
     """Return the effect of a failed pod on its job."""
     for index, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or []):
-        found = _match(rule, pod) if rule["action"] in _ACTIONS else ""
-        if found:
-            failure = f"{found} matching FailJob rule at index {index}" if rule["action"] == "FailJob" else ""
+        match = _match(rule, pod) if rule["action"] in _ACTIONS else ""
+        if match:
+            failure = f"{match} matching FailJob rule at index {index}" if rule["action"] == "FailJob" else ""
             return Verdict(failure=failure, counts=rule["action"] != "Ignore")
     return Verdict()
 
@@ -44,12 +44,18 @@ def _match(rule: dict[str, Any], pod: Object) -> str:
     status = pod.get("status") or {}
     if required := rule.get("onExitCodes"):
         containers = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
-        ended = next((one for one in containers if _has_exit_code(one, required)), None)
+        ended = next(
+            (container_status for container_status in containers if _has_exit_code(container_status, required)), None
+        )
         if ended is None:
             return ""
         return f"Container {ended['name']} for pod {name} failed with exit code {_exit_code(ended)}"
-    patterns = [(one["type"], one.get("status", "True")) for one in rule.get("onPodConditions") or []]
-    kinds = [one["type"] for one in status.get("conditions") or [] if (one["type"], one["status"]) in patterns]
+    patterns = [(pattern["type"], pattern.get("status", "True")) for pattern in rule.get("onPodConditions") or []]
+    kinds = [
+        condition["type"]
+        for condition in status.get("conditions") or []
+        if (condition["type"], condition["status"]) in patterns
+    ]
     return f"Pod {name} has condition {kinds[0]}" if kinds else ""
 
 

@@ -69,7 +69,7 @@ def is_terminating(pod: Object) -> bool:
 def is_ready(pod: Object) -> bool:
     """Return True for a pod that runs and is ready."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def has_failed(pod: Object, job: Object) -> bool:
@@ -84,6 +84,6 @@ def has_failed(pod: Object, job: Object) -> bool:
 def missing_indexes(job: Object, pods: list[Object], succeeded: set[int], count: int) -> list[int]:
     """Return the first indexes that have no pod and have not succeeded."""
     only_failed = job["spec"]["podReplacementPolicy"] == "Failed"
-    taken = {index_of(pod) for pod in pods if is_active(pod) or (only_failed and is_terminating(pod))}
-    free = (index for index in range(job["spec"]["completions"]) if index not in taken and index not in succeeded)
+    used = {index_of(pod) for pod in pods if is_active(pod) or (only_failed and is_terminating(pod))}
+    free = (index for index in range(job["spec"]["completions"]) if index not in used and index not in succeeded)
     return [index for index, _ in zip(free, range(count), strict=False)]

@@ -14,13 +14,13 @@ Status = dict[str, Any]
 
 def condition(status: Status, kind: str) -> dict[str, Any] | None:
     """Return a condition."""
-    return next((one for one in status.get("conditions") or [] if one["type"] == kind), None)
+    return next((entry for entry in status.get("conditions") or [] if entry["type"] == kind), None)
 
 
 def holds(status: Status, kind: str) -> bool:
     """Return True if a condition is true."""
-    found = condition(status, kind)
-    return found is not None and found["status"] == "True"
+    entry = condition(status, kind)
+    return entry is not None and entry["status"] == "True"
 
 
 def is_finished(status: Status) -> bool:
@@ -31,15 +31,17 @@ def is_finished(status: Status) -> bool:
 def set_condition(status: Status, kind: str, reason: str, message: str, *, value: bool = True) -> bool:
     """Set a condition; return False if its status and reason are the same already."""
     now, text = timestamp(), "True" if value else "False"
-    present = condition(status, kind)
-    if present and (present["status"], present["reason"]) == (text, reason):
+    current = condition(status, kind)
+    if current and (current["status"], current["reason"]) == (text, reason):
         return False
-    at = present["lastTransitionTime"] if present and present["status"] == text else now
-    made = {"type": kind, "status": text, "lastUpdateTime": now, "lastTransitionTime": at}
-    kept = [one for one in status.get("conditions") or [] if one["type"] != kind]
+    at = current["lastTransitionTime"] if current and current["status"] == text else now
+    new = {"type": kind, "status": text, "lastUpdateTime": now, "lastTransitionTime": at}
+    of_other_types = [
+        other_condition for other_condition in status.get("conditions") or [] if other_condition["type"] != kind
+    ]
     if kind in ("Failed", "Succeeded"):
-        for one in kept:
-            if one["type"] in ("Running", "Failed"):
-                one["status"] = "False"
-    status["conditions"] = [*kept, {**made, "reason": reason, "message": message}]
+        for other_condition in of_other_types:
+            if other_condition["type"] in ("Running", "Failed"):
+                other_condition["status"] = "False"
+    status["conditions"] = [*of_other_types, {**new, "reason": reason, "message": message}]
     return True

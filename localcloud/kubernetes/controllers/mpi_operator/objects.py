@@ -140,13 +140,13 @@ def launcher_template(job: Object) -> Object:
 
 def _template(job: Object, role: str, hostname: str) -> dict[str, Any]:
     """Return a copy of the template of a role, with the labels and the host name."""
-    given = job["spec"]["mpiReplicaSpecs"][role]
-    template = copy.deepcopy(given["template"])
-    found = template.get("metadata") or {}
+    replica_spec = job["spec"]["mpiReplicaSpecs"][role]
+    template = copy.deepcopy(replica_spec["template"])
+    metadata = template.get("metadata") or {}
     own = {_OPERATOR: "mpi-operator", JOB_NAME: job["metadata"]["name"], _ROLE: role.lower()}
-    labels, annotations = {**(found.get("labels") or {}), **own}, found.get("annotations") or {}
+    labels, annotations = {**(metadata.get("labels") or {}), **own}, metadata.get("annotations") or {}
     template["metadata"] = {"labels": labels, **({"annotations": annotations} if annotations else {})}
-    policy = given.get("restartPolicy") or "Never"
+    policy = replica_spec.get("restartPolicy") or "Never"
     template["spec"] |= {
         "hostname": hostname,
         "subdomain": job["metadata"]["name"],
@@ -156,8 +156,8 @@ def _template(job: Object, role: str, hostname: str) -> dict[str, Any]:
 
 
 def _add_variables(container: dict[str, Any], variables: dict[str, str]) -> None:
-    made = [{"name": name, **({"value": value} if value else {})} for name, value in variables.items()]
-    container.setdefault("env", []).extend(made)
+    entries = [{"name": name, **({"value": value} if value else {})} for name, value in variables.items()]
+    container.setdefault("env", []).extend(entries)
 
 
 def _mount_keys(job: Object, spec: dict[str, Any]) -> None:

@@ -43,11 +43,11 @@ class MpiOperator(Controller):
         super().__init__(client)
         self._events = events
 
-    def keys(self, key: Key, one: Object) -> Iterable[Key]:
+    def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize MPIJobs, and those of other objects."""
         if key[0] is MPI_JOB_RESOURCE:
             return [key]
-        owner = controller_of(one)
+        owner = controller_of(entry)
         if owner and owner["kind"] == "Job" and (job := self.client.find(JOB, key[1], owner["name"])):
             owner = controller_of(job)
         return [(MPI_JOB_RESOURCE, key[1], owner["name"])] if owner and owner["kind"] == "MPIJob" else []
@@ -103,43 +103,43 @@ class MpiOperator(Controller):
     def _align(self, job: Object, launcher: Object, *, suspended: bool) -> Object | None:
         """Suspend or resume the launcher; before it resumes, it gets the present fields for the scheduler."""
         if not suspended:
-            self.client.update_status(JOB, launcher, lambda one: one["status"].pop("startTime", None))
-        wanted = objects.launcher_template(job)
+            self.client.update_status(JOB, launcher, lambda changed: changed["status"].pop("startTime", None))
+        template = objects.launcher_template(job)
 
-        def change(one: Object) -> None:
-            one["spec"]["suspend"] = suspended
+        def change(changed: Object) -> None:
+            changed["spec"]["suspend"] = suspended
             for name in ("nodeSelector", "tolerations", "schedulingGates", "affinity") if not suspended else ():
-                one["spec"]["template"]["spec"].pop(name, None)
-                if name in wanted["spec"]:
-                    one["spec"]["template"]["spec"][name] = wanted["spec"][name]
+                changed["spec"]["template"]["spec"].pop(name, None)
+                if name in template["spec"]:
+                    changed["spec"]["template"]["spec"][name] = template["spec"][name]
 
         return self.client.update(JOB, launcher, change)
 
     def _workers(self, job: Object) -> list[Object]:
-        found = []
+        pods = []
         for index in range(objects.replicas(job)):
             pod = self._owned(job, POD, objects.worker_name(job, index))
-            found.append(pod or self._create(job, POD, objects.worker(job, index), "worker pod created failed"))
-        return found
+            pods.append(pod or self._create(job, POD, objects.worker(job, index), "worker pod created failed"))
+        return pods
 
-    def _create(self, job: Object, resource: Resource, made: Object, failure: str) -> Object:
+    def _create(self, job: Object, resource: Resource, new: Object, failure: str) -> Object:
         try:
-            return self.client.create(resource, job["metadata"]["namespace"], made)
+            return self.client.create(resource, job["metadata"]["namespace"], new)
         except ApiError as error:
             self._events.warning(job, "MPIJobFailed", f"{failure}: {error.message}")
             raise
 
-    def _ensure(self, job: Object, resource: Resource, made: Object) -> None:
-        if self._owned(job, resource, made["metadata"]["name"]) is None:
-            self.client.create(resource, job["metadata"]["namespace"], made)
+    def _ensure(self, job: Object, resource: Resource, new: Object) -> None:
+        if self._owned(job, resource, new["metadata"]["name"]) is None:
+            self.client.create(resource, job["metadata"]["namespace"], new)
 
     def _ensure_config_map(self, job: Object) -> None:
         pods = [pod for pod in self.client.dependents(job, POD) if pod["status"].get("phase") == "Running"]
-        made = objects.config_map(job, [pod["metadata"]["name"] for pod in pods])
-        self._ensure(job, CONFIG_MAP, made)
-        present = self._owned(job, CONFIG_MAP, made["metadata"]["name"])
-        if present and present["data"] != made["data"]:
-            self.client.update(CONFIG_MAP, present, lambda one: one.update(data=made["data"]))
+        new = objects.config_map(job, [pod["metadata"]["name"] for pod in pods])
+        self._ensure(job, CONFIG_MAP, new)
+        current = self._owned(job, CONFIG_MAP, new["metadata"]["name"])
+        if current and current["data"] != new["data"]:
+            self.client.update(CONFIG_MAP, current, lambda changed: changed.update(data=new["data"]))
 
     def _owned(self, job: Object, resource: Resource, name: str) -> Object | None:
         """Return an object of the MPIJob; None if there is none.
@@ -147,12 +147,12 @@ class MpiOperator(Controller):
         Raises:
             ApiError: Another object has the name.
         """
-        found = self.client.find(resource, job["metadata"]["namespace"], name)
-        if found and (controller_of(found) or {}).get("uid") != job["metadata"]["uid"]:
+        owned = self.client.find(resource, job["metadata"]["namespace"], name)
+        if owned and (controller_of(owned) or {}).get("uid") != job["metadata"]["uid"]:
             message = f'Resource "{name}" of Kind "{resource.kind}" already exists and is not managed by MPIJob'
             self._events.warning(job, "ErrResourceExists", message)
             raise ApiError(code=409, reason="Conflict", message=message)
-        return found
+        return owned
 
     def _clean_up(self, job: Object, status: dict[str, Any]) -> None:
         """Delete the workers; with the policy Running, also when the job is suspended, ended workers stay."""
@@ -174,8 +174,8 @@ class MpiOperator(Controller):
         counts = status.setdefault("replicaStatuses", {})
         running = self._count_launcher(job, status, launcher, where) if launcher else 0
         phases = [pod["status"].get("phase") for pod in workers]
-        named = {"active": "Running", "succeeded": "Succeeded", "failed": "Failed"}
-        counts["Worker"] = {name: phases.count(phase) for name, phase in named.items() if phase in phases}
+        phase_by_count = {"active": "Running", "succeeded": "Succeeded", "failed": "Failed"}
+        counts["Worker"] = {name: phases.count(phase) for name, phase in phase_by_count.items() if phase in phases}
         evicted = sum(pod["status"].get("reason") == "Evicted" for pod in workers)
         if evicted:
             message = f"{evicted}/{len(workers)} workers are evicted"
@@ -205,13 +205,17 @@ class MpiOperator(Controller):
         """Count the launcher's pods, and end the MPIJob when the launcher has ended; return the running pods."""
         pods = self.client.dependents(launcher, POD)
         running = len([pod for pod in pods if pod["status"].get("phase") == "Running"])
-        found = launcher.get("status") or {}
-        counts = {"failed": found["failed"]} if found.get("failed") else {}
-        conditions = {one["type"]: one for one in found.get("conditions") or [] if one["status"] == "True"}
+        launcher_status = launcher.get("status") or {}
+        counts = {"failed": launcher_status["failed"]} if launcher_status.get("failed") else {}
+        conditions = {
+            condition["type"]: condition
+            for condition in launcher_status.get("conditions") or []
+            if condition["status"] == "True"
+        }
         if "Complete" in conditions:
             counts["succeeded"] = 1
             message = f"{where} successfully completed."
-            status.setdefault("completionTime", found["completionTime"])
+            status.setdefault("completionTime", launcher_status["completionTime"])
             if set_condition(status, "Succeeded", "MPIJobSucceeded", message):
                 self._events.normal(job, "MPIJobSucceeded", message)
         elif "Failed" in conditions:
@@ -234,7 +238,7 @@ class MpiOperator(Controller):
 
     def _store(self, job: Object, status: dict[str, Any]) -> None:
         if status != (job.get("status") or {}):
-            self.client.update_status(MPI_JOB_RESOURCE, job, lambda one: one.update(status=status))
+            self.client.update_status(MPI_JOB_RESOURCE, job, lambda changed: changed.update(status=status))
 
 
 def _add_defaults(job: Object) -> None:
@@ -269,9 +273,11 @@ def _problems(job: Object) -> Iterator[str]:
 
 def _has_ended(launcher: Object) -> bool:
     conditions = (launcher.get("status") or {}).get("conditions") or []
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _is_ready(pod: Object) -> bool:
     conditions = pod["status"].get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
